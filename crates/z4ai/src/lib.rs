@@ -1,0 +1,1 @@
+//! Lossless compression of model weights.

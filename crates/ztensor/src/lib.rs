@@ -1,0 +1,1 @@
+//! Tensors and the files they live in.
