@@ -1,0 +1,66 @@
+//! Byte order, sign flips and fill values: element-wise changes made in place.
+
+use crate::error::{Error, Result};
+use crate::tensor::{DType, ElementType, LogicalType};
+
+/// Reverses the bytes of each unit of `width` bytes.
+pub(super) fn swap(bytes: &mut [u8], width: usize) {
+    match width {
+        2 => reverse::<2>(bytes),
+        4 => reverse::<4>(bytes),
+        8 => reverse::<8>(bytes),
+        _ => {}
+    }
+}
+
+fn reverse<const WIDTH: usize>(bytes: &mut [u8]) {
+    for unit in bytes.as_chunks_mut::<WIDTH>().0 {
+        unit.reverse();
+    }
+}
+
+/// Repeats one element over the buffer.
+pub(super) fn fill(element: &[u8], out: &mut [u8]) -> Result<()> {
+    if element.is_empty() || out.len() % element.len() != 0 {
+        return Err(Error::malformed("the fill value does not match the element type"));
+    }
+    for unit in out.chunks_exact_mut(element.len()) {
+        unit.copy_from_slice(element);
+    }
+    Ok(())
+}
+
+/// Flips the sign of every element, or of every imaginary part.
+pub(super) fn negate(bytes: &mut [u8], element: &ElementType, imaginary_only: bool) -> Result<()> {
+    let width = element.storage.width();
+    let complex = matches!(element.logical, Some(LogicalType::Complex64 | LogicalType::Complex128));
+    let float = matches!(element.storage, DType::F64 | DType::F32 | DType::F16 | DType::BF16);
+    if !float || (imaginary_only && !complex) {
+        return Err(Error::unsupported(format!("a negated or conjugated view of {element} elements")));
+    }
+    let (first, step) = if imaginary_only { (width, 2 * width) } else { (0, width) };
+    for sign in bytes.iter_mut().skip(first + width - 1).step_by(step) {
+        *sign ^= 0x80;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conjugation_flips_imaginary_signs_only() {
+        let mut bytes: Vec<u8> = [1f32, 2.0, -3.0, -4.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        negate(&mut bytes, &ElementType::logical(LogicalType::Complex64), true).unwrap();
+        let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        assert_eq!(values, [1.0, -2.0, -3.0, 4.0]);
+    }
+
+    #[test]
+    fn swapping_reverses_each_unit() {
+        let mut bytes = vec![1, 2, 3, 4, 5, 6];
+        swap(&mut bytes, 2);
+        assert_eq!(bytes, [2, 1, 4, 3, 6, 5]);
+    }
+}

@@ -1,0 +1,27 @@
+//! The formats. Each has the same two doors: `matches`, which looks at the first bytes, and `index`, which turns the file into an
+//! [`Index`](crate::index::Index). Parsers hold no `unsafe`, read no tensor data and allocate by no number they have not checked.
+
+mod input;
+
+#[cfg(feature = "safetensors")]
+pub mod safetensors;
+
+pub use input::Input;
+
+use crate::error::Result;
+use crate::index::Index;
+
+/// One format: how it is recognised and how it is indexed.
+pub(crate) struct Parser {
+    /// Looks at the first bytes (up to 4 KiB) and, for formats without a magic number, at the whole input.
+    pub matches: fn(&[u8], &Input) -> bool,
+    /// Indexes the file.
+    pub index: fn(&mut Input) -> Result<Index>,
+}
+
+/// Every format of this build, those with an unmistakable magic number first.
+pub(crate) const PARSERS: &[Parser] = &[
+    Parser { matches: crate::zt::matches, index: crate::zt::index },
+    #[cfg(feature = "safetensors")]
+    Parser { matches: safetensors::matches, index: safetensors::index },
+];
