@@ -314,9 +314,9 @@ impl Data {
             Data::Pieces(spans) | Data::Varints(spans) => {
                 spans.iter().map(|s| s.length).fold(0, u64::saturating_add)
             }
-            Data::Swapped { inner, .. }
-            | Data::SwappedBlocks { inner, .. }
-            | Data::Negated { inner, .. } => inner.stored_length(),
+            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
+                inner.stored_length()
+            }
             Data::Strided(view) => view.inner.stored_length(),
             Data::Chunked(chunked) => {
                 chunked.chunks.iter().map(|c| c.span.length).fold(0, u64::saturating_add)
@@ -330,9 +330,9 @@ impl Data {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
             Data::Inline(_) | Data::Fill(_) => None,
             Data::Pieces(spans) | Data::Varints(spans) => spans.first().copied(),
-            Data::Swapped { inner, .. }
-            | Data::SwappedBlocks { inner, .. }
-            | Data::Negated { inner, .. } => inner.first_span(),
+            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
+                inner.first_span()
+            }
             Data::Strided(view) => view.inner.first_span(),
             Data::Chunked(chunked) => chunked.chunks.first().map(|chunk| chunk.span),
         }

@@ -1,8 +1,8 @@
 //! The block types: fixed-size records that hold a row's elements together with their scales. One table gives each its name, its
 //! geometry, its decoder and the fields wider than a byte, which is what a big-endian file stores the other way round.
 
-use super::dequantize::{k_quants, lattice, microscaling, nonlinear, simple, ternary};
 use super::dequantize::{Real, run};
+use super::dequantize::{k_quants, lattice, microscaling, nonlinear, simple, ternary};
 use crate::index::SwappedFields;
 use crate::tensor::Layout;
 

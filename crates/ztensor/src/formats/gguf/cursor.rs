@@ -86,7 +86,10 @@ impl<'a> Cursor<'a> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let offset = self.offset();
         let bytes = self.take(N as u64)?;
-        bytes.first_chunk().copied().ok_or_else(|| Error::truncated("the header ends early").with_offset(offset))
+        bytes
+            .first_chunk()
+            .copied()
+            .ok_or_else(|| Error::truncated("the header ends early").with_offset(offset))
     }
 
     pub(super) fn u8(&mut self) -> Result<u8> {

@@ -37,7 +37,9 @@ pub(super) fn add(input: &Input, file: FileId, header: Header, index: &mut Index
         let placed = data.place(&entry, entries.peek()).map_err(|error| error.with_tensor(&entry.name))?;
         expected = placed.end;
         match placed.content {
-            Ok(object) => index.insert(entry.name, object).map_err(|error| error.with_offset(entry.position))?,
+            Ok(object) => {
+                index.insert(entry.name, object).map_err(|error| error.with_offset(entry.position))?
+            }
             Err(reason) => index.skip(entry.name, reason),
         }
     }
@@ -63,7 +65,8 @@ struct Placed {
 impl DataSection<'_> {
     fn place(&self, entry: &Entry, next: Option<&Entry>) -> Result<Placed> {
         let elements = entry.shape.elements().ok_or_else(|| {
-            Error::malformed(format!("shape {} has too many elements", entry.shape)).with_offset(entry.position)
+            Error::malformed(format!("shape {} has too many elements", entry.shape))
+                .with_offset(entry.position)
         })?;
         match TensorType::from_number(entry.type_number) {
             TensorType::Plain(dtype) => self.plain(entry, dtype, elements),

@@ -29,7 +29,6 @@ pub(super) static IQ2_S: [[i8; 8]; 1024] = unpack(&IQ2_S_PACKED, IQ2_VALUES);
 pub(super) static IQ3_XXS: [[i8; 4]; 256] = unpack(&IQ3_XXS_PACKED, [4, 12, 20, 28, 36, 44, 52, 62]);
 pub(super) static IQ3_S: [[i8; 4]; 512] = unpack(&IQ3_S_PACKED, [1, 3, 5, 7, 9, 11, 13, 15]);
 
-
 #[rustfmt::skip]
 const IQ1_PACKED: [u16; 2048] = [
     0x0000, 0x0002, 0x0005, 0x0008, 0x000a, 0x0011, 0x0015, 0x0020, 0x0022, 0x0028, 0x002a, 0x0045, 0x0051,

@@ -7,14 +7,16 @@ use super::{half_at, u16_at, u32_at};
 /// What IQ1 adds to or takes from every point of a group.
 const IQ1_SHIFT: f32 = 0.125;
 
-/// The sign bit of each of eight elements, for each byte of signs.
-static SIGNS: [[u32; 8]; 256] = {
-    let mut table = [[0; 8]; 256];
+/// The factors of eight elements, for each byte of signs.
+static SIGNS: [[f32; 8]; 256] = {
+    let mut table = [[1.0; 8]; 256];
     let mut byte = 0;
     while byte < 256 {
         let mut bit = 0;
         while bit < 8 {
-            table[byte][bit] = (byte as u32 >> bit & 1) << 31;
+            if byte >> bit & 1 == 1 {
+                table[byte][bit] = -1.0;
+            }
             bit += 1;
         }
         byte += 1;
@@ -30,9 +32,9 @@ fn even_signs(seven: u32) -> u8 {
 }
 
 #[inline(always)]
-fn signed_point(scale: f32, point: &[i8], signs: &[u32], out: &mut [f32]) {
+fn signed_point(scale: f32, point: &[i8], signs: &[f32], out: &mut [f32]) {
     for (out, (&coordinate, &sign)) in out.iter_mut().zip(point.iter().zip(signs)) {
-        *out = f32::from_bits((scale * f32::from(coordinate)).to_bits() ^ sign);
+        *out = scale * f32::from(coordinate) * sign;
     }
 }
 

@@ -38,7 +38,7 @@ const TASK: usize = 1 << 16;
 /// ```
 pub fn dequantize<T: Real>(block: BlockType, blocks: &[u8], out: &mut [T]) -> Result<()> {
     let count = blocks.len() / block.bytes();
-    if blocks.len() % block.bytes() != 0 || count.checked_mul(block.elements()) != Some(out.len()) {
+    if !blocks.len().is_multiple_of(block.bytes()) || count.checked_mul(block.elements()) != Some(out.len()) {
         return Err(Error::mismatch(format!(
             "{} bytes of {} blocks do not make {} elements",
             blocks.len(),

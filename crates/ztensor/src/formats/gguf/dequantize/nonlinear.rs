@@ -14,7 +14,7 @@ pub(in super::super) fn iq4_xs(block: &[u8; 136], out: &mut [f32; 256]) {
     let quants = block[8..].chunks_exact(16);
     for (group, (quants, out)) in quants.zip(out.as_chunks_mut::<32>().0).enumerate() {
         let low = block[4 + group / 2] >> (group % 2 * 4) & 15;
-        let bits = low | (high >> (2 * group) & 3) as u8 * 16;
+        let bits = low | ((high >> (2 * group) & 3) as u8) << 4;
         nibbles(scale * f32::from(bits as i8 - 32), &VALUES, quants, out);
     }
 }

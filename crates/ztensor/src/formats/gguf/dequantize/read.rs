@@ -20,7 +20,8 @@ impl Reader {
         // Zeroed by the operating system, so the memory is touched once, by the decoder.
         let mut out = bytemuck::allocation::try_zeroed_slice_box(elements)
             .map_err(|()| {
-                Error::new(Kind::Limit, format!("not enough memory for {elements} elements")).with_tensor(name)
+                Error::new(Kind::Limit, format!("not enough memory for {elements} elements"))
+                    .with_tensor(name)
             })?
             .into_vec();
         dequantize(block, &blocks, &mut out).map_err(|error| error.with_tensor(name))?;

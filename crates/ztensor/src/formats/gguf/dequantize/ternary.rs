@@ -6,7 +6,7 @@ use super::half_at;
 #[inline(always)]
 fn digit(byte: u8, power: u8) -> f32 {
     let fraction = u16::from(byte.wrapping_mul(power));
-    f32::from((fraction * 3 >> 8) as i8 - 1)
+    f32::from(((fraction * 3) >> 8) as i8 - 1)
 }
 
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
