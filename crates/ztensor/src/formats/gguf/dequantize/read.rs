@@ -43,9 +43,8 @@ impl Reader {
                 .with_hint("Use read_as or read_object.")
         })?;
         let blocks = self.component_bytes(name, "data")?;
-        let expected = object.shape.elements().filter(|elements| elements % block.elements() as u64 == 0);
-        let expected = expected.map(|elements| elements / block.elements() as u64);
-        if blocks.len() % block.bytes() != 0 || expected != Some((blocks.len() / block.bytes()) as u64) {
+        let elements = (blocks.len() / block.bytes() * block.elements()) as u64;
+        if !blocks.len().is_multiple_of(block.bytes()) || object.shape.elements() != Some(elements) {
             return Err(Error::malformed(format!(
                 "shape {} does not take {} bytes of {} blocks",
                 object.shape,
