@@ -3,14 +3,12 @@
 import inspect
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
-
 import ztensor
-
-gguf = pytest.importorskip("gguf")
-from gguf import GGMLQuantizationType as Type  # noqa: E402
-from gguf import GGUFEndian, GGUFReader, GGUFWriter, quants  # noqa: E402
+from gguf import GGMLQuantizationType as Type
+from gguf import GGUFEndian, GGUFReader, GGUFWriter, quants
 
 PLAIN = {
     Type.F32: np.float32,
