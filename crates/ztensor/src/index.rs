@@ -243,6 +243,15 @@ pub enum Data {
         /// The big-endian bytes.
         inner: Box<Data>,
     },
+    /// Blocks of fixed size with fields of another byte order, such as the scales of big-endian GGUF blocks.
+    SwappedBlocks {
+        /// Bytes of one block.
+        block: usize,
+        /// What to reverse in each.
+        fields: &'static [SwappedFields],
+        /// The blocks as stored.
+        inner: Box<Data>,
+    },
     /// A view with strides into a buffer, such as a transposed or sliced tensor.
     Strided(Box<Strided>),
     /// Elements whose sign (or imaginary part's sign) is flipped on reading.
@@ -254,6 +263,17 @@ pub enum Data {
     },
     /// HDF5 chunks with their filters.
     Chunked(Arc<Chunked>),
+}
+
+/// Neighbouring fields of one width inside a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwappedFields {
+    /// Where the first begins in the block.
+    pub offset: usize,
+    /// Bytes of each.
+    pub width: usize,
+    /// How many there are.
+    pub count: usize,
 }
 
 /// A view with strides into a buffer.
@@ -319,7 +339,9 @@ impl Data {
             Data::Pieces(spans) | Data::Varints(spans) => {
                 spans.iter().map(|s| s.length).fold(0, u64::saturating_add)
             }
-            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.stored_length(),
+            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
+                inner.stored_length()
+            }
             Data::Strided(view) => view.inner.stored_length(),
             Data::Chunked(chunked) => {
                 chunked.chunks.iter().map(|c| c.span.length).fold(0, u64::saturating_add)
@@ -333,7 +355,9 @@ impl Data {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
             Data::Inline(_) | Data::Fill(_) => None,
             Data::Pieces(spans) | Data::Varints(spans) => spans.first().copied(),
-            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.first_span(),
+            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
+                inner.first_span()
+            }
             Data::Strided(view) => view.inner.first_span(),
             Data::Chunked(chunked) => chunked.chunks.first().map(|chunk| chunk.span),
         }
@@ -367,7 +391,7 @@ impl Data {
             Data::Fill(_) => "fill",
             Data::Pieces(_) => "pieces",
             Data::Varints(_) => "varint",
-            Data::Swapped { .. } => "big-endian",
+            Data::Swapped { .. } | Data::SwappedBlocks { .. } => "big-endian",
             Data::Strided(_) => "strided",
             Data::Negated { imaginary_only: true, .. } => "conjugated",
             Data::Negated { .. } => "negated",

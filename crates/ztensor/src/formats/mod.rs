@@ -3,6 +3,8 @@
 
 mod input;
 
+#[cfg(feature = "gguf")]
+pub mod gguf;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 
@@ -22,6 +24,8 @@ pub(crate) struct Parser {
 /// Every format of this build, those with an unmistakable magic number first.
 pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: crate::zt::matches, index: crate::zt::index },
+    #[cfg(feature = "gguf")]
+    Parser { matches: gguf::matches, index: gguf::index },
     #[cfg(feature = "safetensors")]
     Parser { matches: safetensors::matches, index: safetensors::index },
 ];
