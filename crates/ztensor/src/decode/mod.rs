@@ -11,6 +11,8 @@ mod zstandard;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 pub(crate) use checksum::Hasher;
 pub(crate) use zstandard::compress as compress_zstd;
 
@@ -97,7 +99,7 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             if span.length != out.len() as u64 {
                 return Err(wrong_length(span.length, out.len()));
             }
-            source(files, *span)?.read_into(span.offset, out)
+            copy(source(files, *span)?, span.offset, out)
         }
         Data::Inline(bytes) if bytes.len() == out.len() => {
             out.copy_from_slice(bytes);
@@ -144,10 +146,22 @@ fn gather(files: &Files, spans: &[Span], mut out: &mut [u8]) -> Result<()> {
     }
     for span in spans {
         let (piece, rest) = out.split_at_mut(span.length as usize);
-        source(files, *span)?.read_into(span.offset, piece)?;
+        copy(source(files, *span)?, span.offset, piece)?;
         out = rest;
     }
     Ok(())
+}
+
+/// Copies a range on all cores: page faults and copies of one large tensor are as much work as those of many small ones.
+fn copy(source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
+    const PIECE: usize = 4 << 20;
+    if out.len() <= PIECE {
+        return source.read_into(offset, out);
+    }
+    source.check(offset, out.len() as u64)?;
+    out.par_chunks_mut(PIECE)
+        .enumerate()
+        .try_for_each(|(number, piece)| source.read_into(offset + (number * PIECE) as u64, piece))
 }
 
 fn stored(files: &Files, span: Span) -> Result<Cow<'_, [u8]>> {
