@@ -11,17 +11,34 @@ from __future__ import annotations
 
 import os
 
-from ._errors import ZTensorError
-from ._native import Reader, Tensor, TensorMetadata
-
-__version__ = "0.1.0"
+from ._errors import SkippedTensorWarning, ZTensorError
+from ._native import (
+    Reader,
+    Tensor,
+    TensorMetadata,
+    TensorSlice,
+    Writer,
+    __version__,
+    remove_tensors,
+    repair,
+    replace_tensor,
+    safe_open,
+)
 
 __all__ = [
     "Reader",
+    "SkippedTensorWarning",
     "Tensor",
     "TensorMetadata",
+    "TensorSlice",
+    "Writer",
     "ZTensorError",
+    "__version__",
     "open",
+    "remove_tensors",
+    "repair",
+    "replace_tensor",
+    "safe_open",
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 
 _ERRNO = {"not_found": errno.ENOENT, "permission_denied": errno.EACCES, "no_space": errno.ENOSPC}
 
@@ -79,6 +80,23 @@ for _class in set(_CLASSES.values()):
     _class.__name__ = _class.__qualname__ = "ZTensorError"
     _class.__module__ = "ztensor"
 ZTensorError.__module__ = "ztensor"
+
+
+class SkippedTensorWarning(UserWarning):
+    """A file holds tensors that cannot be read; ``Reader.skipped()`` lists them with the reasons."""
+
+    __module__ = "ztensor"
+
+
+def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None) -> None:
+    """Says which tensors a bulk load leaves out, so that none goes missing unnoticed."""
+    if not skipped:
+        return
+    name, reason = next(iter(skipped.items()))
+    others = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+    where = f'"{os.fspath(path)}": ' if path is not None else ""
+    message = f'{where}not loaded: "{name}" ({reason}){others}. Reader.skipped() lists them with the reasons.'
+    warnings.warn(message, SkippedTensorWarning, stacklevel=3)
 
 
 def from_core(

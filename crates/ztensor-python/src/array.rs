@@ -142,6 +142,11 @@ impl ArrayBytes {
         Some(ArrayBytes { _array: array.clone().unbind(), address, length, writable })
     }
 
+    /// Whether the array may be written to.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
     /// The bytes, to read.
     pub(crate) fn bytes(&self) -> &[u8] {
         if self.length == 0 {
@@ -162,4 +167,12 @@ impl ArrayBytes {
         // SAFETY: as in `bytes`; the array says that it may be written to.
         Some(unsafe { std::slice::from_raw_parts_mut(self.address, self.length) })
     }
+}
+
+/// Whether any two of some arrays share memory.
+pub(crate) fn overlap<'a>(arrays: impl Iterator<Item = &'a ArrayBytes>) -> bool {
+    let mut ranges: Vec<(usize, usize)> =
+        arrays.map(|array| (array.address.addr(), array.address.addr() + array.length)).collect();
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }

@@ -56,15 +56,15 @@ impl<'py> Names<'py> {
 }
 
 /// An object that is one array: dense, or blocks of bytes such as ggml's.
-struct Single<'a> {
-    name: &'a str,
-    component: &'a Component,
-    element: ElementType,
-    shape: Vec<usize>,
+pub(crate) struct Single<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) component: &'a Component,
+    pub(crate) element: ElementType,
+    pub(crate) shape: Vec<usize>,
 }
 
 impl<'a> Single<'a> {
-    fn of(name: &'a str, object: &'a Object) -> PyResult<Single<'a>> {
+    pub(crate) fn of(name: &'a str, object: &'a Object) -> PyResult<Single<'a>> {
         let refuse = |what: String| {
             mismatch(name, format!("{what}, which is not one array"), "Use Reader.read for its components.")
         };
@@ -85,7 +85,7 @@ impl<'a> Single<'a> {
         Ok(Single { name, component, element, shape })
     }
 
-    fn wanted(&self) -> Wanted<'a> {
+    pub(crate) fn wanted(&self) -> Wanted<'a> {
         Wanted { name: self.name, role: "data", component: self.component }
     }
 }

@@ -82,6 +82,11 @@ struct MapView<'a> {
     strides: Option<(u64, &'a [i64])>,
 }
 
+/// Whether a component needs no reading at all under these terms.
+pub(crate) fn is_borrowed(reader: &ztensor::Reader, component: &Component, terms: Terms) -> bool {
+    in_map(reader, component, terms).is_some()
+}
+
 /// Where a component lies plainly in a map, if it does and the terms allow to borrow it.
 fn in_map<'a>(reader: &ztensor::Reader, component: &'a Component, terms: Terms) -> Option<MapView<'a>> {
     let (data, strides) = match &component.data {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use ztensor::{DType, ElementType, Layout};
+use ztensor::{DType, ElementType};
 
 use crate::element::{self, PerElement};
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, mismatch};
 use crate::load::{Loaded, Terms, Wanted, load};
 use crate::tensor::PyTensor;
 use crate::{attributes, packed};
@@ -34,12 +34,8 @@ pub(crate) fn read<'py>(
         let components = PyDict::new(py);
         for ((role, component), Loaded { region, strides }) in object.components.iter().zip(&mut loaded) {
             let descriptor = descriptors.get(&component.element, || best_descriptor(py, &component.element))?;
-            let shape = match object.layout {
-                Layout::Dense if role == "data" && is_whole(&component.element) => object.shape.to_usize(),
-                _ => None,
-            };
-            let length = usize::try_from(component.length).unwrap_or(usize::MAX);
-            let shape = shape.unwrap_or_else(|| vec![length / descriptor.itemsize().max(1)]);
+            let shape = object.component_shape(role).and_then(|shape| shape.to_usize());
+            let shape = shape.ok_or_else(|| mismatch(name, "it is larger than the address space", ""))?;
             components.set_item(&**role, region.array(descriptor, &shape, strides)?)?;
         }
         let attributes = match &object.attributes {
@@ -54,14 +50,9 @@ pub(crate) fn read<'py>(
     Ok(tensors)
 }
 
-/// Whether each element has bytes of its own, so that an array of them has the tensor's shape.
-fn is_whole(element: &ElementType) -> bool {
-    element.bits().is_some() && !packed::is_packed(element)
-}
-
 /// The elements' own type; where it cannot be had here, the stored one: `numpy()` and `torch()` of the tensor know what it stands for.
 fn best_descriptor<'py>(py: Python<'py>, element: &ElementType) -> PyResult<Bound<'py, PyArrayDescr>> {
-    if is_whole(element)
+    if !packed::is_packed(element)
         && let Ok(descriptor) = element::descriptor(py, element)
     {
         return Ok(descriptor);

@@ -13,7 +13,7 @@ use crate::arrays::{self, Names};
 use crate::errors::{OrRaise, argument};
 use crate::metadata::TensorMetadata;
 use crate::torch::Torch;
-use crate::{attributes, objects};
+use crate::{attributes, destinations, objects, slices};
 
 /// Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras.
 ///
@@ -135,8 +135,31 @@ impl Reader {
         names.answer(py, tensors)
     }
 
+    /// Reads a part of a dense tensor as a NumPy array: slices is what one would write between the brackets of array[...].
+    fn read_slice<'py>(&self, name: &str, slices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        slices::numpy_slice(&self.file()?, name, slices)
+    }
+
+    /// Copies a tensor into an array or tensor of the same shape and type, on any device; or, given a dict, each tensor into its own.
+    #[pyo3(signature = (name, dst=None))]
+    fn read_into<'py>(&self, name: &Bound<'py, PyAny>, dst: Option<Bound<'py, PyAny>>) -> PyResult<()> {
+        let file = self.file()?;
+        if let Ok(targets) = name.cast::<PyDict>() {
+            let names: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)> = targets
+                .iter()
+                .map(|(name, target)| Ok((name.cast_into::<PyString>()?, target)))
+                .collect::<PyResult<_>>()?;
+            let targets: Vec<(&str, Bound<'py, PyAny>)> =
+                names.iter().map(|(name, target)| Ok((name.to_str()?, target.clone()))).collect::<PyResult<_>>()?;
+            return destinations::fill(name.py(), &file, &targets);
+        }
+        let text = name.cast::<PyString>()?;
+        let dst = dst.ok_or_else(|| PyTypeError::new_err("dst is needed when name is a str"))?;
+        destinations::fill(name.py(), &file, &[(text.to_str()?, dst)])
+    }
+
     /// Closes the reader. Tensors that were read stay valid.
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         self.file.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 

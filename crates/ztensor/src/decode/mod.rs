@@ -78,6 +78,28 @@ pub(crate) fn read_into(files: &Files, component: &Component, out: &mut [u8]) ->
     decode(files, &component.data, out, component)
 }
 
+/// Decodes the bytes from `start` on, as many as the buffer takes; only those are read where the encoding allows it.
+pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: &mut [u8]) -> Result<()> {
+    let end = start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
+        Error::argument(format!(
+            "{} bytes from byte {start} on, but the tensor has {}",
+            out.len(),
+            component.length
+        ))
+    })?;
+    match &component.data {
+        Data::Raw(span) if span.length == component.length => {
+            copy(source(files, *span)?, span.offset + start, out)
+        }
+        _ => {
+            let whole = bytes(files, component)?;
+            // The range lies inside the component, so both ends fit the memory it was decoded to.
+            out.copy_from_slice(&whole[start as usize..end as usize]);
+            Ok(())
+        }
+    }
+}
+
 /// Checks a component's stored checksum, if it has one. `decoded` saves decoding again where the caller already has the bytes.
 pub(crate) fn verify(files: &Files, component: &Component, decoded: Option<&[u8]>) -> Result<()> {
     let Some(digest) = &component.digest else { return Ok(()) };

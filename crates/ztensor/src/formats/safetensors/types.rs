@@ -33,7 +33,7 @@ pub(crate) fn element_of(name: &str) -> Option<ElementType> {
 }
 
 /// The dtype name of an element type, if safetensors has one.
-pub(crate) fn name_of(element: &ElementType) -> Option<&'static str> {
+pub fn name_of(element: &ElementType) -> Option<&'static str> {
     Some(match &element.logical {
         None => match element.storage {
             DType::Bool => "BOOL",
