@@ -197,10 +197,13 @@ fn sparse_tensor<'py>(
         torch.tensor(element, &array)
     };
     let size = object.shape.to_vec();
+    // PyTorch trusts indices unless it is told to check them, and a file is not to be trusted.
+    let checked = PyDict::new(py);
+    checked.set_item("check_invariants", true)?;
     if object.layout == Layout::SparseCsr {
-        let (rows, columns, values) = (part("indptr", true)?, part("indices", true)?, part("values", false)?);
-        return torch.attribute("sparse_csr_tensor")?.call1((rows, columns, values, size));
+        let parts = (part("indptr", true)?, part("indices", true)?, part("values", false)?, size);
+        return torch.attribute("sparse_csr_tensor")?.call(parts, Some(&checked));
     }
     let coordinates = part("coords", true)?.call_method1("reshape", (size.len(), -1))?;
-    torch.attribute("sparse_coo_tensor")?.call1((coordinates, part("values", false)?, size))
+    torch.attribute("sparse_coo_tensor")?.call((coordinates, part("values", false)?, size), Some(&checked))
 }

@@ -121,7 +121,7 @@ impl Reader {
     }
 
     /// Reads one tensor as a torch.Tensor, or a list of tensors as a dict of them. device is what torch.device takes, or a GPU's number.
-    #[pyo3(signature = (name, *, copy=false, device=None))]
+    #[pyo3(signature = (name, *, copy=false, device=None), text_signature = "($self, name, *, copy=False, device='cpu')")]
     fn read_torch<'py>(
         &self,
         name: &Bound<'py, PyAny>,

@@ -55,7 +55,7 @@ impl safe_open {
 #[pymethods]
 impl safe_open {
     #[new]
-    #[pyo3(signature = (filename, framework, device=None, *, backend=None))]
+    #[pyo3(signature = (filename, framework, device=None, *, backend=None), text_signature = "(filename, framework, device='cpu', *, backend=None)")]
     fn new(
         py: Python<'_>,
         filename: PathBuf,

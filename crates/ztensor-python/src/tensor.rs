@@ -155,7 +155,7 @@ impl PyTensor {
     }
 
     /// The tensor as a torch.Tensor (dense tensors only), without a copy where PyTorch can use the memory.
-    #[pyo3(signature = (*, device=None))]
+    #[pyo3(signature = (*, device=None), text_signature = "($self, *, device='cpu')")]
     fn torch<'py>(&self, py: Python<'py>, device: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let data = self.data(py, "torch")?;
         let element = self.element()?;
