@@ -136,6 +136,15 @@ impl Source {
         bytes.get(start..end)
     }
 
+    /// Where a memory map lies, for views that may be written to: what is written stays in this process. `None` for other backings,
+    /// whose bytes must not change.
+    pub fn map_address(&self) -> Option<*mut u8> {
+        match &self.backing {
+            Backing::Map(map) => Some(map.address()),
+            Backing::File(_) | Backing::Memory(_) => None,
+        }
+    }
+
     /// A range: borrowed where possible, otherwise read. The range is checked before anything is allocated.
     pub fn bytes(&self, offset: u64, length: u64) -> Result<Cow<'_, [u8]>> {
         self.check(offset, length)?;
