@@ -23,14 +23,12 @@ MODELS = ROOT / ".models"
 class Environment:
     """A set of pinned packages.
 
-    `borrowed` names modules that are taken from the project's environment (torch alone is 4 GB); `prepare` are the
-    arguments of one call of the new interpreter, for packages that build their fast path after installation.
+    `borrowed` names modules that are taken from the project's environment (torch alone is 4 GB).
     """
 
     name: str
     packages: tuple[str, ...] = ()
     borrowed: tuple[str, ...] = ()
-    prepare: tuple[str, ...] = ()
 
     def python(self) -> Path:
         """The interpreter of this environment, which is created if it is missing or was made for other packages."""
@@ -39,7 +37,7 @@ class Environment:
         home = PEERS / self.name
         python = home / "bin" / "python"
         stamp = home / "packages.txt"
-        wanted = f"{self.packages} borrowed {self.borrowed} prepared {self.prepare}\n"
+        wanted = f"{self.packages} borrowed {self.borrowed}\n"
         if not (stamp.is_file() and stamp.read_text() == wanted and python.exists()):
             self._create(home, python)
             stamp.write_text(wanted)
@@ -58,8 +56,6 @@ class Environment:
             site = home / "lib" / version / "site-packages"
             # Entries of a .pth file come after the environment's own packages: pinned versions win.
             (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        if self.prepare:
-            _run([str(python), *self.prepare])
 
 
 PROJECT = Environment("project")
@@ -77,7 +73,9 @@ def unpack_models(packages: list[str]) -> Path:
     return MODELS
 
 
-def _install(python: Path, packages: tuple[str, ...] | list[str], dependencies: bool, target: Path | None = None) -> None:
+def _install(
+    python: Path, packages: tuple[str, ...] | list[str], dependencies: bool, target: Path | None = None
+) -> None:
     if shutil.which("uv"):
         command = ["uv", "pip", "install", "--quiet", "--python", str(python)]
     else:
@@ -92,4 +90,4 @@ def _install(python: Path, packages: tuple[str, ...] | list[str], dependencies: 
 def _run(command: list[str]) -> None:
     finished = subprocess.run(command, capture_output=True, text=True)
     if finished.returncode != 0:
-        raise RuntimeError(f"`{' '.join(command)}` failed:\n{finished.stderr.strip()}")
+        raise RuntimeError(f"`{' '.join(command)}` failed:\n{finished.stderr.strip() or finished.stdout.strip()}")

@@ -1,4 +1,6 @@
-"""The file formats that are measured: their suffix, who writes the file that everybody reads, and how large it may get."""
+"""The file formats that are measured: their suffix, who writes the file that everybody reads, and how large it may
+get.
+"""
 
 from __future__ import annotations
 

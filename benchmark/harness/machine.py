@@ -22,7 +22,7 @@ def describe(data: Path) -> dict:
         "kernel": f"{platform.system()} {platform.release()}",
         "file_system": _file_system(data),
         "python": platform.python_version(),
-        "load_average_at_start": os.getloadavg(),
+        "load_average": os.getloadavg(),
         "commit": _commit(),
     }
 

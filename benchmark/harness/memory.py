@@ -1,4 +1,6 @@
-"""Memory as the kernel sees it: touching every page of a set of tensors, fingerprints of their bytes, peak resident size."""
+"""Memory as the kernel sees it: touching every page of a set of tensors, fingerprints of their bytes, peak resident
+size.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Peer:
     efforts: tuple[str, ...] = ()
     #: efforts of its delta codec
     delta_efforts: tuple[str, ...] = ()
-    #: it packs a `.safetensors` file into a smaller one and restores it
+    #: it packs a `.safetensors` file into a smaller one, alone or against a base, and restores it
     archives: bool = False
 
     def version(self) -> str:
@@ -50,7 +50,9 @@ class Peer:
         """The bytes as this library wants them; not part of the measured time."""
         return data
 
-    def compress(self, data: memoryview, dtype: str, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         raise NotImplementedError
 
     def decompress(self, blob: bytes, effort: str, threads: int) -> bytes | memoryview:
@@ -72,6 +74,12 @@ class Peer:
     def restore(self, source: Path, target: Path) -> None:
         raise NotImplementedError
 
+    def archive_delta(self, source: Path, base: Path, target: Path) -> None:
+        raise NotImplementedError
+
+    def restore_delta(self, source: Path, base: Path, target: Path) -> None:
+        raise NotImplementedError
+
     @classmethod
     def decodes_into(cls) -> bool:
         return cls.decompress_into is not Peer.decompress_into
@@ -80,7 +88,9 @@ class Peer:
 def peer_class(name: str) -> type[Peer]:
     """The class in `peers/<name>.py`."""
     module = import_module(f"peers.{name}")
-    found = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
+    found = [
+        value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__
+    ]
     return next(value for value in found if issubclass(value, Peer))
 
 

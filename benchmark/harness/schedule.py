@@ -1,4 +1,4 @@
-"""Who runs when. Contestants take turns (A B C A B C …), so that a slow minute of the machine hits all of them alike."""
+"""Who runs when. Contestants take turns (A B C A B C …), so that a slow minute of the machine hits all alike."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def interleave(
 ) -> list[Outcome]:
     """Run all contestants in turns: `warmup` rounds that are forgotten, then `runs` rounds that count.
 
-    A contestant whose single run takes longer than `patience` seconds runs once, and that run counts: codecs at 0.5 MB/s
-    would otherwise set the pace. `before` is called ahead of each run, outside the measured time.
+    A contestant whose single run takes longer than `patience` seconds runs once, and that run counts: codecs at
+    0.5 MB/s would otherwise set the pace. `before` is called ahead of each run, outside the measured time.
     """
     outcomes = [Outcome(contestant) for contestant in contestants if sessions.get(contestant.peer) is not None]
     slow: set[int] = set()

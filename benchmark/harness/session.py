@@ -72,11 +72,14 @@ class Sessions:
             return None
         if peer not in self._open:
             try:
-                self._open[peer] = Session(peer)
+                self._open[peer] = self._start(peer)
             except PeerError as error:
                 self.unavailable[peer] = str(error)
                 return None
         return self._open[peer]
+
+    def _start(self, peer: str) -> Session:
+        return Session(peer)
 
     def versions(self) -> dict[str, str]:
         return {peer: session.version for peer, session in self._open.items()}

@@ -1,7 +1,8 @@
-"""The child process of one peer: reads requests as JSON lines, runs the worker's half of a workload, answers in JSON lines.
+"""The child process of one peer: reads requests as JSON lines, runs the worker's half of a workload, answers in JSON
+lines.
 
-It is started with the interpreter of the peer's environment and stays alive for the whole benchmark, so that imports are
-paid once and the runs of several peers can take turns.
+It is started with the interpreter of the peer's environment and stays alive for the whole benchmark, so that
+imports are paid once and the runs of several peers can take turns.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ def main(peer_name: str) -> None:
         try:
             gc.collect()
             reset_peak()
+            before = peak_bytes()
             result = getattr(workload, request["call"])(peer, **request["arguments"])
             if "seconds" in result:
-                result["peak_bytes"] = peak_bytes()
+                result["memory_bytes"] = peak_bytes() - before
             answer({"result": result})
         except Exception as error:
             answer({"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()})

@@ -1,4 +1,4 @@
-"""The machine itself: no library, only system calls. Its rows are the limits that the other rows are measured against."""
+"""The machine itself: no library, only system calls. Its rows are the limits for the other rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The package `z4ai` 0.2.0 with its optional native parts built, its `max` tier's brotli, and its chunked path."""
+"""The package `z4ai` 0.2.0 with brotli for its `max` tier.
+
+Its chunked path is at its best when it was installed where the headers of libzstd are; the version says whether it was.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,7 @@ from harness.peer import Peer
 
 
 class Z4ai02(Peer):
-    environment = Environment(
-        "z4ai-0.2", ("z4ai==0.2.0", "brotli", "numpy", "setuptools"), prepare=("-m", "z4ai.build_native")
-    )
+    environment = Environment("z4ai-0.2", ("z4ai==0.2.0", "brotli", "numpy"))
     efforts = ("chunked", "default", "max")
     delta_efforts = ("default",)
     archives = True
@@ -20,6 +21,7 @@ class Z4ai02(Peer):
     def __init__(self) -> None:
         import z4ai
         import z4ai.chunked
+        import z4ai.model_delta
         import z4ai.safetensors
 
         self.z4ai = z4ai
@@ -28,8 +30,9 @@ class Z4ai02(Peer):
         native = "native" if self.z4ai.chunked._native is not None else "no zstd headers, so pure Python"
         return f"{version('z4ai')} (chunked path: {native})"
 
-    def compress(self, data: memoryview, dtype: str, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
-        dtype = None if dtype == "opaque" else dtype
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         if effort == "chunked":
             return self.z4ai.chunked.compress(data, dtype=dtype, threads=threads)
         return self.z4ai.compress(data, dtype=dtype, effort=None if effort == "default" else effort, threads=threads)
@@ -56,3 +59,9 @@ class Z4ai02(Peer):
 
     def restore(self, source: Path, target: Path) -> None:
         self.z4ai.safetensors.decompress_file(str(source), str(target))
+
+    def archive_delta(self, source: Path, base: Path, target: Path) -> None:
+        self.z4ai.model_delta.compress_file(str(source), str(base), str(target))
+
+    def restore_delta(self, source: Path, base: Path, target: Path) -> None:
+        self.z4ai.model_delta.decompress_file(str(source), str(base), str(target))

@@ -15,6 +15,7 @@ class Z4aiHere(Peer):
 
     def __init__(self) -> None:
         import z4ai
+        import z4ai.model_delta
         import z4ai.safetensors
 
         self.z4ai = z4ai
@@ -22,7 +23,9 @@ class Z4aiHere(Peer):
     def version(self) -> str:
         return version("ztensor")
 
-    def compress(self, data: memoryview, dtype: str, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         effort = None if effort == "default" else effort
         return self.z4ai.compress(data, dtype=dtype, shape=shape, effort=effort, threads=threads)
 
@@ -43,3 +46,9 @@ class Z4aiHere(Peer):
 
     def restore(self, source: Path, target: Path) -> None:
         self.z4ai.safetensors.decompress_file(source, target)
+
+    def archive_delta(self, source: Path, base: Path, target: Path) -> None:
+        self.z4ai.model_delta.compress_file(source, base, target)
+
+    def restore_delta(self, source: Path, base: Path, target: Path) -> None:
+        self.z4ai.model_delta.decompress_file(source, base, target)

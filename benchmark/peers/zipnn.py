@@ -1,4 +1,6 @@
-"""The package `zipnn`: byte-grouping with Huffman codes. It needs torch, which is borrowed from the project's environment."""
+"""The package `zipnn`: byte-grouping with Huffman codes. It needs torch, which is borrowed from the project's
+environment.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Zipnn(Peer):
     def version(self) -> str:
         return version("zipnn")
 
-    def _codec(self, dtype: str, threads: int):
+    def _codec(self, dtype: str | None, threads: int):
         # Opaque bytes have no name in its table; its own command line treats them as bfloat16.
         return self.zipnn.ZipNN(input_format="byte", bytearray_dtype=NAMES.get(dtype, "bfloat16"), threads=threads)
 
@@ -30,7 +32,9 @@ class Zipnn(Peer):
         # It groups bytes in place, which spoils what it is given.
         return bytearray(data)
 
-    def compress(self, data: memoryview, dtype: str, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         return self._codec(dtype, threads).compress(data)
 
     def decompress(self, blob: bytes, effort: str, threads: int) -> bytes | memoryview:

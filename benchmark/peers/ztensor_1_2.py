@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 from harness.environments import Environment
@@ -24,7 +25,7 @@ class Ztensor12(Peer):
         self.ztensor = ztensor
 
     def version(self) -> str:
-        return self.ztensor.__version__
+        return version("ztensor")
 
     def load(self, path: Path, format: str, mode: str) -> dict:
         return self.ztensor.numpy.load_file(path, copy=mode == "copy")
@@ -33,5 +34,5 @@ class Ztensor12(Peer):
         self.ztensor.numpy.save_file(tensors, path, compression={"raw": False, "zstd": 3}[compression])
 
     def open_one(self, path: Path, format: str, name: str) -> tuple[int, object]:
-        with self.ztensor.Reader(path) as reader:
+        with self.ztensor.Reader(str(path)) as reader:
             return len(reader.keys()), reader.read_numpy(name)

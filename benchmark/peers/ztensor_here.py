@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 from harness.peer import Peer
@@ -22,9 +23,13 @@ class ZtensorHere(Peer):
         self.ztensor = ztensor
 
     def version(self) -> str:
-        return self.ztensor.__version__
+        return version("ztensor")
 
     def load(self, path: Path, format: str, mode: str) -> dict:
+        if mode == "read":
+            # Plain read calls into memory instead of a map, for sources that a map cannot slow down.
+            with self.ztensor.Reader(path, io="read") as reader:
+                return reader.read_numpy(reader.keys(), copy=True)
         return self.ztensor.numpy.load_file(path, copy=mode == "copy")
 
     def save(self, tensors: dict, path: Path, format: str, compression: str = "raw") -> None:
@@ -38,6 +43,6 @@ class ZtensorHere(Peer):
         else:
             self.ztensor.numpy.save_file(tensors, path)
 
-    def open_one(self, path: Path, format: str, name: str) -> tuple[int, object]:
-        with self.ztensor.Reader(path) as reader:
+    def open_one(self, path: Path, format: str, name: str, io: str = "auto") -> tuple[int, object]:
+        with self.ztensor.Reader(path, io=io) as reader:
             return len(reader.keys()), reader.read_numpy(name)

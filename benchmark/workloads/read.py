@@ -1,7 +1,8 @@
-"""Loading a whole model: `load_file` (or what the format's own library has) until every page of every tensor was touched.
+"""Loading a whole model: `load_file` (or what the format's own library has) until every page of every tensor was
+touched.
 
-Views and copies are measured, from a warm and from a cold page cache. What was loaded is compared between contestants:
-a reader that returns other bytes does not get a row.
+Views and copies are measured, from a warm and from a cold page cache. What was loaded is compared between
+contestants: a reader that returns other bytes does not get a row.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from time import perf_counter
 
 from harness import page_cache
 from harness.datasets import payload_bytes
-from harness.formats import file_for, size_for
+from harness.formats import FORMATS, file_for, size_for
 from harness.memory import fingerprint, touch
 from harness.peer import Peer, peer_class
 from harness.report import Report, Table, Target, find, number, ratio
@@ -21,6 +22,7 @@ from harness.session import PeerError, Sessions
 from workloads import limits
 
 GIGABYTE = 1e9
+FAMILY = ("ztensor_here", "ztensor_1_2", "ztensor_2_1")
 
 
 def measure(peer: Peer, path: str, format: str, mode: str) -> dict:
@@ -44,23 +46,28 @@ def run(sessions: Sessions, peers: list[str], formats: list[str], distribution: 
         if path is None:
             report.notes.append(f"{format}: nobody who writes it is available")
             continue
-        contestants = _contestants(sessions, peers, format, path)
+        contestants = _contestants(sessions, peers, format, path, copies=not report.tables)
         if not any(contestant.peer != "hardware" for contestant in contestants):
             continue
         refused = _refuse_other_contents(sessions, contestants)
         contestants = [contestant for contestant in contestants if contestant not in refused]
         for temperature in options.temperatures:
             before = evict if temperature == "cold" else warm
-            outcomes = interleave(sessions, contestants, options.runs, options.warmup, before, options.patience)
+            # Copies of memory have no temperature.
+            taking_part = [
+                c for c in contestants if temperature == options.temperatures[0] or c.label not in limits.COPIES
+            ]
+            outcomes = interleave(sessions, taking_part, options.runs, options.warmup, before, options.patience)
             outcomes += [Outcome(contestant, error=reason) for contestant, reason in refused.items()]
             report.outcomes[f"{format}, {temperature}"] = outcomes
         report.tables.append(_table(report, format, path, payload_bytes(distribution, size_for(format, megabytes))))
+    report.tables[:0] = [_summary(report, temperature) for temperature in options.temperatures]
     report.targets = _targets(report)
     return report
 
 
-def _contestants(sessions: Sessions, peers: list[str], format: str, path: Path) -> list[Contestant]:
-    found = limits.reading(path) if "hardware" in peers else []
+def _contestants(sessions: Sessions, peers: list[str], format: str, path: Path, copies: bool) -> list[Contestant]:
+    found = limits.reading(path, copies) if "hardware" in peers else []
     for peer in peers:
         for mode in peer_class(peer).reads.get(format, ()):
             if sessions.get(peer) is not None:
@@ -107,6 +114,26 @@ def _table(report: Report, format: str, path: Path, payload: int) -> Table:
             best, median = (own.throughput(kind=kind) if own else None for kind in ("best", "median"))
             row += [_gigabytes(best), _gigabytes(median), number(ratio(best, walk.throughput() if walk else None))]
         table.rows.append(row)
+    return table
+
+
+def _summary(report: Report, temperature: str) -> Table:
+    """One line per format: us, the other packages of our name, and the format's own library."""
+    columns = ["format", "mmap walk"]
+    columns += [f"{peer} {mode}" for peer in FAMILY for mode in ("view", "copy")] + [
+        "own library view",
+        "own library copy",
+    ]
+    table = Table(f"Reading, {temperature} page cache, best GB/s", columns)
+    for group, outcomes in report.outcomes.items():
+        format, measured_at = group.split(", ")
+        if measured_at != temperature:
+            continue
+        own = FORMATS[format].writers[0]
+        wanted = [("hardware", limits.WALK)] + [(peer, mode) for peer in FAMILY for mode in ("view", "copy")]
+        wanted += [(own if own not in FAMILY else "", mode) for mode in ("view", "copy")]
+        found = [find(outcomes, peer, label) for peer, label in wanted]
+        table.rows.append([format, *(_gigabytes(outcome.throughput() if outcome else None) for outcome in found)])
     return table
 
 

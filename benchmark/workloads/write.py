@@ -1,7 +1,7 @@
 """Saving a whole model that is in memory, uncompressed, until the call returns.
 
-Some writers flush to the disk before they return (ours does, so that a crash leaves the old file or the new one), most do
-not; the plain system calls are measured both ways, so that each writer has a row to be held against.
+Some writers flush to the disk before they return (ours does, so that a crash leaves the old file or the new one),
+most do not; the plain system calls are measured both ways, so that each writer has a row to be held against.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ def measure(peer: Peer, path: str, format: str, distribution: str, megabytes: in
     seconds = perf_counter() - start
     size = os.path.getsize(path)
     Path(path).unlink()
-    return {"seconds": {"total": seconds}, "bytes": sum(tensor.nbytes for tensor in tensors.values()), "file_bytes": size}
+    return {
+        "seconds": {"total": seconds},
+        "bytes": sum(tensor.nbytes for tensor in tensors.values()),
+        "file_bytes": size,
+    }
 
 
 def forget(peer: Peer) -> dict:
@@ -97,7 +101,9 @@ def _table(outcomes, distribution: str, payload: int) -> Table:
 
 def _targets(outcomes, distribution: str) -> list[Target]:
     ours, plain = find(outcomes, "ztensor_here", "zt"), find(outcomes, "hardware", limits.WRITES[0])
-    targets = [Target("write .zt ÷ write()", 0.9, ratio(ours.throughput(), plain.throughput()) if ours and plain else None)]
+    targets = [
+        Target("write .zt ÷ write()", 0.9, ratio(ours.throughput(), plain.throughput()) if ours and plain else None)
+    ]
     if distribution == "small":
         peer = find(outcomes, "safetensors", "safetensors")
         reached = ratio(ours.throughput(), peer.throughput()) if ours and peer else None
