@@ -210,7 +210,14 @@ pub enum Data {
     /// Several ranges one after the other.
     Pieces(Arc<[Span]>),
     /// Protobuf varints, each narrowed to an element of the component's storage type.
-    Varints(Arc<[Span]>),
+    Varints(Arc<[VarintRun]>),
+    /// Row-major positions in a tensor, to be spread into one coordinate list per dimension (u64 each).
+    Unraveled {
+        /// The dimensions of the tensor.
+        shape: Shape,
+        /// One u64 per position.
+        inner: Box<Data>,
+    },
     /// Elements of another byte order.
     Swapped {
         /// The width of the unit to reverse (4 for complex64).
@@ -244,6 +251,15 @@ pub struct Strided {
     pub shape: Shape,
     /// Byte strides, one per dimension, outermost first. The parser has checked that every element lies in the buffer.
     pub strides: Vec<i64>,
+}
+
+/// Consecutive protobuf varints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VarintRun {
+    /// Their bytes.
+    pub span: Span,
+    /// Whether a field tag of one byte stands before each value, as it does in fields that are not packed.
+    pub tagged: bool,
 }
 
 /// An HDF5 dataset stored in chunks.
@@ -291,10 +307,11 @@ impl Data {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => span.length,
             Data::Inline(bytes) => bytes.len() as u64,
             Data::Fill(_) => 0,
-            Data::Pieces(spans) | Data::Varints(spans) => {
-                spans.iter().map(|s| s.length).fold(0, u64::saturating_add)
+            Data::Pieces(spans) => spans.iter().map(|s| s.length).fold(0, u64::saturating_add),
+            Data::Varints(runs) => runs.iter().map(|run| run.span.length).fold(0, u64::saturating_add),
+            Data::Unraveled { inner, .. } | Data::Swapped { inner, .. } | Data::Negated { inner, .. } => {
+                inner.stored_length()
             }
-            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.stored_length(),
             Data::Strided(view) => view.inner.stored_length(),
             Data::Chunked(chunked) => {
                 chunked.chunks.iter().map(|c| c.span.length).fold(0, u64::saturating_add)
@@ -307,8 +324,11 @@ impl Data {
         match self {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
             Data::Inline(_) | Data::Fill(_) => None,
-            Data::Pieces(spans) | Data::Varints(spans) => spans.first().copied(),
-            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.first_span(),
+            Data::Pieces(spans) => spans.first().copied(),
+            Data::Varints(runs) => runs.first().map(|run| run.span),
+            Data::Unraveled { inner, .. } | Data::Swapped { inner, .. } | Data::Negated { inner, .. } => {
+                inner.first_span()
+            }
             Data::Strided(view) => view.inner.first_span(),
             Data::Chunked(chunked) => chunked.chunks.first().map(|chunk| chunk.span),
         }
@@ -325,6 +345,7 @@ impl Data {
             Data::Fill(_) => "fill",
             Data::Pieces(_) => "pieces",
             Data::Varints(_) => "varint",
+            Data::Unraveled { .. } => "unraveled",
             Data::Swapped { .. } => "big-endian",
             Data::Strided(_) => "strided",
             Data::Negated { imaginary_only: true, .. } => "conjugated",

@@ -6,12 +6,18 @@ mod checksum;
 mod deflate;
 mod order;
 mod strided;
+#[cfg(feature = "onnx")]
+mod unravel;
+#[cfg(feature = "onnx")]
+mod varints;
 mod zstandard;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(crate) use checksum::Hasher;
+#[cfg(feature = "onnx")]
+pub(crate) use varints::read_varint;
 pub(crate) use zstandard::compress as compress_zstd;
 
 use crate::error::{Error, Kind, Result};
@@ -128,6 +134,14 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
                 }
             };
             strided::gather(buffer, strided, out)
+        }
+        #[cfg(feature = "onnx")]
+        Data::Varints(runs) => varints::decode(files, runs, &component.element, out),
+        #[cfg(feature = "onnx")]
+        Data::Unraveled { shape, inner } => {
+            let positions = unravel::positions(shape, out)?;
+            decode(files, inner, positions, component)?;
+            unravel::spread(shape, out)
         }
         #[cfg(any(feature = "npz", feature = "pytorch"))]
         Data::Deflate(span) => deflate::inflate(&stored(files, *span)?, out),

@@ -3,6 +3,8 @@
 
 mod input;
 
+#[cfg(feature = "onnx")]
+mod onnx;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 
@@ -24,4 +26,6 @@ pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: crate::zt::matches, index: crate::zt::index },
     #[cfg(feature = "safetensors")]
     Parser { matches: safetensors::matches, index: safetensors::index },
+    #[cfg(feature = "onnx")]
+    Parser { matches: onnx::matches, index: onnx::index },
 ];
