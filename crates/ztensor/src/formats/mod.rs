@@ -5,6 +5,8 @@ mod input;
 
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(any(feature = "npz", feature = "pytorch"))]
+pub(crate) mod zip;
 
 pub use input::Input;
 
