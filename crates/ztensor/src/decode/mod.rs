@@ -16,6 +16,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(crate) use checksum::Hasher;
+#[cfg(any(feature = "npz", feature = "pytorch"))]
+pub(crate) use deflate::inflate;
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
 pub(crate) use zstandard::compress as compress_zstd;
@@ -145,7 +147,7 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             unravel::spread(shape, out)
         }
         #[cfg(any(feature = "npz", feature = "pytorch"))]
-        Data::Deflate(span) => deflate::inflate(&stored(files, *span)?, out),
+        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
         other => {
             Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
         }

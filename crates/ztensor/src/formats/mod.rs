@@ -7,6 +7,8 @@ mod input;
 mod onnx;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(any(feature = "npz", feature = "pytorch"))]
+pub(crate) mod zip;
 
 pub use input::Input;
 
