@@ -228,6 +228,8 @@ pub enum Data {
     Z4ai(Span),
     /// A raw deflate stream (a zip member).
     Deflate(Span),
+    /// A deflated zip member behind a header that the parser has already read.
+    DeflatedTail(Deflated),
     /// Bytes that the parser already has, because the format spreads them over the file.
     Inline(Arc<[u8]>),
     /// One element repeated, such as an HDF5 fill value.
@@ -276,6 +278,17 @@ pub struct Strided {
     pub shape: Shape,
     /// Byte strides, one per dimension, outermost first. The parser has checked that every element lies in the buffer.
     pub strides: Vec<i64>,
+}
+
+/// A deflated zip member of which the first bytes are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deflated {
+    /// The raw deflate stream.
+    pub span: Span,
+    /// Inflated bytes to leave out.
+    pub skip: u64,
+    /// CRC-32 of all inflated bytes. Deflate itself would not notice most damage.
+    pub crc32: u32,
 }
 
 /// Consecutive protobuf varints.
@@ -330,6 +343,7 @@ impl Data {
     pub fn stored_length(&self) -> u64 {
         match self {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => span.length,
+            Data::DeflatedTail(member) => member.span.length,
             Data::Inline(bytes) => bytes.len() as u64,
             Data::Fill(_) => 0,
             Data::Pieces(spans) => spans.iter().map(|s| s.length).fold(0, u64::saturating_add),
@@ -348,6 +362,7 @@ impl Data {
     pub fn first_span(&self) -> Option<Span> {
         match self {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
+            Data::DeflatedTail(member) => Some(member.span),
             Data::Inline(_) | Data::Fill(_) => None,
             Data::Pieces(spans) => spans.first().copied(),
             Data::Varints(runs) => runs.first().map(|run| run.span),
@@ -374,7 +389,7 @@ impl Data {
             Data::Raw(_) => "raw",
             Data::Zstd(_) => "zstd",
             Data::Z4ai(_) => "z4ai",
-            Data::Deflate(_) => "deflate",
+            Data::Deflate(_) | Data::DeflatedTail(_) => "deflate",
             Data::Inline(_) => "inline",
             Data::Fill(_) => "fill",
             Data::Pieces(_) => "pieces",

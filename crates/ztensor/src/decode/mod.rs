@@ -148,6 +148,8 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
         }
         #[cfg(any(feature = "npz", feature = "pytorch"))]
         Data::Deflate(span) => inflate(&stored(files, *span)?, out),
+        #[cfg(feature = "npz")]
+        Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),
         other => {
             Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
         }

@@ -3,6 +3,8 @@
 
 mod input;
 
+#[cfg(feature = "npz")]
+mod npz;
 #[cfg(feature = "onnx")]
 mod onnx;
 #[cfg(feature = "safetensors")]
@@ -26,6 +28,8 @@ pub(crate) struct Parser {
 /// Every format of this build, those with an unmistakable magic number first.
 pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: crate::zt::matches, index: crate::zt::index },
+    #[cfg(feature = "npz")]
+    Parser { matches: npz::matches, index: npz::index },
     #[cfg(feature = "safetensors")]
     Parser { matches: safetensors::matches, index: safetensors::index },
     #[cfg(feature = "onnx")]
