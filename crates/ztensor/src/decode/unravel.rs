@@ -9,7 +9,7 @@ const WIDTH: usize = 8;
 /// The part of the output that takes the positions before they are spread: the list of the first dimension.
 pub(super) fn positions<'a>(shape: &Shape, out: &'a mut [u8]) -> Result<&'a mut [u8]> {
     let list = out.len() / shape.len().max(1);
-    if shape.is_empty() || list % WIDTH != 0 || list * shape.len() != out.len() {
+    if shape.is_empty() || !list.is_multiple_of(WIDTH) || list * shape.len() != out.len() {
         return Err(Error::malformed("the coordinates do not match the shape"));
     }
     Ok(&mut out[..list])
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn positions_become_one_list_per_dimension() {
         let shape = Shape::from([2, 3, 4]);
-        let mut words = vec![0u64; 9];
+        let mut words = [0u64; 9];
         words[..3].copy_from_slice(&[0, 13, 23]);
         let mut out: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         spread(&shape, &mut out).unwrap();

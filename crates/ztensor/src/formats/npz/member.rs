@@ -1,16 +1,18 @@
 //! One member of an `.npz`: its header is read from the start of the member, inflating no more than that.
 
+use std::borrow::Cow;
+
 use flate2::{Decompress, FlushDecompress};
 
 use super::array::{self, Storage};
 use super::header::{Header, Preamble};
 use crate::error::{Error, Result};
-use crate::formats::zip::{Member, Method};
-use crate::index::{Deflated, FileId, Object, Span};
+use crate::formats::zip::Member;
+use crate::index::{Data, Deflated, FileId, Object, Span};
 use crate::source::Source;
 
 /// Bytes to begin with; NumPy pads headers to a multiple of 64, and nearly all take 128.
-const START: u64 = 1024;
+const START: u64 = 256;
 
 /// Reads headers of members one after the other. The state of the decompressor is large, so it is kept between members.
 #[derive(Default)]
@@ -24,28 +26,19 @@ impl Headers {
         if !member.name.ends_with(".npy") {
             return Err(Error::unsupported("a member of the archive that is not an .npy array"));
         }
-        let span = Span { file: FileId(0), offset: member.offset, length: member.length };
-        let (preamble, header) = match member.method {
-            Method::Stored => {
-                read(|length| Ok(source.bytes(span.offset, length.min(span.length))?.into_owned()))?
+        match member.data(FileId(0))? {
+            Data::Raw(span) => {
+                let (preamble, header) = read(|length| source.bytes(span.offset, length.min(span.length)))?;
+                array::object(header, preamble.data, Storage::Plain(span))
             }
-            Method::Deflated => read(|length| self.inflate_start(source, member, length))?,
-            Method::Other(_) | Method::Encrypted => {
-                // The member has no form that is read; `data` says why.
-                return Err(member
-                    .data(FileId(0))
-                    .err()
-                    .unwrap_or_else(|| Error::unsupported("an unknown method")));
+            _ => {
+                let (preamble, header) =
+                    read(|length| self.inflate_start(source, member, length).map(Cow::Owned))?;
+                let span = Span { file: FileId(0), offset: member.offset, length: member.length };
+                let deflated = Deflated { span, skip: preamble.data, crc32: member.crc32 };
+                array::object(header, preamble.data, Storage::Deflated(deflated, member.decoded_length))
             }
-        };
-        let storage = match member.method {
-            Method::Deflated => Storage::Deflated(
-                Deflated { span, skip: preamble.data, crc32: member.crc32 },
-                member.decoded_length,
-            ),
-            _ => Storage::Plain(span),
-        };
-        array::object(header, preamble.data, storage)
+        }
     }
 
     /// Inflates the first bytes of a member, fewer if the member is shorter.
@@ -65,7 +58,7 @@ impl Headers {
 }
 
 /// Reads a header with a function that gives the first bytes of the array; a second time if the first bytes were too few.
-fn read(mut start: impl FnMut(u64) -> Result<Vec<u8>>) -> Result<(Preamble, Header)> {
+fn read<'a>(mut start: impl FnMut(u64) -> Result<Cow<'a, [u8]>>) -> Result<(Preamble, Header)> {
     let mut bytes = start(START)?;
     let preamble = Preamble::parse(&bytes)?;
     if preamble.data > bytes.len() as u64 {
