@@ -102,10 +102,11 @@ impl Output {
             memory.extend_from_slice(bytes);
             return Ok(());
         }
-        if self.buffer.len() + bytes.len() > BUFFER {
+        let direct = bytes.len() >= BUFFER / 4;
+        if direct || self.buffer.len() + bytes.len() > BUFFER {
             self.flush()?;
         }
-        if bytes.len() >= BUFFER / 4 {
+        if direct {
             return self.send(bytes);
         }
         if self.buffer.capacity() == 0 {
