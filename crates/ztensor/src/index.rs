@@ -252,6 +252,15 @@ pub enum Data {
         /// The big-endian bytes.
         inner: Box<Data>,
     },
+    /// Blocks of fixed size with fields of another byte order, such as the scales of big-endian GGUF blocks.
+    SwappedBlocks {
+        /// Bytes of one block.
+        block: usize,
+        /// What to reverse in each.
+        fields: &'static [SwappedFields],
+        /// The blocks as stored.
+        inner: Box<Data>,
+    },
     /// A view with strides into a buffer, such as a transposed or sliced tensor.
     Strided(Box<Strided>),
     /// Elements whose sign (or imaginary part's sign) is flipped on reading.
@@ -263,6 +272,17 @@ pub enum Data {
     },
     /// HDF5 chunks with their filters.
     Chunked(Arc<Chunked>),
+}
+
+/// Neighbouring fields of one width inside a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwappedFields {
+    /// Where the first begins in the block.
+    pub offset: usize,
+    /// Bytes of each.
+    pub width: usize,
+    /// How many there are.
+    pub count: usize,
 }
 
 /// A view with strides into a buffer.
@@ -348,7 +368,8 @@ impl Data {
             Data::Fill(_) => 0,
             Data::Pieces(spans) => spans.iter().map(|s| s.length).fold(0, u64::saturating_add),
             Data::Varints(runs) => runs.iter().map(|run| run.span.length).fold(0, u64::saturating_add),
-            Data::Unraveled { inner, .. } | Data::Swapped { inner, .. } | Data::Negated { inner, .. } => {
+            Data::Unraveled { inner, .. } => inner.stored_length(),
+            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
                 inner.stored_length()
             }
             Data::Strided(view) => view.inner.stored_length(),
@@ -366,7 +387,8 @@ impl Data {
             Data::Inline(_) | Data::Fill(_) => None,
             Data::Pieces(spans) => spans.first().copied(),
             Data::Varints(runs) => runs.first().map(|run| run.span),
-            Data::Unraveled { inner, .. } | Data::Swapped { inner, .. } | Data::Negated { inner, .. } => {
+            Data::Unraveled { inner, .. } => inner.first_span(),
+            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
                 inner.first_span()
             }
             Data::Strided(view) => view.inner.first_span(),
@@ -395,7 +417,7 @@ impl Data {
             Data::Pieces(_) => "pieces",
             Data::Varints(_) => "varint",
             Data::Unraveled { .. } => "unraveled",
-            Data::Swapped { .. } => "big-endian",
+            Data::Swapped { .. } | Data::SwappedBlocks { .. } => "big-endian",
             Data::Strided(_) => "strided",
             Data::Negated { imaginary_only: true, .. } => "conjugated",
             Data::Negated { .. } => "negated",

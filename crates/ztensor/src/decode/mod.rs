@@ -121,6 +121,11 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             order::swap(out, usize::from(*width));
             Ok(())
         }
+        Data::SwappedBlocks { block, fields, inner } => {
+            decode(files, inner, out, component)?;
+            order::swap_blocks(out, *block, fields);
+            Ok(())
+        }
         Data::Negated { imaginary_only, inner } => {
             decode(files, inner, out, component)?;
             order::negate(out, &component.element, *imaginary_only)

@@ -3,6 +3,8 @@
 
 mod input;
 
+#[cfg(feature = "gguf")]
+pub mod gguf;
 #[cfg(feature = "npz")]
 mod npz;
 #[cfg(feature = "onnx")]
@@ -28,6 +30,8 @@ pub(crate) struct Parser {
 /// Every format of this build, those with an unmistakable magic number first.
 pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: crate::zt::matches, index: crate::zt::index },
+    #[cfg(feature = "gguf")]
+    Parser { matches: gguf::matches, index: gguf::index },
     #[cfg(feature = "npz")]
     Parser { matches: npz::matches, index: npz::index },
     #[cfg(feature = "safetensors")]
