@@ -228,6 +228,8 @@ pub enum Data {
     Z4ai(Span),
     /// A raw deflate stream (a zip member).
     Deflate(Span),
+    /// A deflated zip member behind a header that the parser has already read.
+    DeflatedTail(Deflated),
     /// Bytes that the parser already has, because the format spreads them over the file.
     Inline(Arc<[u8]>),
     /// One element repeated, such as an HDF5 fill value.
@@ -235,7 +237,14 @@ pub enum Data {
     /// Several ranges one after the other.
     Pieces(Arc<[Span]>),
     /// Protobuf varints, each narrowed to an element of the component's storage type.
-    Varints(Arc<[Span]>),
+    Varints(Arc<[VarintRun]>),
+    /// Row-major positions in a tensor, to be spread into one coordinate list per dimension (u64 each).
+    Unraveled {
+        /// The dimensions of the tensor.
+        shape: Shape,
+        /// One u64 per position.
+        inner: Box<Data>,
+    },
     /// Elements of another byte order.
     Swapped {
         /// The width of the unit to reverse (4 for complex64).
@@ -291,6 +300,26 @@ pub struct Strided {
     pub strides: Vec<i64>,
 }
 
+/// A deflated zip member of which the first bytes are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deflated {
+    /// The raw deflate stream.
+    pub span: Span,
+    /// Inflated bytes to leave out.
+    pub skip: u64,
+    /// CRC-32 of all inflated bytes. Deflate itself would not notice most damage.
+    pub crc32: u32,
+}
+
+/// Consecutive protobuf varints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VarintRun {
+    /// Their bytes.
+    pub span: Span,
+    /// Whether a field tag of one byte stands before each value, as it does in fields that are not packed.
+    pub tagged: bool,
+}
+
 /// An HDF5 dataset stored in chunks.
 #[derive(Clone, Debug)]
 pub struct Chunked {
@@ -334,11 +363,12 @@ impl Data {
     pub fn stored_length(&self) -> u64 {
         match self {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => span.length,
+            Data::DeflatedTail(member) => member.span.length,
             Data::Inline(bytes) => bytes.len() as u64,
             Data::Fill(_) => 0,
-            Data::Pieces(spans) | Data::Varints(spans) => {
-                spans.iter().map(|s| s.length).fold(0, u64::saturating_add)
-            }
+            Data::Pieces(spans) => spans.iter().map(|s| s.length).fold(0, u64::saturating_add),
+            Data::Varints(runs) => runs.iter().map(|run| run.span.length).fold(0, u64::saturating_add),
+            Data::Unraveled { inner, .. } => inner.stored_length(),
             Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
                 inner.stored_length()
             }
@@ -353,8 +383,11 @@ impl Data {
     pub fn first_span(&self) -> Option<Span> {
         match self {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
+            Data::DeflatedTail(member) => Some(member.span),
             Data::Inline(_) | Data::Fill(_) => None,
-            Data::Pieces(spans) | Data::Varints(spans) => spans.first().copied(),
+            Data::Pieces(spans) => spans.first().copied(),
+            Data::Varints(runs) => runs.first().map(|run| run.span),
+            Data::Unraveled { inner, .. } => inner.first_span(),
             Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
                 inner.first_span()
             }
@@ -386,11 +419,12 @@ impl Data {
             Data::Raw(_) => "raw",
             Data::Zstd(_) => "zstd",
             Data::Z4ai(_) => "z4ai",
-            Data::Deflate(_) => "deflate",
+            Data::Deflate(_) | Data::DeflatedTail(_) => "deflate",
             Data::Inline(_) => "inline",
             Data::Fill(_) => "fill",
             Data::Pieces(_) => "pieces",
             Data::Varints(_) => "varint",
+            Data::Unraveled { .. } => "unraveled",
             Data::Swapped { .. } | Data::SwappedBlocks { .. } => "big-endian",
             Data::Strided(_) => "strided",
             Data::Negated { imaginary_only: true, .. } => "conjugated",

@@ -6,6 +6,10 @@ mod checksum;
 mod deflate;
 mod order;
 mod strided;
+#[cfg(feature = "onnx")]
+mod unravel;
+#[cfg(feature = "onnx")]
+mod varints;
 mod zstandard;
 
 use std::borrow::Cow;
@@ -14,6 +18,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 pub(crate) use checksum::Hasher;
+#[cfg(any(feature = "npz", feature = "pytorch"))]
+pub(crate) use deflate::inflate;
+#[cfg(feature = "onnx")]
+pub(crate) use varints::read_varint;
 pub(crate) use zstandard::compress as compress_zstd;
 
 use crate::error::{Error, Kind, Result};
@@ -159,8 +167,18 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             };
             strided::gather(buffer, strided, out)
         }
+        #[cfg(feature = "onnx")]
+        Data::Varints(runs) => varints::decode(files, runs, &component.element, out),
+        #[cfg(feature = "onnx")]
+        Data::Unraveled { shape, inner } => {
+            let positions = unravel::positions(shape, out)?;
+            decode(files, inner, positions, component)?;
+            unravel::spread(shape, out)
+        }
         #[cfg(any(feature = "npz", feature = "pytorch"))]
-        Data::Deflate(span) => deflate::inflate(&stored(files, *span)?, out),
+        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
+        #[cfg(feature = "npz")]
+        Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),
         other => {
             Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
         }

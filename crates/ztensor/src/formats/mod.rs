@@ -5,8 +5,14 @@ mod input;
 
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "npz")]
+mod npz;
+#[cfg(feature = "onnx")]
+mod onnx;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(any(feature = "npz", feature = "pytorch"))]
+pub(crate) mod zip;
 
 pub use input::Input;
 
@@ -26,6 +32,10 @@ pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: crate::zt::matches, index: crate::zt::index },
     #[cfg(feature = "gguf")]
     Parser { matches: gguf::matches, index: gguf::index },
+    #[cfg(feature = "npz")]
+    Parser { matches: npz::matches, index: npz::index },
     #[cfg(feature = "safetensors")]
     Parser { matches: safetensors::matches, index: safetensors::index },
+    #[cfg(feature = "onnx")]
+    Parser { matches: onnx::matches, index: onnx::index },
 ];
