@@ -2,8 +2,12 @@
 //! contiguous elements from any [`Data`], in parallel where there is work.
 
 mod checksum;
+#[cfg(feature = "hdf5")]
+mod chunked;
 #[cfg(any(feature = "npz", feature = "pytorch"))]
 mod deflate;
+#[cfg(feature = "hdf5")]
+mod filter;
 mod order;
 mod strided;
 mod zstandard;
@@ -131,6 +135,8 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
         }
         #[cfg(any(feature = "npz", feature = "pytorch"))]
         Data::Deflate(span) => deflate::inflate(&stored(files, *span)?, out),
+        #[cfg(feature = "hdf5")]
+        Data::Chunked(chunked) => chunked::decode(files, chunked, out),
         other => {
             Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
         }

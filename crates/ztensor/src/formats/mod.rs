@@ -1,6 +1,8 @@
 //! The formats. Each has the same two doors: `matches`, which looks at the first bytes, and `index`, which turns the file into an
 //! [`Index`](crate::index::Index). Parsers hold no `unsafe`, read no tensor data and allocate by no number they have not checked.
 
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
 mod input;
 
 #[cfg(feature = "safetensors")]
@@ -22,6 +24,8 @@ pub(crate) struct Parser {
 /// Every format of this build, those with an unmistakable magic number first.
 pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: crate::zt::matches, index: crate::zt::index },
+    #[cfg(feature = "hdf5")]
+    Parser { matches: hdf5::matches, index: hdf5::index },
     #[cfg(feature = "safetensors")]
     Parser { matches: safetensors::matches, index: safetensors::index },
 ];

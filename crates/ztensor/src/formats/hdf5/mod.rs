@@ -1,0 +1,59 @@
+//! HDF5, and with it Keras: groups of datasets with attributes, in all the generations of the format that h5py writes. The reader is
+//! strict, works from byte ranges and never recurses over what the file says; `walk` is the way through a file.
+
+mod attributes;
+mod checksum;
+mod chunks;
+mod cursor;
+mod dataset;
+mod group;
+mod header;
+mod heap;
+mod image;
+mod message;
+mod soft_links;
+mod superblock;
+mod tree;
+mod walk;
+
+use std::sync::Arc;
+
+use self::image::Image;
+use self::superblock::Superblock;
+use super::Input;
+use crate::error::{Error, Result};
+use crate::index::{FileId, Format, Index};
+
+/// The signature at the start, or behind a user block of 512 bytes or a larger power of two.
+pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
+    let source = input.source();
+    superblock::is_at_start(head) || superblock::find(&source, 0, source.len()).is_some()
+}
+
+/// Indexes an HDF5 file.
+pub(crate) fn index(input: &mut Input) -> Result<Index> {
+    let length = input.source().len();
+    index_within(input, FileId(0), 0, length)
+}
+
+/// Indexes the HDF5 file that lies in `[start, end)` of an opened file.
+fn index_within(input: &mut Input, file: FileId, start: u64, end: u64) -> Result<Index> {
+    let source = Arc::clone(input.file(file)?);
+    source.check(start, end.saturating_sub(start))?;
+    let place = superblock::find(&source, start, end)
+        .ok_or_else(|| Error::malformed("there is no HDF5 signature").with_offset(start))?;
+    let start = start + place;
+    let superblock = Superblock::read(&source, start, end)?;
+    if superblock.end > end - start {
+        return Err(Error::truncated(format!(
+            "the file says it is {} bytes long, but it has {}",
+            superblock.end,
+            end - start
+        ))
+        .with_offset(start));
+    }
+    let mut index = Index::new(Format::Hdf5, superblock.version.to_string());
+    let image = Image::new(&source, file, start, end, superblock.widths);
+    walk::Walk::new(&image, &mut input.budget, &mut index).run(superblock.root)?;
+    Ok(index)
+}
