@@ -44,10 +44,10 @@ fn index_within(input: &mut Input, file: FileId, start: u64, end: u64) -> Result
         .ok_or_else(|| Error::malformed("there is no HDF5 signature").with_offset(start))?;
     let start = start + place;
     let superblock = Superblock::read(&source, start, end)?;
-    if superblock.end > end - start {
+    if superblock.length > end - start {
         return Err(Error::truncated(format!(
             "the file says it is {} bytes long, but it has {}",
-            superblock.end,
+            superblock.length,
             end - start
         ))
         .with_offset(start));

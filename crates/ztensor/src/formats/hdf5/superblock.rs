@@ -15,8 +15,8 @@ const LONGEST: u64 = 136;
 pub(super) struct Superblock {
     pub version: u8,
     pub widths: Widths,
-    /// The address that the file says it ends at.
-    pub end: u64,
+    /// How long the file says it is, without its user block.
+    pub length: u64,
     /// The address of the root group's object header.
     pub root: u64,
 }
@@ -55,11 +55,12 @@ impl Superblock {
         let passed = cursor.position();
         let rest = cursor.rest();
         let mut cursor = Cursor::new(rest, offset + passed as u64, widths, "superblock");
-        cursor.skip(2 * widths.address)?;
-        let end = cursor.place()?;
+        let base = cursor.place()?;
+        cursor.skip(widths.address)?;
+        let length = cursor.place()?.saturating_sub(base);
         cursor.skip(2 * widths.address)?;
         let root = cursor.place()?;
-        Ok(Superblock { version, widths, end, root })
+        Ok(Superblock { version, widths, length, root })
     }
 
     fn read_new(bytes: &[u8], offset: u64, version: u8) -> Result<Superblock> {
@@ -72,10 +73,12 @@ impl Superblock {
         let whole = bytes.get(..length).ok_or_else(|| cursor.error("it ends before its last field"))?;
         let covered = checksum::verified(whole, offset, "superblock")?;
         let mut cursor = Cursor::new(covered, offset, widths, "superblock");
-        cursor.skip(fixed + 3 + 2 * widths.address)?;
-        let end = cursor.place()?;
+        cursor.skip(fixed + 3)?;
+        let base = cursor.place()?;
+        cursor.skip(widths.address)?;
+        let length = cursor.place()?.saturating_sub(base);
         let root = cursor.place()?;
-        Ok(Superblock { version, widths, end, root })
+        Ok(Superblock { version, widths, length, root })
     }
 }
 
