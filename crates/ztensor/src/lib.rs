@@ -3,12 +3,14 @@
 //! [`open`] recognises a file by its content and returns a [`Reader`]; a [`Writer`] makes `.zt` files. A format is a function from bytes
 //! to an [`index::Index`]; one reading path then serves every format.
 
+pub mod convert;
 mod decode;
 pub mod error;
 pub mod formats;
 pub mod index;
 pub mod limits;
 mod open;
+mod output;
 mod reader;
 pub mod source;
 pub mod tensor;
@@ -22,3 +24,7 @@ pub use open::{OpenOptions, open};
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Source};
 pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
+pub use zt::{
+    Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Writer, remove_tensors, repair,
+    replace_tensor,
+};
