@@ -5,7 +5,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use crate::error::{Error, Result};
 
 /// Inflates a whole stream into a buffer of exactly its length.
-pub(super) fn inflate(stored: &[u8], out: &mut [u8]) -> Result<()> {
+pub(crate) fn inflate(stored: &[u8], out: &mut [u8]) -> Result<()> {
     let mut stream = Decompress::new(false);
     let status = stream
         .decompress(stored, out, FlushDecompress::Finish)

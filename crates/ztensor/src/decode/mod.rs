@@ -4,7 +4,7 @@
 mod checksum;
 #[cfg(feature = "hdf5")]
 mod chunked;
-#[cfg(any(feature = "npz", feature = "pytorch"))]
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 mod deflate;
 #[cfg(feature = "hdf5")]
 mod filter;
@@ -16,6 +16,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub(crate) use checksum::Hasher;
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+pub(crate) use deflate::inflate;
 pub(crate) use zstandard::compress as compress_zstd;
 
 use crate::error::{Error, Kind, Result};
@@ -134,8 +136,8 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             };
             strided::gather(buffer, strided, out)
         }
-        #[cfg(any(feature = "npz", feature = "pytorch"))]
-        Data::Deflate(span) => deflate::inflate(&stored(files, *span)?, out),
+        #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
         #[cfg(feature = "hdf5")]
         Data::Chunked(chunked) => chunked::decode(files, chunked, out),
         other => {

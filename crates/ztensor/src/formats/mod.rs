@@ -7,6 +7,8 @@ mod input;
 
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+pub(crate) mod zip;
 
 pub use input::Input;
 

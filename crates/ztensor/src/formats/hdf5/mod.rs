@@ -10,6 +10,7 @@ mod group;
 mod header;
 mod heap;
 mod image;
+mod keras;
 mod message;
 mod soft_links;
 mod superblock;
@@ -20,20 +21,26 @@ use std::sync::Arc;
 
 use self::image::Image;
 use self::superblock::Superblock;
-use super::Input;
+use super::{Input, zip};
 use crate::error::{Error, Result};
 use crate::index::{FileId, Format, Index};
 
-/// The signature at the start, or behind a user block of 512 bytes or a larger power of two.
+/// The signature at the start, or behind a user block of 512 bytes or a larger power of two; or a Keras archive.
 pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
     let source = input.source();
+    if zip::matches(head) {
+        return keras::matches(&source);
+    }
     superblock::is_at_start(head) || superblock::find(&source, 0, source.len()).is_some()
 }
 
-/// Indexes an HDF5 file.
+/// Indexes an HDF5 file or a Keras archive.
 pub(crate) fn index(input: &mut Input) -> Result<Index> {
-    let length = input.source().len();
-    index_within(input, FileId(0), 0, length)
+    let source = input.source();
+    if zip::matches(&source.bytes(0, source.len().min(8))?) {
+        return keras::index(input);
+    }
+    index_within(input, FileId(0), 0, source.len())
 }
 
 /// Indexes the HDF5 file that lies in `[start, end)` of an opened file.

@@ -11,7 +11,7 @@ use crate::limits::Budget;
 /// How many soft links may lead to each other, as in the HDF5 library.
 const LONGEST_CHAIN: usize = 16;
 
-/// The soft links of a file.
+/// The soft links of a file, and the hard links that give a group a second name.
 #[derive(Default)]
 pub(super) struct SoftLinks {
     names: Vec<String>,
@@ -32,6 +32,11 @@ impl SoftLinks {
         let base = if target.starts_with('/') { "" } else { group };
         self.targets.insert(name.clone(), join(base, target));
         self.names.push(name);
+    }
+
+    /// Notes that a hard link `name` leads to the group that is listed as `first`.
+    pub fn alias(&mut self, name: String, first: String) {
+        self.targets.insert(name, first);
     }
 
     /// Lists each link: as a tensor where it leads to one, otherwise as not read.
@@ -56,12 +61,7 @@ impl SoftLinks {
                         index.insert(name.clone(), object)?;
                     }
                 }
-                End::Group(path) => {
-                    index.skip(
-                        name,
-                        format!("another name of the group \"{path}\", whose tensors are listed there"),
-                    );
-                }
+                End::Group(path) => index.skip(name, another_name(&path)),
                 End::Unread(path) => index.skip(name, format!("a link to \"{path}\", which is not read")),
                 End::Nowhere => {
                     index.skip(name, format!("a link to \"{target}\", which leads nowhere in this file"))
@@ -86,8 +86,6 @@ impl SoftLinks {
                 return Ok(End::Tensor(path));
             } else if groups.contains(path.as_str()) {
                 return Ok(End::Group(path));
-            } else if unread.contains(&path) {
-                return Ok(End::Unread(path));
             }
             // The first part of the path that is itself a soft link is replaced by what it stands for.
             let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
@@ -97,10 +95,19 @@ impl SoftLinks {
             });
             match replaced {
                 Some(next) => path = next,
+                None if unread.contains(&path) => return Ok(End::Unread(path)),
                 None => return Ok(End::Nowhere),
             }
         }
         Ok(End::Nowhere)
+    }
+}
+
+/// Why a second name of a group is not walked into.
+pub(super) fn another_name(first: &str) -> String {
+    match first {
+        "" => "another name of the file's root, whose tensors are listed there".to_owned(),
+        _ => format!("another name of the group \"{first}\", whose tensors are listed there"),
     }
 }
 

@@ -7,7 +7,7 @@ use super::attributes::{AttributeReader, Found};
 use super::header::{ObjectHeader, kind};
 use super::image::Image;
 use super::message::link::Target;
-use super::soft_links::SoftLinks;
+use super::soft_links::{self, SoftLinks};
 use super::{dataset, group};
 use crate::error::{Error, Kind, Result};
 use crate::index::{Index, Object};
@@ -62,8 +62,8 @@ impl<'a, 'b> Walk<'a, 'b> {
 
     fn visit(&mut self, Waiting { path, address, depth }: Waiting) -> Result<()> {
         if let Some(first) = self.groups.get(&address) {
-            self.index
-                .skip(path, format!("another name of the group \"{first}\", whose tensors are listed there"));
+            self.index.skip(&path, soft_links::another_name(first));
+            self.soft_links.alias(path, first.clone());
             return Ok(());
         }
         if let Some(first) = self.shared.get(&address)
