@@ -2,8 +2,12 @@
 //! contiguous elements from any [`Data`], in parallel where there is work.
 
 mod checksum;
-#[cfg(any(feature = "npz", feature = "pytorch"))]
+#[cfg(feature = "hdf5")]
+mod chunked;
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 mod deflate;
+#[cfg(feature = "hdf5")]
+mod filter;
 mod order;
 mod strided;
 #[cfg(feature = "onnx")]
@@ -18,7 +22,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 pub(crate) use checksum::Hasher;
-#[cfg(any(feature = "npz", feature = "pytorch"))]
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) use deflate::inflate;
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
@@ -175,10 +179,12 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             decode(files, inner, positions, component)?;
             unravel::spread(shape, out)
         }
-        #[cfg(any(feature = "npz", feature = "pytorch"))]
-        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
         #[cfg(feature = "npz")]
         Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),
+        #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
+        #[cfg(feature = "hdf5")]
+        Data::Chunked(chunked) => chunked::decode(files, chunked, out),
         other => {
             Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
         }
