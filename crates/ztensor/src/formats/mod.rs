@@ -3,6 +3,8 @@
 
 mod input;
 
+#[cfg(feature = "pytorch")]
+pub mod pytorch;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 #[cfg(any(feature = "npz", feature = "pytorch"))]
@@ -24,6 +26,8 @@ pub(crate) struct Parser {
 /// Every format of this build, those with an unmistakable magic number first.
 pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: crate::zt::matches, index: crate::zt::index },
+    #[cfg(feature = "pytorch")]
+    Parser { matches: pytorch::matches, index: pytorch::index },
     #[cfg(feature = "safetensors")]
     Parser { matches: safetensors::matches, index: safetensors::index },
 ];

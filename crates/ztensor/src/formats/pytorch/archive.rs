@@ -1,0 +1,118 @@
+//! The zip form that `torch.save` has written since 1.6, and TorchScript archives: a pickle, and each storage in a member of its own.
+
+use std::collections::HashMap;
+
+use super::globals;
+use super::globals::Known;
+use super::pickle::Machine;
+use super::rebuild::Rebuilder;
+use super::storage::{Storages, Stored};
+use super::walk::Walk;
+use crate::error::{Error, Result};
+use crate::formats::Input;
+use crate::formats::zip::{self, Member, Method};
+use crate::index::{FileId, Format, Index};
+use crate::limits::Budget;
+use crate::source::Source;
+
+/// A deflated pickle is usually a tenth of its size and never less than this part; more is a bomb.
+const MOST_PICKLE_EXPANSION: u64 = 256;
+
+/// Whether a member's name is that of the pickle which every archive of this form has.
+pub(super) fn is_main_pickle(name: &[u8]) -> bool {
+    name == b"data.pkl"
+        || (name.ends_with(b"/data.pkl") && name.iter().filter(|byte| **byte == b'/').count() == 1)
+}
+
+/// Indexes an archive.
+pub(super) fn index(input: &mut Input) -> Result<Index> {
+    let source = input.source();
+    let members = zip::members(&source, &mut input.budget)?;
+    let main = members
+        .iter()
+        .find(|member| is_main_pickle(member.name.as_bytes()))
+        .ok_or_else(|| Error::malformed("the archive has no data.pkl"))?;
+    let root = main.name.strip_suffix("data.pkl").unwrap_or_default();
+    let by_name: HashMap<&str, &Member> =
+        members.iter().filter_map(|member| Some((member.name.strip_prefix(root)?, member))).collect();
+
+    let version = match by_name.get("version").or_else(|| by_name.get(".data/version")) {
+        Some(member) => short_text(member, &source, &mut input.budget)?,
+        None => String::new(),
+    };
+    let mut index = Index::new(Format::Pytorch, version);
+    let big_endian = match by_name.get("byteorder") {
+        Some(member) => match short_text(member, &source, &mut input.budget)?.as_str() {
+            "little" => false,
+            "big" => true,
+            other => {
+                return Err(Error::malformed(format!(
+                    "the byte order is \"{other}\", not \"little\" or \"big\""
+                ))
+                .with_offset(member.offset));
+            }
+        },
+        None => false,
+    };
+
+    let storages = storages(&members, root, "data/", big_endian);
+    pickle(main, &source, &storages, &mut index, &mut input.budget, "")?;
+    // TorchScript keeps tensors that its code mentions as constants; the code calls them CONSTANTS.c0, CONSTANTS.c1, …
+    if let Some(constants) = by_name.get("constants.pkl") {
+        let storages = self::storages(&members, root, "constants/", big_endian);
+        pickle(constants, &source, &storages, &mut index, &mut input.budget, "CONSTANTS")?;
+    }
+    Ok(index)
+}
+
+/// The storages in the members of one folder.
+fn storages(members: &[Member], root: &str, folder: &str, big_endian: bool) -> Storages {
+    let stored = |member: &Member| {
+        let key = member.name.strip_prefix(root)?.strip_prefix(folder)?;
+        let data = member.data(FileId(0)).map_err(|error| error.message().to_owned());
+        Some((key.to_owned(), Stored { data, length: member.decoded_length }))
+    };
+    Storages { by_key: members.iter().filter_map(stored).collect(), big_endian }
+}
+
+fn pickle(
+    member: &Member,
+    source: &Source,
+    storages: &Storages,
+    index: &mut Index,
+    budget: &mut Budget,
+    prefix: &str,
+) -> Result<()> {
+    let bytes = read_pickle(member, source, budget)?;
+    let pickle = Machine::new(&bytes).finish(member.offset, budget)?;
+    let known: Vec<Known> =
+        pickle.arena.globals().map(|(module, name)| globals::known(module, name)).collect();
+    let rebuilder = Rebuilder { arena: &pickle.arena, known: &known, storages };
+    Walk::new(rebuilder, index, budget).run(pickle.root, prefix)
+}
+
+/// The bytes of a pickle member, which may not be a bomb.
+pub(super) fn read_pickle<'s>(
+    member: &Member,
+    source: &'s Source,
+    budget: &mut Budget,
+) -> Result<std::borrow::Cow<'s, [u8]>> {
+    let most = member.length.saturating_mul(MOST_PICKLE_EXPANSION);
+    if member.method == Method::Deflated && member.decoded_length > most.max(1 << 20) {
+        return Err(Error::malformed(format!(
+            "the archive member \"{}\" inflates to more than {MOST_PICKLE_EXPANSION} times its size",
+            member.name
+        ))
+        .with_offset(member.offset));
+    }
+    member.read(source, budget)
+}
+
+/// A member that holds one word.
+fn short_text(member: &Member, source: &Source, budget: &mut Budget) -> Result<String> {
+    if member.decoded_length > 64 {
+        return Err(Error::malformed(format!("the archive member \"{}\" should hold one word", member.name))
+            .with_offset(member.offset));
+    }
+    Ok(String::from_utf8_lossy(&member.read(source, budget)?).trim().to_owned())
+}
