@@ -10,9 +10,13 @@ fn main() -> ztensor::Result<()> {
         for (name, object) in reader.objects() {
             for (role, component) in &object.components {
                 let bytes = reader.component_bytes(name, role)?;
-                let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+                let digest: String =
+                    Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
                 let encoding = component.data.encoding_name();
-                println!("{name}\t{role}\t{}\t{}\t{}\t{encoding}\t{digest}", component.element, object.shape, object.layout);
+                println!(
+                    "{name}\t{role}\t{}\t{}\t{}\t{encoding}\t{digest}",
+                    component.element, object.shape, object.layout
+                );
             }
         }
         for skipped in reader.skipped() {

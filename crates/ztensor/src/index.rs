@@ -137,6 +137,26 @@ impl Object {
             .or_else(|| self.components.first().map(|(_, component)| component))
     }
 
+    /// The shape of one component's array, as NumPy should show it: the tensor's own for dense data, a vector otherwise. Elements
+    /// smaller than a byte show as their packed bytes.
+    pub fn component_shape(&self, role: &str) -> Option<Shape> {
+        let component = self.component(role)?;
+        let whole_bytes = component.element.bits().is_some_and(|bits| bits >= 8);
+        let count = if whole_bytes {
+            component.elements()?
+        } else {
+            component.length / component.element.storage.width() as u64
+        };
+        Some(match (&self.layout, role) {
+            (Layout::Dense, "data") if whole_bytes => self.shape.clone(),
+            (Layout::SparseCoo, "coords") if !self.shape.is_empty() => {
+                let rank = self.shape.len() as u64;
+                Shape::from([rank, count / rank])
+            }
+            _ => Shape::from([count]),
+        })
+    }
+
     /// Bytes of all components once decoded.
     pub fn decoded_length(&self) -> u64 {
         self.components.iter().map(|(_, component)| component.length).fold(0, u64::saturating_add)
@@ -168,6 +188,11 @@ impl Component {
     /// Bytes that lie plainly in the file.
     pub fn raw(element: impl Into<ElementType>, span: Span) -> Self {
         Component { element: element.into(), data: Data::Raw(span), length: span.length, digest: None }
+    }
+
+    /// The number of logical elements; `None` when their type is unknown.
+    pub fn elements(&self) -> Option<u64> {
+        self.element.bits().map(|bits| (u128::from(self.length) * 8 / u128::from(bits)) as u64)
     }
 
     /// Encoded bytes that decode to `length` bytes.
@@ -311,6 +336,15 @@ impl Data {
             Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.first_span(),
             Data::Strided(view) => view.inner.first_span(),
             Data::Chunked(chunked) => chunked.chunks.first().map(|chunk| chunk.span),
+        }
+    }
+
+    /// The byte range, where the stored bytes are exactly one.
+    pub fn only_span(&self) -> Option<Span> {
+        match self {
+            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
+            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.only_span(),
+            _ => None,
         }
     }
 

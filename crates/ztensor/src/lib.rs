@@ -9,6 +9,7 @@ pub mod formats;
 pub mod index;
 pub mod limits;
 mod open;
+mod output;
 mod reader;
 pub mod source;
 pub mod tensor;
@@ -22,3 +23,7 @@ pub use open::{OpenOptions, open};
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Source};
 pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
+pub use zt::{
+    Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Writer, remove_tensors, repair,
+    replace_tensor,
+};

@@ -84,12 +84,13 @@ pub(crate) fn verify(files: &Files, component: &Component, decoded: Option<&[u8]
     match (digest.over, decoded) {
         (Coverage::Decoded, Some(bytes)) => digest.value.check(bytes),
         (Coverage::Decoded, None) => digest.value.check(&bytes(files, component)?),
-        (Coverage::Stored, _) => match &component.data {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => {
-                digest.value.check_stream(|hasher| in_pieces(files, *span, |piece| hasher.update(piece)))
-            }
-            _ => Err(Error::unsupported("a checksum over stored bytes that are not one range")),
-        },
+        (Coverage::Stored, _) => {
+            let span = component
+                .data
+                .only_span()
+                .ok_or_else(|| Error::unsupported("a checksum over scattered bytes"))?;
+            digest.value.check_stream(|hasher| in_pieces(files, span, |piece| hasher.update(piece)))
+        }
     }
 }
 

@@ -21,7 +21,7 @@ fn reverse<const WIDTH: usize>(bytes: &mut [u8]) {
 
 /// Repeats one element over the buffer.
 pub(super) fn fill(element: &[u8], out: &mut [u8]) -> Result<()> {
-    if element.is_empty() || out.len() % element.len() != 0 {
+    if element.is_empty() || !out.len().is_multiple_of(element.len()) {
         return Err(Error::malformed("the fill value does not match the element type"));
     }
     for unit in out.chunks_exact_mut(element.len()) {

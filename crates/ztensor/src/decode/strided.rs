@@ -10,7 +10,7 @@ pub(super) fn gather(buffer: &[u8], view: &Strided, out: &mut [u8]) -> Result<()
         return Ok(());
     }
     let elements = usize::try_from(elements).map_err(|_| Error::malformed("the shape overflows"))?;
-    if view.strides.len() != view.shape.len() || out.len() % elements != 0 {
+    if view.strides.len() != view.shape.len() || !out.len().is_multiple_of(elements) {
         return Err(Error::malformed("the strides do not match the shape"));
     }
     check_bounds(buffer.len() as u64, view, (out.len() / elements) as u64)?;

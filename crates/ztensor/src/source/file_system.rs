@@ -24,6 +24,8 @@ pub(super) fn is_remote(file: &File) -> bool {
     if result != 0 {
         return false;
     }
+    // The field is narrower on some targets.
+    #[allow(clippy::unnecessary_cast)]
     // SAFETY: the call succeeded, so the structure is filled in.
     let kind = unsafe { status.assume_init() }.f_type as i64;
     matches!(kind, NFS | SMB | SMB2 | CIFS | FUSE | CEPH | NINE_P | AFS | LUSTRE)

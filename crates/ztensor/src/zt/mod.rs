@@ -1,13 +1,36 @@
-//! The `.zt` container.
+//! The `.zt` container: read in its three generations (0.1, 1.2, 2), written as 1.2. `spec/zt.md` has the bytes.
 
-use crate::error::{Error, Result};
+mod append;
+mod cbor;
+mod edit;
+mod legacy;
+mod manifest;
+mod read;
+mod repair;
+mod rules;
+mod write;
+
+pub use edit::{remove_tensors, replace_tensor};
+pub use repair::{Repair, repair};
+pub use write::{Checksum, Compression, TensorInput, TensorStream, TensorWrite, Writer};
+
+use crate::error::Result;
 use crate::formats::Input;
 use crate::index::Index;
 
+/// First and last bytes of a 1.2 file.
+const MAGIC: &[u8; 8] = b"ZTEN1000";
+
+/// The magic number of any generation.
 pub(crate) fn matches(head: &[u8], _input: &Input) -> bool {
-    head.starts_with(b"ZTEN1000")
+    head.starts_with(MAGIC) || head.starts_with(legacy::MAGIC)
 }
 
-pub(crate) fn index(_input: &mut Input) -> Result<Index> {
-    Err(Error::unsupported("soon"))
+/// Indexes a file of any generation.
+pub(crate) fn index(input: &mut Input) -> Result<Index> {
+    let source = input.source();
+    match &*source.bytes(0, 8)? {
+        magic if magic == MAGIC => read::index(input),
+        _ => legacy::index(input),
+    }
 }

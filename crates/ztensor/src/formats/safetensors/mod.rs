@@ -4,9 +4,11 @@
 mod header;
 mod shards;
 mod types;
+mod write;
 
 pub use header::{Entry, Header};
 pub(crate) use types::{element_of, name_of};
+pub use write::{Entry as WriteEntry, check_layout, to_bytes, write};
 
 use super::Input;
 use crate::error::{Error, Result};
@@ -20,7 +22,7 @@ const LONGEST_HEADER: u64 = 100_000_000;
 pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
     let Some((length, json)) = head.split_first_chunk::<8>() else { return shards::matches(head) };
     let length = u64::from_le_bytes(*length);
-    let fits = length <= LONGEST_HEADER && length >= 2;
+    let fits = (2..=LONGEST_HEADER).contains(&length);
     (fits
         && json.first() == Some(&b'{')
         && (length <= input.source().len() || input.extension() == "safetensors"))
