@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::globals;
-use super::globals::Known;
 use super::pickle::Machine;
 use super::rebuild::Rebuilder;
 use super::storage::{Storages, Stored};
@@ -55,12 +54,26 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
         None => false,
     };
 
-    let storages = storages(&members, root, "data/", big_endian);
-    pickle(main, &source, &storages, &mut index, &mut input.budget, "")?;
+    let data = storages(&members, root, "data/", big_endian);
+    let bytes = read_pickle(main, &source, &mut input.budget)?;
+    let pickle = Machine::new(&bytes).finish(main.offset, &mut input.budget)?;
+    let known = globals::known_in(&pickle.arena);
+    let rebuilder = Rebuilder { arena: &pickle.arena, known: &known, storages: &data };
+    let mut walk = Walk::new(rebuilder, &mut index, &mut input.budget);
+    walk.add(pickle.root, "")?;
+    walk.finish();
+
     // TorchScript keeps tensors that its code mentions as constants; the code calls them CONSTANTS.c0, CONSTANTS.c1, …
-    if let Some(constants) = by_name.get("constants.pkl") {
-        let storages = self::storages(&members, root, "constants/", big_endian);
-        pickle(constants, &source, &storages, &mut index, &mut input.budget, "CONSTANTS")?;
+    if let Some(member) = by_name.get("constants.pkl") {
+        let constants = storages(&members, root, "constants/", big_endian);
+        let bytes = read_pickle(member, &source, &mut input.budget)?;
+        let pickle = Machine::new(&bytes).finish(member.offset, &mut input.budget)?;
+        let known = globals::known_in(&pickle.arena);
+        let rebuilder = Rebuilder { arena: &pickle.arena, known: &known, storages: &constants };
+        let mut walk = Walk::new(rebuilder, &mut index, &mut input.budget);
+        for (position, id) in pickle.arena.items(pickle.root).unwrap_or_default().iter().enumerate() {
+            walk.add(*id, &format!("CONSTANTS.c{position}"))?;
+        }
     }
     Ok(index)
 }
@@ -73,22 +86,6 @@ fn storages(members: &[Member], root: &str, folder: &str, big_endian: bool) -> S
         Some((key.to_owned(), Stored { data, length: member.decoded_length }))
     };
     Storages { by_key: members.iter().filter_map(stored).collect(), big_endian }
-}
-
-fn pickle(
-    member: &Member,
-    source: &Source,
-    storages: &Storages,
-    index: &mut Index,
-    budget: &mut Budget,
-    prefix: &str,
-) -> Result<()> {
-    let bytes = read_pickle(member, source, budget)?;
-    let pickle = Machine::new(&bytes).finish(member.offset, budget)?;
-    let known: Vec<Known> =
-        pickle.arena.globals().map(|(module, name)| globals::known(module, name)).collect();
-    let rebuilder = Rebuilder { arena: &pickle.arena, known: &known, storages };
-    Walk::new(rebuilder, index, budget).run(pickle.root, prefix)
 }
 
 /// The bytes of a pickle member, which may not be a bomb.

@@ -1,5 +1,6 @@
 //! The names that a checkpoint may mention and what they mean here. A name is looked up, never imported.
 
+use super::pickle::Arena;
 use super::types::{self, Scalar};
 
 /// What a global stands for.
@@ -26,6 +27,11 @@ pub(super) enum Known {
     PerTensorAffine,
     PerChannelAffine,
     Other,
+}
+
+/// What each distinct global of a pickle stands for.
+pub(super) fn known_in(arena: &Arena<'_>) -> Vec<Known> {
+    arena.globals().map(|(module, name)| known(module, name)).collect()
 }
 
 /// What a global of this module and name stands for.

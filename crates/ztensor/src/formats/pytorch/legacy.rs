@@ -68,13 +68,14 @@ fn index_window(bytes: &[u8], source: &Source, input: &Input, budget: &mut Budge
     let pickle = stream.next(budget)?;
     let keys = stream.next(budget)?;
 
-    let known: Vec<Known> =
-        pickle.arena.globals().map(|(module, name)| globals::known(module, name)).collect();
+    let known = globals::known_in(&pickle.arena);
     let widths = widths(&pickle, &known)?;
     let storages = storages(&keys, &widths, stream.position as u64, source, input)?;
     let mut index = Index::new(Format::Pytorch, "legacy");
     let rebuilder = Rebuilder { arena: &pickle.arena, known: &known, storages: &storages };
-    Walk::new(rebuilder, &mut index, budget).run(pickle.root, "")?;
+    let mut walk = Walk::new(rebuilder, &mut index, budget);
+    walk.add(pickle.root, "")?;
+    walk.finish();
     Ok(index)
 }
 

@@ -74,7 +74,8 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
     }
 
     /// Adds every tensor beneath `root` to the index, under names that start with `prefix`.
-    pub(super) fn run(mut self, root: Id, prefix: &str) -> Result<()> {
+    pub(super) fn add(&mut self, root: Id, prefix: &str) -> Result<()> {
+        self.path.clear();
         self.path.push_str(prefix);
         let depth = usize::from(!prefix.is_empty());
         self.visit(root, depth, true)?;
@@ -114,8 +115,12 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
                 }
             }
         }
-        self.collected.finish(self.index);
         Ok(())
+    }
+
+    /// Adds the plain values that were met to the metadata of the file.
+    pub(super) fn finish(self) {
+        self.collected.finish(self.index);
     }
 
     /// Looks at one value, whose name is the current path.
@@ -197,6 +202,7 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
         let arguments = self.rebuilder.arena.items(call.arguments).unwrap_or_default();
         match (self.rebuilder.known(call.callable), arguments) {
             (Known::First, [first, ..]) => Children::Same(*first),
+            (Known::SparseTensor, [_layout, parts]) => Children::Same(*parts),
             // Function and type say nothing; the arguments and the state do.
             (Known::FromType, [_, _, rest @ ..]) => Children::Items(rest),
             _ => Children::Items(arguments),
