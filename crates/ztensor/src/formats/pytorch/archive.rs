@@ -1,6 +1,6 @@
 //! The zip form that `torch.save` has written since 1.6, and TorchScript archives: a pickle, and each storage in a member of its own.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use super::globals;
 use super::pickle::Machine;
@@ -32,15 +32,14 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
         .find(|member| is_main_pickle(member.name.as_bytes()))
         .ok_or_else(|| Error::malformed("the archive has no data.pkl"))?;
     let root = main.name.strip_suffix("data.pkl").unwrap_or_default();
-    let by_name: HashMap<&str, &Member> =
-        members.iter().filter_map(|member| Some((member.name.strip_prefix(root)?, member))).collect();
+    let find = |name: &str| members.iter().find(|member| member.name.strip_prefix(root) == Some(name));
 
-    let version = match by_name.get("version").or_else(|| by_name.get(".data/version")) {
+    let version = match find("version").or_else(|| find(".data/version")) {
         Some(member) => short_text(member, &source, &mut input.budget)?,
         None => String::new(),
     };
     let mut index = Index::new(Format::Pytorch, version);
-    let big_endian = match by_name.get("byteorder") {
+    let big_endian = match find("byteorder") {
         Some(member) => match short_text(member, &source, &mut input.budget)?.as_str() {
             "little" => false,
             "big" => true,
@@ -64,7 +63,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     walk.finish();
 
     // TorchScript keeps tensors that its code mentions as constants; the code calls them CONSTANTS.c0, CONSTANTS.c1, …
-    if let Some(member) = by_name.get("constants.pkl") {
+    if let Some(member) = find("constants.pkl") {
         let constants = storages(&members, root, "constants/", big_endian);
         let bytes = read_pickle(member, &source, &mut input.budget)?;
         let pickle = Machine::new(&bytes).finish(member.offset, &mut input.budget)?;
@@ -79,11 +78,11 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
 }
 
 /// The storages in the members of one folder.
-fn storages(members: &[Member], root: &str, folder: &str, big_endian: bool) -> Storages {
-    let stored = |member: &Member| {
+fn storages<'m>(members: &'m [Member], root: &str, folder: &str, big_endian: bool) -> Storages<'m> {
+    let stored = |member: &'m Member| {
         let key = member.name.strip_prefix(root)?.strip_prefix(folder)?;
         let data = member.data(FileId(0)).map_err(|error| error.message().to_owned());
-        Some((key.to_owned(), Stored { data, length: member.decoded_length }))
+        Some((key, Stored { data, length: member.decoded_length }))
     };
     Storages { by_key: members.iter().filter_map(stored).collect(), big_endian }
 }
@@ -93,7 +92,7 @@ pub(super) fn read_pickle<'s>(
     member: &Member,
     source: &'s Source,
     budget: &mut Budget,
-) -> Result<std::borrow::Cow<'s, [u8]>> {
+) -> Result<Cow<'s, [u8]>> {
     let most = member.length.saturating_mul(MOST_PICKLE_EXPANSION);
     if member.method == Method::Deflated && member.decoded_length > most.max(1 << 20) {
         return Err(Error::malformed(format!(

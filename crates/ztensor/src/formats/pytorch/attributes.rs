@@ -63,7 +63,9 @@ fn plain_length(node: &Node<'_>) -> Option<usize> {
     match node {
         Node::None | Node::Bool(_) | Node::Integer(_) | Node::WideInteger(_) | Node::Float(_) => Some(0),
         Node::Text(text) => Some(text.len()),
+        Node::OwnedText(text) => Some(text.len()),
         Node::Bytes(bytes) => Some(bytes.len()),
+        Node::OwnedBytes(bytes) => Some(bytes.len()),
         _ => None,
     }
 }
@@ -75,8 +77,10 @@ fn plain(node: &Node<'_>) -> Option<Value> {
         Node::Integer(value) => Value::Integer((*value).into()),
         Node::WideInteger(value) => Value::Integer(**value),
         Node::Float(value) => Value::Float(*value),
-        Node::Text(text) => Value::Text(text.as_ref().to_owned()),
+        Node::Text(text) => Value::from(*text),
+        Node::OwnedText(text) => Value::from(text.as_ref()),
         Node::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
+        Node::OwnedBytes(bytes) => Value::Bytes(bytes.to_vec()),
         _ => return None,
     })
 }

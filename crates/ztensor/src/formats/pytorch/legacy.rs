@@ -1,7 +1,6 @@
 //! The stream that `torch.save` wrote before 1.6: a magic number, a protocol number, a description of the machine, the pickle and the keys of
 //! the storages as five pickles in a row, then each storage as a count and its elements, always little-endian.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::globals::{self, Known};
@@ -19,6 +18,9 @@ use crate::source::Source;
 const MAGIC: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
 /// The same in the digits of protocols 0 and 1.
 const MAGIC_DIGITS: &[u8] = b"L119547037146038801333356L\n.";
+
+/// How many pickles there are before the storages.
+pub(super) const PICKLES: usize = 5;
 
 /// Version of the stream; there was only ever one.
 const VERSION: i64 = 1001;
@@ -80,9 +82,9 @@ fn index_window(bytes: &[u8], source: &Source, input: &Input, budget: &mut Budge
 }
 
 /// Pickles one after the other.
-pub(super) struct Stream<'a> {
-    pub bytes: &'a [u8],
-    pub position: usize,
+struct Stream<'a> {
+    bytes: &'a [u8],
+    position: usize,
 }
 
 impl<'a> Stream<'a> {
@@ -112,13 +114,13 @@ fn widths<'p>(pickle: &'p Pickle<'_>, known: &[Known]) -> Result<HashMap<&'p str
 }
 
 /// Walks over the storages that follow the pickles.
-fn storages(
-    keys: &Pickle<'_>,
+fn storages<'k>(
+    keys: &'k Pickle<'_>,
     widths: &HashMap<&str, u64>,
     start: u64,
     source: &Source,
     input: &Input,
-) -> Result<Storages> {
+) -> Result<Storages<'k>> {
     let items = keys
         .arena
         .items(keys.root)
@@ -141,7 +143,7 @@ fn storages(
             .ok_or_else(|| locate(Error::malformed(format!("storage \"{key}\" has an impossible size"))))?;
         let span = input.span(FileId(0), position + 8, length)?;
         let stored = Stored { data: Ok(Data::Raw(span)), length };
-        if storages.by_key.insert(key.to_owned(), stored).is_some() {
+        if storages.by_key.insert(key, stored).is_some() {
             return Err(locate(Error::new(Kind::Duplicate, format!("storage \"{key}\" occurs twice"))));
         }
         position = span.offset + length;
@@ -151,9 +153,4 @@ fn storages(
             .with_offset(position));
     }
     Ok(storages)
-}
-
-/// The five pickles of a stream as bytes, for `scan`.
-pub(super) fn head<'s>(source: &'s Source, budget: &Budget) -> Result<Cow<'s, [u8]>> {
-    source.bytes(0, source.len().min(budget.limits().header_bytes))
 }

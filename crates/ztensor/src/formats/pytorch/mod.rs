@@ -9,11 +9,15 @@ mod legacy;
 mod pickle;
 mod quantized;
 mod rebuild;
+mod scan;
 mod sparse;
 mod storage;
 mod types;
 mod view;
 mod walk;
+
+pub use globals::Trust;
+pub use scan::{Scan, ScannedGlobal, ScannedPickle, scan, scan_source};
 
 use super::{Input, zip};
 use crate::error::{Error, Result};

@@ -45,7 +45,7 @@ pub(super) struct Rebuilder<'p, 'a> {
     pub arena: &'p Arena<'a>,
     /// What each distinct global stands for.
     pub known: &'p [Known],
-    pub storages: &'p Storages,
+    pub storages: &'p Storages<'p>,
 }
 
 /// A tensor of the plain kind, before it becomes an object or a component of one.

@@ -20,8 +20,8 @@ pub(super) struct Stored {
 
 /// The storages of a file.
 #[derive(Debug, Default)]
-pub(super) struct Storages {
-    pub by_key: HashMap<String, Stored>,
+pub(super) struct Storages<'k> {
+    pub by_key: HashMap<&'k str, Stored>,
     pub big_endian: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn reference<'p>(arena: &'p Arena<'_>, known: &[Known], id: Id) -> Re
     Ok(Some(Reference { key: arena.text(*key).ok_or_else(wrong)?, scalar, count: unsigned(*count)?, part }))
 }
 
-impl Storages {
+impl Storages<'_> {
     /// The storage behind a reference, checked against the bytes that are there.
     pub(super) fn resolve(&self, reference: &Reference<'_>) -> Result<Storage> {
         let Reference { key, scalar, .. } = reference;

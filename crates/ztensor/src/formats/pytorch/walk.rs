@@ -4,6 +4,8 @@
 
 use std::collections::HashSet;
 
+use indexmap::map::Entry;
+
 use super::attributes::Collected;
 use super::globals::Known;
 use super::pickle::{Call, Id, Node};
@@ -136,11 +138,17 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
             Node::Call(_) | Node::Persistent(_) => match self.rebuilder.object(id) {
                 Ok(Some(object)) => {
                     let name = self.name(depth)?;
-                    if self.index.objects.contains_key(&name) {
-                        return self.collision(name);
-                    }
                     self.budget.charge_object()?;
-                    self.index.insert(name, object)
+                    match self.index.objects.entry(name) {
+                        Entry::Vacant(entry) => {
+                            entry.insert(object);
+                            Ok(())
+                        }
+                        Entry::Occupied(entry) => {
+                            let name = entry.key().clone();
+                            self.collision(name)
+                        }
+                    }
                 }
                 Ok(None) => self.enter(id, depth, keeps_values),
                 Err(Unread::Skipped(reason)) => {
@@ -203,6 +211,8 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
         match (self.rebuilder.known(call.callable), arguments) {
             (Known::First, [first, ..]) => Children::Same(*first),
             (Known::SparseTensor, [_layout, parts]) => Children::Same(*parts),
+            // The storage of a tensor that is not read is not a tensor of its own.
+            (Known::Tensor | Known::TypedTensor | Known::QuantizedTensor, _) => Children::Items(&[]),
             // Function and type say nothing; the arguments and the state do.
             (Known::FromType, [_, _, rest @ ..]) => Children::Items(rest),
             _ => Children::Items(arguments),
@@ -239,6 +249,7 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
         let arena = self.rebuilder.arena;
         match arena.get(key) {
             Node::Text(text) => self.push_segment(depth, text),
+            Node::OwnedText(text) => self.push_segment(depth, text),
             Node::Integer(number) => self.push_segment(depth, &number.to_string()),
             Node::Bool(true) => self.push_segment(depth, "True"),
             Node::Bool(false) => self.push_segment(depth, "False"),

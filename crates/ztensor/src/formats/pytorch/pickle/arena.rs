@@ -19,7 +19,7 @@ impl Id {
     }
 }
 
-/// One value.
+/// One value. Texts and bytes are borrowed from the pickle wherever they stand there as they are.
 #[derive(Clone, Debug)]
 pub(in super::super) enum Node<'a> {
     None,
@@ -30,8 +30,10 @@ pub(in super::super) enum Node<'a> {
     /// An integer of more than 128 bits, whose value is of no use here.
     HugeInteger,
     Float(f64),
-    Text(Cow<'a, str>),
-    Bytes(Cow<'a, [u8]>),
+    Text(&'a str),
+    OwnedText(Box<str>),
+    Bytes(&'a [u8]),
+    OwnedBytes(Box<[u8]>),
     /// Positions in the pool of tuple items.
     Tuple {
         start: u32,
@@ -61,8 +63,8 @@ pub(in super::super) struct Call {
     pub entries: Vec<(Id, Id)>,
 }
 
-/// All values of one pickle.
-#[derive(Debug, Default)]
+/// All values of one pickle. Those of no size (None, booleans, small numbers) are there from the beginning, because they are most of a pickle.
+#[derive(Debug)]
 pub(in super::super) struct Arena<'a> {
     pub(super) nodes: Vec<Node<'a>>,
     pub(super) tuple_items: Vec<Id>,
@@ -73,6 +75,30 @@ pub(in super::super) struct Arena<'a> {
 }
 
 impl<'a> Arena<'a> {
+    pub(super) const NONE: Id = Id(0);
+    pub(super) const FALSE: Id = Id(1);
+    pub(super) const TRUE: Id = Id(2);
+
+    /// The number from 0 to 255.
+    pub(super) fn small(number: u8) -> Id {
+        Id(3 + u32::from(number))
+    }
+
+    /// An arena with room for the values of a pickle of that length.
+    pub(super) fn new(length: usize) -> Self {
+        let mut nodes = Vec::with_capacity((length / 8).clamp(512, 1 << 20));
+        nodes.extend([Node::None, Node::Bool(false), Node::Bool(true)]);
+        nodes.extend((0..=255).map(Node::Integer));
+        Arena {
+            nodes,
+            tuple_items: Vec::new(),
+            lists: Vec::new(),
+            dicts: Vec::new(),
+            calls: Vec::new(),
+            globals: IndexSet::new(),
+        }
+    }
+
     /// The value of a number that the arena gave out.
     pub(in super::super) fn get(&self, id: Id) -> &Node<'a> {
         const MISSING: &Node<'static> = &Node::None;
@@ -116,16 +142,6 @@ impl<'a> Arena<'a> {
         }
     }
 
-    /// Module and name of a global.
-    pub(in super::super) fn global(&self, id: Id) -> Option<(&str, &str)> {
-        match self.get(id) {
-            Node::Global(slot) => {
-                self.globals.get_index(*slot as usize).map(|(module, name)| (module.as_ref(), name.as_ref()))
-            }
-            _ => None,
-        }
-    }
-
     /// The number of a global among the distinct ones, for tables beside the arena.
     pub(in super::super) fn global_slot(&self, id: Id) -> Option<usize> {
         match self.get(id) {
@@ -142,6 +158,7 @@ impl<'a> Arena<'a> {
     pub(in super::super) fn text(&self, id: Id) -> Option<&str> {
         match self.get(id) {
             Node::Text(text) => Some(text),
+            Node::OwnedText(text) => Some(text),
             _ => None,
         }
     }
@@ -160,6 +177,6 @@ mod tests {
 
     #[test]
     fn values_stay_small() {
-        assert!(size_of::<Node<'static>>() <= 24, "{}", size_of::<Node<'static>>());
+        assert!(size_of::<Node<'static>>() <= 24);
     }
 }

@@ -23,6 +23,19 @@ pub(in super::super) struct Calls {
     pub extension: u64,
 }
 
+impl Calls {
+    /// The counts under the opcodes' names.
+    pub(in super::super) fn by_opcode(&self) -> [(&'static str, u64); 5] {
+        [
+            ("REDUCE", self.reduce),
+            ("BUILD", self.build),
+            ("NEWOBJ", self.new_object),
+            ("INST", self.instance),
+            ("EXT", self.extension),
+        ]
+    }
+}
+
 /// A pickle that ran to its end.
 pub(in super::super) struct Pickle<'a> {
     pub arena: Arena<'a>,
@@ -46,7 +59,7 @@ pub(in super::super) struct Machine<'a> {
 impl<'a> Machine<'a> {
     pub(in super::super) fn new(bytes: &'a [u8]) -> Self {
         Machine {
-            arena: Arena::default(),
+            arena: Arena::new(bytes.len()),
             calls: Calls::default(),
             cursor: Cursor::new(bytes),
             stack: Vec::new(),
@@ -84,6 +97,11 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Bytes taken so far.
+    pub(in super::super) fn position(&self) -> usize {
+        self.cursor.position()
+    }
+
     fn step(&mut self, opcode: u8) -> Result<()> {
         match opcode {
             PROTO => match self.cursor.byte()? {
@@ -106,16 +124,15 @@ impl<'a> Machine<'a> {
             }
             DUP => {
                 let top = self.top()?;
-                self.stack.push(top);
-                Ok(())
+                self.push_shared(top)
             }
 
-            NONE => self.push(Node::None),
-            NEWTRUE => self.push(Node::Bool(true)),
-            NEWFALSE => self.push(Node::Bool(false)),
+            NONE => self.push_shared(Arena::NONE),
+            NEWTRUE => self.push_shared(Arena::TRUE),
+            NEWFALSE => self.push_shared(Arena::FALSE),
             INT => match self.cursor.line()? {
-                b"00" => self.push(Node::Bool(false)),
-                b"01" => self.push(Node::Bool(true)),
+                b"00" => self.push_shared(Arena::FALSE),
+                b"01" => self.push_shared(Arena::TRUE),
                 line => self.push_integer(literal::decimal(line)?),
             },
             LONG => {
@@ -128,7 +145,7 @@ impl<'a> Machine<'a> {
             }
             BININT1 => {
                 let value = self.cursor.byte()?;
-                self.push(Node::Integer(value.into()))
+                self.push_shared(Arena::small(value))
             }
             BININT2 => {
                 let value = u16::from_le_bytes(self.cursor.array()?);
@@ -149,15 +166,15 @@ impl<'a> Machine<'a> {
                 let line = self.cursor.line()?;
                 let bytes = literal::quoted(line)?;
                 self.push(match String::from_utf8(bytes) {
-                    Ok(text) => Node::Text(Cow::Owned(text)),
-                    Err(error) => Node::Bytes(Cow::Owned(error.into_bytes())),
+                    Ok(text) => Node::OwnedText(text.into()),
+                    Err(error) => Node::OwnedBytes(error.into_bytes().into()),
                 })
             }
             BINSTRING => self.push_string(4),
             SHORT_BINSTRING => self.push_string(1),
             UNICODE => {
                 let line = self.cursor.line()?;
-                self.push(Node::Text(Cow::Owned(literal::escaped_unicode(line)?)))
+                self.push(Node::OwnedText(literal::escaped_unicode(line)?.into()))
             }
             SHORT_BINUNICODE => self.push_text(1),
             BINUNICODE => self.push_text(4),
@@ -252,8 +269,8 @@ impl<'a> Machine<'a> {
             EXT2 => self.push_extension(2),
             EXT4 => self.push_extension(4),
             PERSID => {
-                let text = String::from_utf8_lossy(self.cursor.line()?);
-                self.push(Node::Text(text))?;
+                let line = self.cursor.line()?;
+                self.push(text(line))?;
                 self.push_persistent()
             }
             BINPERSID => self.push_persistent(),
@@ -348,6 +365,11 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
+    fn push_shared(&mut self, id: Id) -> Result<()> {
+        self.stack.push(id);
+        Ok(())
+    }
+
     fn push_integer(&mut self, integer: Integer) -> Result<()> {
         self.push(match integer {
             Integer::Small(value) => Node::Integer(value),
@@ -365,19 +387,19 @@ impl<'a> Machine<'a> {
     fn push_string(&mut self, width: usize) -> Result<()> {
         let bytes = self.cursor.prefixed(width)?;
         self.push(match std::str::from_utf8(bytes) {
-            Ok(text) => Node::Text(Cow::Borrowed(text)),
-            Err(_) => Node::Bytes(Cow::Borrowed(bytes)),
+            Ok(text) => Node::Text(text),
+            Err(_) => Node::Bytes(bytes),
         })
     }
 
     fn push_text(&mut self, width: usize) -> Result<()> {
         let bytes = self.cursor.prefixed(width)?;
-        self.push(Node::Text(String::from_utf8_lossy(bytes)))
+        self.push(text(bytes))
     }
 
     fn push_bytes(&mut self, width: usize) -> Result<()> {
         let bytes = self.cursor.prefixed(width)?;
-        self.push(Node::Bytes(Cow::Borrowed(bytes)))
+        self.push(Node::Bytes(bytes))
     }
 
     fn push_short_tuple(&mut self, count: usize) -> Result<()> {
@@ -443,7 +465,8 @@ impl<'a> Machine<'a> {
     /// A part of a name taken from the stack. One that is not a text was computed by the pickle itself.
     fn computed_name(&self, id: Id) -> Cow<'a, str> {
         match self.arena.get(id) {
-            Node::Text(text) => text.clone(),
+            Node::Text(text) => Cow::Borrowed(text),
+            Node::OwnedText(text) => Cow::Owned(text.as_ref().to_owned()),
             _ => Cow::Borrowed("<computed>"),
         }
     }
@@ -503,10 +526,7 @@ impl<'a> Machine<'a> {
 
     fn recall(&mut self, number: u64) -> Result<()> {
         match self.memo.get(number) {
-            Some(id) => {
-                self.stack.push(id);
-                Ok(())
-            }
+            Some(id) => self.push_shared(id),
             None => {
                 Err(Error::malformed(format!("the pickle recalls memo {number}, which it did not store")))
             }
@@ -517,6 +537,14 @@ impl<'a> Machine<'a> {
         let top = self.top()?;
         self.memo.put(number, top);
         Ok(())
+    }
+}
+
+/// Text that is meant to be UTF-8. Python also writes halves of surrogate pairs, which have no character of their own.
+fn text(bytes: &[u8]) -> Node<'_> {
+    match String::from_utf8_lossy(bytes) {
+        Cow::Borrowed(text) => Node::Text(text),
+        Cow::Owned(text) => Node::OwnedText(text.into()),
     }
 }
 

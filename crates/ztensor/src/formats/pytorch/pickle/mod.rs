@@ -10,4 +10,4 @@ mod memo;
 mod opcode;
 
 pub(super) use arena::{Arena, Call, Id, Node};
-pub(super) use machine::{Calls, Machine, Pickle};
+pub(super) use machine::{Machine, Pickle};
