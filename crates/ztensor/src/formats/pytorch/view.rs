@@ -28,11 +28,12 @@ pub(super) fn dense(storage: &Storage, scalar: Scalar, view: View, big_endian: b
     let element = scalar
         .element()
         .ok_or_else(|| skipped(format!("elements of dtype torch.{} are not read", scalar.name)))?;
-    let View { offset, mut shape, strides, conjugated, negated } = view;
+    let View { offset, shape, strides, conjugated, negated } = view;
     if shape.len() != strides.len() {
         return Err(Error::malformed("shape and strides of a tensor differ in length").into());
     }
-    let count = Shape::from(shape.as_slice()).elements().ok_or_else(overflow)?;
+    let shape = Shape::from(shape);
+    let count = shape.elements().ok_or_else(overflow)?;
     let length = count.checked_mul(scalar.width).ok_or_else(overflow)?;
 
     let mut data = if count == 0 {
@@ -72,13 +73,20 @@ pub(super) fn dense(storage: &Storage, scalar: Scalar, view: View, big_endian: b
     if negated {
         data = Data::Negated { imaginary_only: false, inner: Box::new(data) };
     }
-    if scalar.packed() > 1 {
-        match shape.last_mut() {
-            Some(last) => *last = last.checked_mul(scalar.packed()).ok_or_else(overflow)?,
-            None => return Err(skipped(format!("it is a scalar of the packed dtype torch.{}", scalar.name))),
-        }
-    }
-    Ok(Dense { shape: Shape::from(shape), scalar, component: Component::encoded(element, data, length) })
+    let shape = if scalar.packed() > 1 { unpacked(&shape, scalar)? } else { shape };
+    Ok(Dense { shape, scalar, component: Component::encoded(element, data, length) })
+}
+
+/// The shape in logical elements, where PyTorch counts several as one.
+fn unpacked(shape: &[u64], scalar: Scalar) -> Reading<Shape> {
+    let mut shape = shape.to_vec();
+    let last = shape
+        .last_mut()
+        .ok_or_else(|| skipped(format!("it is a scalar of the packed dtype torch.{}", scalar.name)))?;
+    *last = last
+        .checked_mul(scalar.packed())
+        .ok_or_else(|| Error::malformed("the shape of a tensor overflows"))?;
+    Ok(Shape::from(shape))
 }
 
 fn empty(storage: &Storage) -> Data {

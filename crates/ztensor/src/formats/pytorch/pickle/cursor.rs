@@ -30,8 +30,11 @@ impl<'a> Cursor<'a> {
         self.take(usize::try_from(length).map_err(|_| ends())?)
     }
 
+    #[inline]
     pub(super) fn byte(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
+        let byte = *self.bytes.get(self.position).ok_or_else(ends)?;
+        self.position += 1;
+        Ok(byte)
     }
 
     pub(super) fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH]> {

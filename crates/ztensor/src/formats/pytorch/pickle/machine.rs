@@ -12,6 +12,8 @@ use crate::limits::Budget;
 
 /// What one opcode may leave behind: a value, a stack slot, a memo slot and a place in a container.
 const COST_OF_A_STEP: u64 = 64;
+/// Steps that are charged at once.
+const STEPS_AT_ONCE: u64 = 256;
 
 /// How often each of the opcodes occurred that make an unpickler run code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +83,9 @@ impl<'a> Machine<'a> {
         loop {
             let position = self.cursor.position();
             let locate = |error: Error| error.with_offset(origin.saturating_add(position as u64));
+            if steps % STEPS_AT_ONCE == 0 {
+                budget.charge(COST_OF_A_STEP * STEPS_AT_ONCE).map_err(locate)?;
+            }
             steps += 1;
             if steps > most {
                 return Err(locate(Error::new(
@@ -88,7 +93,6 @@ impl<'a> Machine<'a> {
                     format!("the pickle takes more than {most} steps"),
                 )));
             }
-            budget.charge(COST_OF_A_STEP).map_err(locate)?;
             let opcode = self.cursor.byte().map_err(locate)?;
             if opcode == STOP {
                 return self.pop().map_err(locate);
@@ -542,9 +546,9 @@ impl<'a> Machine<'a> {
 
 /// Text that is meant to be UTF-8. Python also writes halves of surrogate pairs, which have no character of their own.
 fn text(bytes: &[u8]) -> Node<'_> {
-    match String::from_utf8_lossy(bytes) {
-        Cow::Borrowed(text) => Node::Text(text),
-        Cow::Owned(text) => Node::OwnedText(text.into()),
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Node::Text(text),
+        Err(_) => Node::OwnedText(String::from_utf8_lossy(bytes).into()),
     }
 }
 
