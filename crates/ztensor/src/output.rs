@@ -102,10 +102,11 @@ impl Output {
             memory.extend_from_slice(bytes);
             return Ok(());
         }
-        if self.buffer.len() + bytes.len() > BUFFER {
+        let direct = bytes.len() >= BUFFER / 4;
+        if direct || self.buffer.len() + bytes.len() > BUFFER {
             self.flush()?;
         }
-        if bytes.len() >= BUFFER / 4 {
+        if direct {
             return self.send(bytes);
         }
         if self.buffer.capacity() == 0 {
@@ -113,6 +114,29 @@ impl Output {
         }
         self.buffer.extend_from_slice(bytes);
         Ok(())
+    }
+
+    /// Whether these bytes were written at an earlier offset.
+    pub(crate) fn holds(&mut self, offset: u64, bytes: &[u8]) -> Result<bool> {
+        self.flush()?;
+        let (file, path) = match &self.sink {
+            Sink::Memory(memory) => {
+                return Ok(memory.get(offset as usize..).is_some_and(|rest| rest.starts_with(bytes)));
+            }
+            Sink::New { temporary: None, .. } => return Ok(false),
+            Sink::New { file, target, .. } => (file, target),
+            Sink::Existing { file, path } => (file, path),
+        };
+        let mut piece = vec![0; bytes.len().min(BUFFER)];
+        for (number, expected) in bytes.chunks(BUFFER).enumerate() {
+            let found = &mut piece[..expected.len()];
+            crate::source::read_exact_at(file, found, offset + (number * BUFFER) as u64)
+                .map_err(|cause| Error::io("cannot read back", path, cause))?;
+            if found != expected {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -165,3 +165,19 @@ fn the_writer_refuses_what_the_reader_would() {
     assert_eq!(wrong.unwrap_err().kind(), Kind::InvalidArgument);
     assert_eq!(Reader::from_bytes(writer.into_bytes().unwrap()).unwrap().len(), 1);
 }
+
+#[test]
+fn tensors_of_every_size_class_stay_in_order_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.zt");
+    let sizes = [3usize, 300 << 10, 900 << 10, 5, 2 << 20, 300 << 10, 7];
+    let mut writer = Writer::create(&path).unwrap();
+    for (number, &size) in sizes.iter().enumerate() {
+        writer.add(&number.to_string(), &[size as u64], &vec![number as u8 + 1; size]).unwrap();
+    }
+    writer.finish().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    for (number, &size) in sizes.iter().enumerate() {
+        assert_eq!(*reader.bytes(&number.to_string()).unwrap(), vec![number as u8 + 1; size][..]);
+    }
+}
