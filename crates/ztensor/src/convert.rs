@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::index::{Component, Object, Span};
 use crate::reader::Reader;
 use crate::tensor::{Layout, Value};
-use crate::zt::{Checksum, Compression, TensorInput, Writer};
+use crate::zt::{Checksum, Compression, TensorInput, Version, Writer};
 
 /// Decoded bytes held in memory at a time.
 const WINDOW: u64 = 256 << 20;
@@ -36,7 +36,11 @@ pub fn copy_into(
         writer.set_attribute(key.clone(), value.clone());
     }
     let mut tied: HashMap<TieKey, String> = HashMap::new();
-    let order = file_order(reader);
+    let mut order = file_order(reader);
+    if writer.version() == Version::Two {
+        // Canonical files are sorted by name.
+        order.sort_by_key(|(name, _)| *name);
+    }
     let mut rest = &order[..];
     while !rest.is_empty() {
         let (window, later) = rest.split_at(window_length(rest));

@@ -331,7 +331,7 @@ pub struct Chunked {
     pub width: usize,
     /// The filters in the order the writer applied them.
     pub filters: Vec<Filter>,
-    /// The chunks that exist; the others hold the fill value.
+    /// The chunks that exist, by rising number; the others hold the fill value.
     pub chunks: Vec<Chunk>,
     /// One element as it stands in chunks that do not exist.
     pub fill: Vec<u8>,
@@ -340,8 +340,8 @@ pub struct Chunked {
 /// One stored chunk.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Coordinates of its first element.
-    pub origin: Vec<u64>,
+    /// Its place in the grid of chunks, counted in row-major order.
+    pub number: u64,
     /// Where its filtered bytes lie.
     pub span: Span,
     /// Bit *i* set: filter *i* was not applied to this chunk.
@@ -405,6 +405,14 @@ impl Data {
         }
     }
 
+    /// The same, to be moved.
+    pub(crate) fn span_mut(&mut self) -> Option<&mut Span> {
+        match self {
+            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(span),
+            _ => None,
+        }
+    }
+
     /// The name listings show: `raw`, `zstd`, `z4ai`, `deflate`, …
     pub fn encoding_name(&self) -> &'static str {
         match self {
@@ -436,7 +444,7 @@ pub struct Digest {
 }
 
 /// A checksum value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum DigestValue {
     Crc32c(u32),

@@ -25,6 +25,6 @@ pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Source};
 pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
 pub use zt::{
-    Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Writer, remove_tensors, repair,
-    replace_tensor,
+    Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Version, Writer, remove_tensors,
+    repair, replace_tensor,
 };

@@ -126,6 +126,14 @@ impl Reader {
         })
     }
 
+    /// Decodes a part of one component: the bytes from `start` on, as many as the buffer takes.
+    pub fn component_range_into(&self, name: &str, role: &str, start: u64, out: &mut [u8]) -> Result<()> {
+        self.with_component(name, role, |position, component| {
+            self.verify(position, component, None)?;
+            decode::range_into(&self.files, component, start, out)
+        })
+    }
+
     /// The bytes of a dense tensor: little-endian, row-major.
     pub fn bytes(&self, name: &str) -> Result<Cow<'_, [u8]>> {
         self.dense(name)?;

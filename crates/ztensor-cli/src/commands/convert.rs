@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ztensor::convert::{Storage, copy_into, file_order, to_safetensors};
-use ztensor::{Reader, Writer};
+use ztensor::{Reader, Version, Writer};
 
 use super::storage::StorageOptions;
 use crate::display::{say, size};
@@ -22,6 +22,9 @@ pub(crate) struct Convert {
     /// What to write when the output does not say: zt or safetensors
     #[arg(long, value_name = "FORMAT", default_value = "zt", value_parser = ["zt", "safetensors"])]
     to: String,
+    /// Generation of the .zt container: 1 (any 1.2 reader opens it) or 2 (canonical: sorted, page-aligned, a digest on every tensor)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    zt_version: u8,
     #[command(flatten)]
     storage: StorageOptions,
     /// Delete each input once its output has been read back and compared
@@ -50,7 +53,8 @@ impl Convert {
             }
             let reader = ztensor::open(input)?;
             warn_skipped(&reader, input)?;
-            write(&reader, &output, storage)?;
+            let version = if self.zt_version == 2 { Version::Two } else { Version::One };
+            write(&reader, &output, storage, version)?;
             say(&report(&reader, input, &output)?)?;
             if self.delete_original {
                 delete_verified(&reader, input, &output)?;
@@ -77,7 +81,7 @@ impl Convert {
 }
 
 /// Writes a file as `.safetensors` or `.zt`, by the name of the output.
-pub(super) fn write(reader: &Reader, output: &Path, storage: Storage) -> Result<()> {
+pub(super) fn write(reader: &Reader, output: &Path, storage: Storage, version: Version) -> Result<()> {
     let total = reader.objects().map(|(_, object)| object.decoded_length()).sum();
     let progress = Progress::new("writing", total);
     let mut advance = |bytes| progress.advance(bytes);
@@ -85,7 +89,7 @@ pub(super) fn write(reader: &Reader, output: &Path, storage: Storage) -> Result<
         let names: Vec<&str> = file_order(reader).into_iter().map(|(name, _)| name).collect();
         to_safetensors(reader, &names, output, &mut advance)?;
     } else {
-        let mut writer = Writer::create(output)?;
+        let mut writer = Writer::create_version(output, version)?;
         copy_into(&mut writer, reader, storage, &mut advance)?;
         writer.finish()?;
     }

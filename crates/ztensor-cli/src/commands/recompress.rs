@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ztensor::convert::Storage;
-use ztensor::{Checksum, Compression, Format};
+use ztensor::{Checksum, Compression, Format, Version};
 
 use super::convert::{report, warn_skipped, write};
 use super::storage::checksum;
@@ -80,7 +80,7 @@ impl Files {
         }
         warn_skipped(&reader, &self.file)?;
         let output: &Path = self.output.as_deref().unwrap_or(&self.file);
-        write(&reader, output, Storage { compression, checksum })?;
+        write(&reader, output, Storage { compression, checksum }, Version::One)?;
         say(&report(&reader, &self.file, output)?)?;
         Ok(Outcome::Done)
     }

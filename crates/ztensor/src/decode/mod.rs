@@ -2,8 +2,12 @@
 //! contiguous elements from any [`Data`], in parallel where there is work.
 
 mod checksum;
-#[cfg(any(feature = "npz", feature = "pytorch"))]
+#[cfg(feature = "hdf5")]
+mod chunked;
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 mod deflate;
+#[cfg(feature = "hdf5")]
+mod filter;
 mod order;
 mod strided;
 #[cfg(feature = "onnx")]
@@ -15,8 +19,10 @@ mod zstandard;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 pub(crate) use checksum::Hasher;
-#[cfg(any(feature = "npz", feature = "pytorch"))]
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) use deflate::inflate;
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
@@ -84,6 +90,28 @@ pub(crate) fn read_into(files: &Files, component: &Component, out: &mut [u8]) ->
     decode(files, &component.data, out, component)
 }
 
+/// Decodes the bytes from `start` on, as many as the buffer takes; only those are read where the encoding allows it.
+pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: &mut [u8]) -> Result<()> {
+    let end = start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
+        Error::argument(format!(
+            "{} bytes from byte {start} on, but the tensor has {}",
+            out.len(),
+            component.length
+        ))
+    })?;
+    match &component.data {
+        Data::Raw(span) if span.length == component.length => {
+            copy(source(files, *span)?, span.offset + start, out)
+        }
+        _ => {
+            let whole = bytes(files, component)?;
+            // The range lies inside the component, so both ends fit the memory it was decoded to.
+            out.copy_from_slice(&whole[start as usize..end as usize]);
+            Ok(())
+        }
+    }
+}
+
 /// Checks a component's stored checksum, if it has one. `decoded` saves decoding again where the caller already has the bytes.
 pub(crate) fn verify(files: &Files, component: &Component, decoded: Option<&[u8]>) -> Result<()> {
     let Some(digest) = &component.digest else { return Ok(()) };
@@ -106,7 +134,7 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             if span.length != out.len() as u64 {
                 return Err(wrong_length(span.length, out.len()));
             }
-            source(files, *span)?.read_into(span.offset, out)
+            copy(source(files, *span)?, span.offset, out)
         }
         Data::Inline(bytes) if bytes.len() == out.len() => {
             out.copy_from_slice(bytes);
@@ -151,10 +179,12 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             decode(files, inner, positions, component)?;
             unravel::spread(shape, out)
         }
-        #[cfg(any(feature = "npz", feature = "pytorch"))]
-        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
         #[cfg(feature = "npz")]
         Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),
+        #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
+        #[cfg(feature = "hdf5")]
+        Data::Chunked(chunked) => chunked::decode(files, chunked, out),
         other => {
             Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
         }
@@ -168,10 +198,22 @@ fn gather(files: &Files, spans: &[Span], mut out: &mut [u8]) -> Result<()> {
     }
     for span in spans {
         let (piece, rest) = out.split_at_mut(span.length as usize);
-        source(files, *span)?.read_into(span.offset, piece)?;
+        copy(source(files, *span)?, span.offset, piece)?;
         out = rest;
     }
     Ok(())
+}
+
+/// Copies a range on all cores: page faults and copies of one large tensor are as much work as those of many small ones.
+fn copy(source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
+    const PIECE: usize = 4 << 20;
+    if out.len() <= PIECE {
+        return source.read_into(offset, out);
+    }
+    source.check(offset, out.len() as u64)?;
+    out.par_chunks_mut(PIECE)
+        .enumerate()
+        .try_for_each(|(number, piece)| source.read_into(offset + (number * PIECE) as u64, piece))
 }
 
 fn stored(files: &Files, span: Span) -> Result<Cow<'_, [u8]>> {

@@ -1,6 +1,8 @@
 //! The formats. Each has the same two doors: `matches`, which looks at the first bytes, and `index`, which turns the file into an
 //! [`Index`](crate::index::Index). Parsers hold no `unsafe`, read no tensor data and allocate by no number they have not checked.
 
+#[cfg(feature = "hdf5")]
+pub mod hdf5;
 mod input;
 
 #[cfg(feature = "gguf")]
@@ -11,7 +13,7 @@ mod npz;
 mod onnx;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
-#[cfg(any(feature = "npz", feature = "pytorch"))]
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) mod zip;
 
 pub use input::Input;
@@ -34,6 +36,8 @@ pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: gguf::matches, index: gguf::index },
     #[cfg(feature = "npz")]
     Parser { matches: npz::matches, index: npz::index },
+    #[cfg(feature = "hdf5")]
+    Parser { matches: hdf5::matches, index: hdf5::index },
     #[cfg(feature = "safetensors")]
     Parser { matches: safetensors::matches, index: safetensors::index },
     #[cfg(feature = "onnx")]

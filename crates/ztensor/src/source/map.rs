@@ -25,6 +25,11 @@ impl Map {
         &self.0
     }
 
+    /// Where the map lies. Writing there changes this process's pages only.
+    pub(super) fn address(&self) -> *mut u8 {
+        self.0.as_ptr().cast_mut()
+    }
+
     pub(super) fn will_need(&self, offset: u64, length: u64) {
         #[cfg(unix)]
         if let (Ok(offset), Ok(length)) = (usize::try_from(offset), usize::try_from(length))

@@ -136,6 +136,15 @@ impl Source {
         bytes.get(start..end)
     }
 
+    /// Where a memory map lies, for views that may be written to: what is written stays in this process. `None` for other backings,
+    /// whose bytes must not change.
+    pub fn map_address(&self) -> Option<*mut u8> {
+        match &self.backing {
+            Backing::Map(map) => Some(map.address()),
+            Backing::File(_) | Backing::Memory(_) => None,
+        }
+    }
+
     /// A range: borrowed where possible, otherwise read. The range is checked before anything is allocated.
     pub fn bytes(&self, offset: u64, length: u64) -> Result<Cow<'_, [u8]>> {
         self.check(offset, length)?;
@@ -236,13 +245,14 @@ fn open_error(path: &Path, cause: std::io::Error) -> Error {
     }
 }
 
+/// Reads at a position without moving the file's cursor.
 #[cfg(unix)]
-fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
 }
 
 #[cfg(windows)]
-fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> std::io::Result<()> {
+pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> std::io::Result<()> {
     use std::os::windows::fs::FileExt;
     while !buffer.is_empty() {
         match file.seek_read(buffer, offset)? {

@@ -7,7 +7,8 @@ mod types;
 mod write;
 
 pub use header::{Entry, Header};
-pub(crate) use types::{element_of, name_of};
+pub(crate) use types::element_of;
+pub use types::name_of;
 pub use write::{Entry as WriteEntry, check_layout, to_bytes, write};
 
 use super::Input;

@@ -33,7 +33,7 @@ pub(crate) fn element_of(name: &str) -> Option<ElementType> {
 }
 
 /// The dtype name of an element type, if safetensors has one.
-pub(crate) fn name_of(element: &ElementType) -> Option<&'static str> {
+pub fn name_of(element: &ElementType) -> Option<&'static str> {
     Some(match &element.logical {
         None => match element.storage {
             DType::Bool => "BOOL",
@@ -61,4 +61,17 @@ pub(crate) fn name_of(element: &ElementType) -> Option<&'static str> {
         Some(LogicalType::Complex64) => "C64",
         Some(_) => return None,
     })
+}
+
+/// dtype names as the reference implementation orders them; its files hold the tensors of the last ones first.
+#[rustfmt::skip]
+const ORDER: [&str; 22] = [
+    "BOOL", "F4", "F6_E2M3", "F6_E3M2", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ",
+    "F8_E5M2FNUZ", "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "C64", "F64", "I64", "U64",
+];
+
+/// Where an element type stands in the order of dtypes.
+pub(super) fn rank(element: &ElementType) -> Option<usize> {
+    let name = name_of(element)?;
+    ORDER.iter().position(|known| *known == name)
 }

@@ -1,9 +1,11 @@
-//! The safetensors writer: tensors sorted by descending alignment of their dtype, then by name, behind a header padded to eight
-//! bytes, as the reference implementation lays them out.
+//! The safetensors writer: tensors sorted by dtype, widest first, then by name, behind a header padded to eight bytes: byte for byte
+//! what the reference implementation writes.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use super::name_of;
+use super::types::rank;
 use crate::error::{Error, Result};
 use crate::output::Output;
 use crate::tensor::{ElementType, Layout, Shape};
@@ -51,7 +53,7 @@ fn write_to<'a>(
     metadata: &[(String, String)],
     mut bytes: impl FnMut(&str) -> Result<std::borrow::Cow<'a, [u8]>>,
 ) -> Result<()> {
-    entries.sort_by(|a, b| b.element.bits().cmp(&a.element.bits()).then_with(|| a.name.cmp(b.name)));
+    entries.sort_by_cached_key(|entry| (Reverse(rank(&entry.element)), entry.name.to_owned()));
     let header = header(&entries, metadata)?;
     output.write(&(header.len() as u64).to_le_bytes())?;
     output.write(header.as_bytes())?;
