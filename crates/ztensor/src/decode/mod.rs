@@ -92,13 +92,14 @@ pub(crate) fn read_into(files: &Files, component: &Component, out: &mut [u8]) ->
 
 /// Decodes the bytes from `start` on, as many as the buffer takes; only those are read where the encoding allows it.
 pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: &mut [u8]) -> Result<()> {
-    let end = start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
-        Error::argument(format!(
-            "{} bytes from byte {start} on, but the tensor has {}",
-            out.len(),
-            component.length
-        ))
-    })?;
+    let end =
+        start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
+            Error::argument(format!(
+                "{} bytes from byte {start} on, but the tensor has {}",
+                out.len(),
+                component.length
+            ))
+        })?;
     match &component.data {
         Data::Raw(span) if span.length == component.length => {
             copy(source(files, *span)?, span.offset + start, out)
