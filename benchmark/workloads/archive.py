@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from time import perf_counter
 
@@ -37,10 +36,10 @@ def measure(peer: Peer, path: str, base: str | None, packed: str) -> dict:
     seconds = {"pack": middle - start, "restore": perf_counter() - middle}
     if restored.read_bytes() != source.read_bytes():
         raise ValueError("the restored file differs from the original")
-    size = os.path.getsize(target)
+    size = target.stat().st_size
     target.unlink()
     restored.unlink()
-    return {"seconds": seconds, "bytes": os.path.getsize(source), "compressed_bytes": size}
+    return {"seconds": seconds, "bytes": source.stat().st_size, "compressed_bytes": size}
 
 
 def files() -> dict[str, tuple[Path, Path | None]]:

@@ -7,7 +7,6 @@ Dense float32, 4-bit values in int8, float32 with 80 % zeros, and ternary weight
 from __future__ import annotations
 
 import functools
-import os
 from pathlib import Path
 from time import perf_counter
 
@@ -60,7 +59,7 @@ def measure(peer: Peer, path: str, scenario: str, megabytes: int, compression: s
     for name, tensor in tensors.items():
         if not np.array_equal(loaded[name], tensor):
             raise ValueError(f'"{name}" came back changed')
-    size = os.path.getsize(target)
+    size = target.stat().st_size
     target.unlink()
     seconds = {"write": written - start, "read": read - written}
     return {"seconds": seconds, "bytes": sum(tensor.nbytes for tensor in tensors.values()), "compressed_bytes": size}

@@ -47,12 +47,12 @@ def measure(peer: Peer, path: str, kind: str) -> dict:
     if kind == WALK:
         return _walk(path)
     memory, threads = COPIES[kind]
-    return _copy(min(os.path.getsize(path), COPY_LIMIT), memory, threads)
+    return _copy(min(Path(path).stat().st_size, COPY_LIMIT), memory, threads)
 
 
 def _walk(path: str) -> dict:
     start = perf_counter()
-    with open(path, "rb") as file:
+    with Path(path).open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
     size = touch({"file": np.frombuffer(mapped, dtype=np.uint8)})
     return {"seconds": {"total": perf_counter() - start}, "bytes": size}

@@ -33,7 +33,7 @@ def read_plain(peer: Peer, path: str) -> dict:
     buffer = np.empty(size, dtype=np.uint8)
     start = perf_counter()
     done = 0
-    with open(path, "rb", buffering=0) as file:
+    with Path(path).open("rb", buffering=0) as file:
         while done < size:
             done += file.readinto(memoryview(buffer)[done : done + (1 << 22)])
     return {"seconds": {"total": perf_counter() - start}, "bytes": size}
@@ -85,7 +85,7 @@ def _write_plain(path: Path) -> None:
     }
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
-    with open(path, "wb") as file:
+    with path.open("wb") as file:
         file.write(len(encoded).to_bytes(8, "little") + encoded)
         for _ in range(MATRICES):
             file.write(bf16(random.standard_normal((ROWS, COLUMNS), dtype=np.float32) * 0.02).tobytes())
@@ -97,9 +97,7 @@ def run(sessions: Sessions, options) -> Report:
     with SlowSessions(variables(DIRECTORY, RATE)) as slow:
         contestants = [
             Contestant("plain read() of the file", "hardware", "throttled", {"path": PLAIN}, call="read_plain"),
-            Contestant(
-                "load .safetensors", "ztensor_here", "throttled", {"path": PLAIN, "format": "safetensors"}, call="load"
-            ),
+            Contestant("load .safetensors", "ztensor_here", "throttled", {"path": PLAIN, "format": "safetensors"}, call="load"),
         ]
         if packed:
             arguments = {"path": ARCHIVE, "format": "zt"}
