@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from harness.clock import CLOCKS, VARIABLE
 from harness.datasets import DISTRIBUTIONS, LLAMA_MEGABYTES
 from harness.formats import FORMATS
 from harness.peer import peer_names
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--warmup", type=int, default=2, help="rounds before them that do not")
     shared.add_argument("--peers", type=_names(peer_names()), default=peer_names(), help="comma-separated")
     shared.add_argument("--patience", type=float, default=60.0, help="who needs longer for one run (seconds) runs once")
+    shared.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: CPU time, for a machine that is busy")
     shared.add_argument("--json", type=Path, help="also write the record to this file")
     shared.add_argument("--no-record", action="store_true", help="write nothing under benchmark/records")
 
@@ -142,6 +144,7 @@ def main() -> None:
 
         write_page()
         return
+    os.environ[VARIABLE] = options.clock
     with Sessions() as sessions:
         for report in reports(sessions, options):
             publish(report, sessions, options)

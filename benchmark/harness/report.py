@@ -64,6 +64,8 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
     def print(self, sessions: Sessions) -> None:
+        if self.options["clock"] == "cpu":
+            print("\nAll times are CPU time of the worker, all threads together.")
         for table in self.tables:
             print(f"\n{table.title}\n\n{table.markdown()}")
         if self.targets:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 
+from harness.clock import now
 from harness.environments import unpack_models
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
@@ -23,17 +23,17 @@ def measure(peer: Peer, path: str, base: str | None, packed: str) -> dict:
     """Pack a file, against a base if there is one, restore it and compare."""
     source, target = Path(path), Path(packed)
     restored = target.with_suffix(".restored")
-    start = perf_counter()
+    start = now()
     if base is None:
         peer.archive(source, target)
     else:
         peer.archive_delta(source, Path(base), target)
-    middle = perf_counter()
+    middle = now()
     if base is None:
         peer.restore(target, restored)
     else:
         peer.restore_delta(target, Path(base), restored)
-    seconds = {"pack": middle - start, "restore": perf_counter() - middle}
+    seconds = {"pack": middle - start, "restore": now() - middle}
     if restored.read_bytes() != source.read_bytes():
         raise ValueError("the restored file differs from the original")
     size = target.stat().st_size

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
+from harness.clock import now
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
 from harness.report import Report, Table, find, number
@@ -51,11 +51,11 @@ def measure(peer: Peer, path: str, scenario: str, megabytes: int, compression: s
     target = Path(path)
     format = peer.writes[0]
     target.unlink(missing_ok=True)
-    start = perf_counter()
+    start = now()
     peer.save(tensors, target, format, compression)
-    written = perf_counter()
+    written = now()
     loaded = peer.load(target, format, "copy")
-    read = perf_counter()
+    read = now()
     for name, tensor in tensors.items():
         if not np.array_equal(loaded[name], tensor):
             raise ValueError(f'"{name}" came back changed')

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path
-from time import perf_counter
 
+from harness.clock import now
 from harness.datasets import arrays, payload_bytes
 from harness.formats import DATA, FORMATS, size_for
 from harness.peer import Peer, peer_class
@@ -36,9 +36,9 @@ def _model(peer: Peer, distribution: str, megabytes: int) -> dict:
 def measure(peer: Peer, path: str, format: str, distribution: str, megabytes: int) -> dict:
     tensors = _model(peer, distribution, megabytes)
     Path(path).unlink(missing_ok=True)
-    start = perf_counter()
+    start = now()
     peer.save(tensors, Path(path), format)
-    seconds = perf_counter() - start
+    seconds = now() - start
     size = Path(path).stat().st_size
     Path(path).unlink()
     return {
