@@ -1,1 +1,6 @@
 //! Lossless compression of model weights.
+mod arch;
+mod dtype;
+mod entropy;
+mod error;
+mod frame;

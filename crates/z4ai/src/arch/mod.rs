@@ -1,0 +1,63 @@
+//! Hot loops, once portable and once per instruction set, all giving the same bytes. This is the only module of the crate with `unsafe`
+//! code; everything above it is checked by the compiler.
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod portable;
+
+use crate::entropy::rans::{DecoderTables, LANES};
+
+/// Which implementation of the hot loops runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kernel(Level);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Kernel {
+    /// The plain implementation, which every CPU runs.
+    pub const PORTABLE: Self = Self(Level::Portable);
+
+    /// The fastest implementation that this CPU can run.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt")
+        {
+            return Self(Level::Avx2);
+        }
+        Self::PORTABLE
+    }
+
+    /// Every implementation that this CPU can run.
+    #[cfg(test)]
+    pub fn available() -> Vec<Self> {
+        let mut kernels = vec![Self::PORTABLE];
+        if Self::detect() != Self::PORTABLE {
+            kernels.push(Self::detect());
+        }
+        kernels
+    }
+
+    /// Decodes whole groups of [`LANES`] symbols while `words` certainly suffices for the next group, and returns how many symbols were written and
+    /// bytes of `words` read. The caller finishes the rest one by one.
+    pub fn rans_decode(
+        self,
+        tables: &DecoderTables,
+        states: &mut [u32; LANES],
+        contexts: &[u8],
+        words: &[u8],
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        match self.0 {
+            Level::Portable => portable::rans_decode(tables, states, contexts, words, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2::rans_decode(tables, states, contexts, words, out) },
+        }
+    }
+}

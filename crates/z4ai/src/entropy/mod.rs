@@ -1,0 +1,5 @@
+//! Entropy coders, each with its encoder and decoder side by side.
+
+pub(crate) mod bits;
+pub(crate) mod rans;
+pub(crate) mod table;
