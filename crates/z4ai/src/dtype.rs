@@ -50,7 +50,12 @@ const REGISTRY: &[(Dtype, u8, &str, &[&str])] = &[
     (F16, 2, "fp16", &["f16", "float16", "half"]),
     (F32, 3, "fp32", &["f32", "float32", "float"]),
     (F64, 4, "fp64", &["f64", "float64", "double"]),
-    (F8E4M3, 5, "fp8_e4m3", &["fp8", "f8_e4m3", "f8_e4m3fn", "float8_e4m3fn", "float8_e4m3", "f8e4m3fn", "f8e4m3"]),
+    (
+        F8E4M3,
+        5,
+        "fp8_e4m3",
+        &["fp8", "f8_e4m3", "f8_e4m3fn", "float8_e4m3fn", "float8_e4m3", "f8e4m3fn", "f8e4m3"],
+    ),
     (F8E5M2, 6, "fp8_e5m2", &["f8_e5m2", "float8_e5m2", "f8e5m2"]),
     (I8, 7, "int8", &["i8"]),
     (U8, 8, "uint8", &["u8"]),
@@ -81,7 +86,10 @@ impl Dtype {
             .map(|entry| entry.0)
             .ok_or_else(|| {
                 let known: Vec<_> = REGISTRY.iter().map(|entry| entry.2).collect();
-                Error::new(ErrorKind::InvalidDtype, format!("unknown dtype {name:?}; known are {}", known.join(", ")))
+                Error::new(
+                    ErrorKind::InvalidDtype,
+                    format!("unknown dtype {name:?}; known are {}", known.join(", ")),
+                )
             })
     }
 
@@ -151,6 +159,24 @@ impl FloatLayout {
     /// Bytes below the head.
     pub fn tail_bytes(self) -> usize {
         self.width - 2
+    }
+
+    /// The heads of the whole elements in `bytes`.
+    #[inline(always)]
+    pub fn read_heads(self, bytes: &[u8], heads: &mut [u16]) {
+        // Widths are spelt out so that each loop has a constant stride.
+        match self.width {
+            2 => read_heads::<2>(bytes, heads),
+            4 => read_heads::<4>(bytes, heads),
+            _ => read_heads::<8>(bytes, heads),
+        }
+    }
+}
+
+#[inline(always)]
+fn read_heads<const WIDTH: usize>(bytes: &[u8], heads: &mut [u16]) {
+    for (element, head) in bytes.chunks_exact(WIDTH).zip(heads) {
+        *head = u16::from_le_bytes([element[WIDTH - 2], element[WIDTH - 1]]);
     }
 }
 

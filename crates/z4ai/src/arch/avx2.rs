@@ -25,6 +25,12 @@ const fn word_of_lane() -> [u64; 256] {
     table
 }
 
+/// See [`super::Kernel::vectorised`].
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// See [`super::Kernel::rans_decode`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) fn rans_decode(
@@ -77,7 +83,9 @@ fn decode<const CONTEXTS: bool>(
             if CONTEXTS {
                 // SAFETY: group < contexts.len() / LANES, so 8 bytes at this offset are inside.
                 let context = unsafe {
-                    _mm256_cvtepu8_epi32(_mm_loadl_epi64(contexts.as_ptr().add(group * LANES + vector * 8).cast()))
+                    _mm256_cvtepu8_epi32(_mm_loadl_epi64(
+                        contexts.as_ptr().add(group * LANES + vector * 8).cast(),
+                    ))
                 };
                 index = _mm256_or_si256(index, _mm256_sll_epi32(context, shift));
                 index = _mm256_and_si256(index, index_mask);
@@ -87,8 +95,7 @@ fn decode<const CONTEXTS: bool>(
             symbols[vector] = _mm256_and_si256(entry, byte_mask);
             let frequency = _mm256_srli_epi32::<20>(entry);
             let offset = _mm256_and_si256(_mm256_srli_epi32::<8>(entry), low12);
-            let next =
-                _mm256_add_epi32(_mm256_mullo_epi32(frequency, _mm256_srl_epi32(*x, shift)), offset);
+            let next = _mm256_add_epi32(_mm256_mullo_epi32(frequency, _mm256_srl_epi32(*x, shift)), offset);
             // States are below 2^31, so the signed comparison is right.
             let small = _mm256_cmpgt_epi32(state_min, next);
             let mask = _mm256_movemask_ps(_mm256_castsi256_ps(small)) as u32;

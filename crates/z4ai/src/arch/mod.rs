@@ -26,7 +26,9 @@ impl Kernel {
     /// The fastest implementation that this CPU can run.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt")
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt")
         {
             return Self(Level::Avx2);
         }
@@ -58,6 +60,17 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 => unsafe { avx2::rans_decode(tables, states, contexts, words, out) },
+        }
+    }
+
+    /// Runs `work` compiled for this level's instructions: loops that are inlined into the closure vectorise with the wider registers.
+    #[inline]
+    pub fn vectorised<R>(self, work: impl FnOnce() -> R) -> R {
+        match self.0 {
+            Level::Portable => work(),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2::vectorised(work) },
         }
     }
 }

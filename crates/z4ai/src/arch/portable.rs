@@ -44,12 +44,12 @@ fn decode<const CONTEXTS: bool>(
             let entry = slots[index & (slots.len() - 1)];
             group[lane] = entry as u8;
             let next = (entry >> 20) * (state >> precision) + (entry >> 8 & 0xfff);
-            // The word is read either way; a conditional move keeps it or not, where a branch would be a coin toss.
+            // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way and masked out.
             let position = 2 * (used & (LANES - 1));
             let word = u32::from(window[position]) | u32::from(window[position + 1]) << 8;
-            let small = next < STATE_MIN;
-            states[lane] = if small { next << 16 | word } else { next };
-            used += usize::from(small);
+            let small = u32::from(next < STATE_MIN);
+            states[lane] = next << (16 * small) | word & small.wrapping_neg();
+            used += small as usize;
         }
         symbols += LANES;
         bytes += 2 * used;

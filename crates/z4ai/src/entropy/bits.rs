@@ -65,7 +65,8 @@ impl<'a> BitReader<'a> {
     pub fn get(&mut self, width: u32) -> Result<u32> {
         let mut value = 0;
         for bit in 0..width {
-            let byte = *self.bytes.get(self.position / 8).ok_or_else(|| Error::truncated("frequency table"))?;
+            let byte =
+                *self.bytes.get(self.position / 8).ok_or_else(|| Error::truncated("frequency table"))?;
             value |= u32::from(byte >> (self.position % 8) & 1) << bit;
             self.position += 1;
         }
@@ -95,7 +96,8 @@ mod tests {
 
     #[test]
     fn fields_survive() {
-        let fields: Vec<(u32, u32)> = (0..400u32).map(|i| (i.wrapping_mul(2654435761) >> 20, i % 11)).collect();
+        let fields: Vec<(u32, u32)> =
+            (0..400u32).map(|i| (i.wrapping_mul(2654435761) >> 20, i % 11)).collect();
         let mut bytes = Vec::new();
         let mut writer = BitWriter::new(&mut bytes);
         for &(value, parameter) in &fields {

@@ -1,5 +1,6 @@
 //! Entropy coders, each with its encoder and decoder side by side.
 
 pub(crate) mod bits;
+pub(crate) mod plane;
 pub(crate) mod rans;
 pub(crate) mod table;

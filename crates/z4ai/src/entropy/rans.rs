@@ -132,7 +132,12 @@ pub(crate) struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// Opens a stream of `count` symbols that fills `stream`.
-    pub fn new(tables: &'a DecoderTables, stream: &'a [u8], count: usize, kernel: arch::Kernel) -> Result<Self> {
+    pub fn new(
+        tables: &'a DecoderTables,
+        stream: &'a [u8],
+        count: usize,
+        kernel: arch::Kernel,
+    ) -> Result<Self> {
         let lanes = lanes_for(count);
         let (head, words) =
             stream.split_at_checked(4 * lanes).ok_or_else(|| Error::truncated("entropy-coded stream"))?;
@@ -159,7 +164,8 @@ impl<'a> Decoder<'a> {
             let context = usize::from(contexts.get(index).copied().unwrap_or(0));
             let state = &mut self.states[index % self.lanes];
             let slot = *state as usize & ((1 << self.tables.precision) - 1);
-            let entry = self.tables.slots[(context << self.tables.precision | slot) & (self.tables.slots.len() - 1)];
+            let entry =
+                self.tables.slots[(context << self.tables.precision | slot) & (self.tables.slots.len() - 1)];
             out[index] = entry as u8;
             *state = (entry >> 20) * (*state >> self.tables.precision) + (entry >> 8 & 0xfff);
             if *state < STATE_MIN {
@@ -210,14 +216,16 @@ mod tests {
             let mut decoder = Decoder::new(&decoder_tables, &stream, symbols.len(), kernel).unwrap();
             let mut decoded = vec![0; symbols.len()];
             for (start, piece) in decoded.chunks_mut(4096).enumerate() {
-                let contexts = if contexts.is_empty() { contexts } else { &contexts[start * 4096..][..piece.len()] };
+                let contexts =
+                    if contexts.is_empty() { contexts } else { &contexts[start * 4096..][..piece.len()] };
                 decoder.decode(contexts, piece).unwrap();
             }
             assert_eq!(decoded, symbols, "{kernel:?}");
             decoder.finish().unwrap();
             for cut in [stream.len() - 1, stream.len() / 2, 3] {
                 let short = Decoder::new(&decoder_tables, &stream[..cut], symbols.len(), kernel);
-                let failed = short.and_then(|mut d| d.decode(contexts, &mut decoded).and_then(|()| d.finish()));
+                let failed =
+                    short.and_then(|mut d| d.decode(contexts, &mut decoded).and_then(|()| d.finish()));
                 assert!(failed.is_err());
             }
         }

@@ -195,7 +195,8 @@ impl EncoderSymbol {
 /// Bits that `counts` cost under their own ideal code, to 1/1024 bit; integer, so that plans never differ between machines.
 pub(crate) fn entropy_bits(counts: &[u32]) -> u64 {
     let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
-    let cost: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(log2_1024(u64::from(count)))).sum();
+    let cost: u64 =
+        counts.iter().map(|&count| u64::from(count) * u64::from(log2_1024(u64::from(count)))).sum();
     (total * u64::from(log2_1024(total))).saturating_sub(cost) / 1024
 }
 
