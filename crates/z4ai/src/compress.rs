@@ -74,7 +74,7 @@ pub(crate) fn encode_section(
         })
         .collect::<Result<Vec<_>>>()?;
     let mut model = Vec::new();
-    plan.model.write(&mut model)?;
+    plan.model.write(kernel, &mut model)?;
     section::write(bytes.len(), block_length, &model, &blocks, frame);
     Ok(())
 }

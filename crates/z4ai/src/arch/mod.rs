@@ -51,15 +51,15 @@ impl Kernel {
         self,
         tables: &DecoderTables,
         states: &mut [u32; LANES],
-        contexts: &[u8],
+        offsets: &[u16],
         words: &[u8],
         out: &mut [u8],
     ) -> (usize, usize) {
         match self.0 {
-            Level::Portable => portable::rans_decode(tables, states, contexts, words, out),
+            Level::Portable => portable::rans_decode(tables, states, offsets, words, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2::rans_decode(tables, states, contexts, words, out) },
+            Level::Avx2 => unsafe { avx2::rans_decode(tables, states, offsets, words, out) },
         }
     }
 

@@ -5,7 +5,7 @@ use super::rans::{self, DecoderTables, EncoderTables};
 use super::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
 use crate::arch::Kernel;
 use crate::error::{Error, Result};
-use crate::frame::wire::{Reader, put_length};
+use crate::frame::wire::Reader;
 
 const RAW: u8 = 0;
 const CONSTANT: u8 = 1;
@@ -95,16 +95,11 @@ impl PlaneModel {
     }
 
     /// Appends one plane, which must be covered by the histogram the model was chosen for.
-    pub fn encode(&self, plane: &[u8], out: &mut Vec<u8>) {
+    pub fn encode(&self, plane: &[u8], kernel: Kernel, out: &mut Vec<u8>) {
         match self {
             Self::Raw => out.extend_from_slice(plane),
             Self::Constant(_) => {}
-            Self::Rans(model) => {
-                let mut stream = Vec::new();
-                rans::encode(&model.encoder, plane, &[], &mut stream);
-                put_length(out, stream.len());
-                out.extend_from_slice(&stream);
-            }
+            Self::Rans(model) => rans::encode(&model.encoder, plane, &[], kernel, out),
         }
     }
 
@@ -119,9 +114,7 @@ impl PlaneModel {
             Self::Raw => PlaneDecoder::Raw(reader.take(count)?),
             Self::Constant(byte) => PlaneDecoder::Constant(*byte),
             Self::Rans(model) => {
-                let length = reader.length()?;
-                let stream = reader.take(length)?;
-                PlaneDecoder::Rans(Box::new(rans::Decoder::new(&model.decoder, stream, count, kernel)?))
+                PlaneDecoder::Rans(Box::new(rans::Decoder::open(&model.decoder, reader, count, kernel)?))
             }
         })
     }
@@ -165,10 +158,10 @@ impl<'a> PlaneDecoder<'a> {
 }
 
 /// Appends `bytes` with whatever model suits them; the reader must know their number.
-pub(crate) fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn write_bytes(bytes: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
     let model = PlaneModel::choose(&histogram(bytes.iter().copied()), 0)?;
     model.write(out);
-    model.encode(bytes, out);
+    model.encode(bytes, kernel, out);
     Ok(())
 }
 
@@ -197,7 +190,7 @@ mod tests {
         #[test]
         fn planes_survive(bytes in proptest::collection::vec(prop_oneof![Just(0u8), 0u8..4, any::<u8>()], 0..3000)) {
             let mut out = Vec::new();
-            write_bytes(&bytes, &mut out).unwrap();
+            write_bytes(&bytes, Kernel::detect(), &mut out).unwrap();
             prop_assert!(out.len() <= bytes.len() + 2);
             for kernel in Kernel::available() {
                 let mut reader = Reader::new(&out, "test");

@@ -41,13 +41,13 @@ impl Model {
     }
 
     /// Appends the model.
-    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         match self {
             Self::Stored => out.push(STORED),
             Self::Opaque { .. } => out.push(OPAQUE),
             Self::Float(model) => {
                 out.push(FLOAT);
-                model.write(out)?;
+                model.write(kernel, out)?;
             }
             Self::Planes(model) => {
                 out.push(PLANES);
@@ -83,7 +83,7 @@ impl Model {
             Self::Stored => out.extend_from_slice(bytes),
             Self::Opaque { level, long } => out.extend(opaque::encode(bytes, *level, *long)?),
             Self::Float(model) => model.encode(bytes, start, kernel, out)?,
-            Self::Planes(model) => model.encode(bytes, out),
+            Self::Planes(model) => model.encode(bytes, kernel, out),
         }
         Ok(())
     }

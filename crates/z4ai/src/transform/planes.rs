@@ -41,13 +41,13 @@ impl PlanesModel {
     }
 
     /// Appends a block of whole elements.
-    pub fn encode(&self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub fn encode(&self, bytes: &[u8], kernel: Kernel, out: &mut Vec<u8>) {
         let width = self.planes.len();
         let mut plane = Vec::with_capacity(bytes.len() / width);
         for (offset, model) in self.planes.iter().enumerate() {
             plane.clear();
             plane.extend(bytes.chunks_exact(width).map(|element| element[offset]));
-            model.encode(&plane, out);
+            model.encode(&plane, kernel, out);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::model::FloatModel;
 use super::scale::STEPS;
-use super::{CENTRE, CHUNK, JOINT_BITS, low_bits};
+use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::entropy::plane::PlaneDecoder;
 use crate::entropy::rans;
@@ -12,7 +12,7 @@ use crate::frame::wire::Reader;
 /// The temporaries of one chunk.
 struct Scratch {
     expected: [i16; CHUNK],
-    contexts: [u8; CHUNK],
+    offsets: [u16; CHUNK],
     symbols: [u8; CHUNK],
     fields: [u16; CHUNK],
     heads: [u16; CHUNK],
@@ -24,11 +24,8 @@ impl FloatModel {
     pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let length = reader.length()?;
-        let mut symbols = rans::Decoder::new(&self.decoder, reader.take(length)?, count, kernel)?;
-        let wide = self.layout.exponent_bits > 8;
-        let escape_count = reader.length()?;
-        let escape_bytes = escape_count.checked_mul(1 + usize::from(wide));
+        let mut symbols = rans::Decoder::open(&self.decoder, reader, count, kernel)?;
+        let escape_bytes = reader.length()?.checked_mul(self.escape_bytes());
         let mut escapes = reader.take(escape_bytes.ok_or_else(|| Error::truncated("escapes"))?)?;
         let bits = self.low_bits();
         let mut low = reader.take(low_bits::packed_len(count, bits))?;
@@ -36,7 +33,7 @@ impl FloatModel {
             self.tails.iter().map(|model| model.decoder(reader, count, kernel)).collect::<Result<_>>()?;
         let mut scratch = Scratch {
             expected: [0; CHUNK],
-            contexts: [0; CHUNK],
+            offsets: [0; CHUNK],
             symbols: [0; CHUNK],
             fields: [0; CHUNK],
             heads: [0; CHUNK],
@@ -48,20 +45,18 @@ impl FloatModel {
                 #[inline(always)]
                 || self.expect(start + index * CHUNK, elements, &mut scratch),
             );
-            let contexts = if self.has_contexts() { &scratch.contexts[..elements] } else { &[] };
-            symbols.decode(contexts, &mut scratch.symbols[..elements])?;
+            let offsets = if self.has_contexts() { &scratch.offsets[..elements] } else { &[] };
+            symbols.decode(offsets, &mut scratch.symbols[..elements])?;
             let (packed, rest) = low.split_at(low_bits::packed_len(elements, bits).min(low.len()));
             low = rest;
-            let any_escape = kernel.vectorised(
+            kernel.vectorised(
                 #[inline(always)]
                 || {
                     low_bits::unpack(packed, bits, &mut scratch.fields[..elements]);
-                    self.assemble(elements, &mut scratch)
+                    self.assemble(elements, &mut scratch);
+                    self.place_escapes(elements, &mut scratch, &mut escapes)
                 },
-            );
-            if any_escape {
-                self.place_escapes(elements, &mut scratch, &mut escapes)?;
-            }
+            )?;
             let mut planes: [&[u8]; 6] = [&[]; 6];
             for ((plane, decoder), buffer) in planes.iter_mut().zip(&mut tails).zip(&mut scratch.tails) {
                 *plane = decoder.next(elements, buffer)?;
@@ -79,56 +74,57 @@ impl FloatModel {
         tails.iter().try_for_each(PlaneDecoder::finish)
     }
 
-    /// Expected exponents (into `expected`) and contexts of the next elements.
+    /// Expected exponents (into `expected`) and where the slots of their contexts begin, for the next elements.
     #[inline(always)]
     fn expect(&self, start: usize, elements: usize, scratch: &mut Scratch) {
         let expected = &mut scratch.expected[..elements];
+        let precision = self.decoder.precision();
         self.scales.fill(start, expected);
-        for (expected, context) in expected.iter_mut().zip(&mut scratch.contexts) {
-            *context = (*expected & (STEPS - 1) as i16) as u8;
+        for (expected, offset) in expected.iter_mut().zip(&mut scratch.offsets) {
+            *offset = ((*expected & (STEPS - 1) as i16) as u16) << precision;
             *expected = (*expected >> STEPS.trailing_zeros()) - CENTRE as i16;
         }
     }
 
-    /// Heads from symbols and fields; says whether any exponent is an escape.
+    /// Heads from symbols and fields, with garbage for escaped exponents.
     #[inline(always)]
-    fn assemble(&self, elements: usize, scratch: &mut Scratch) -> bool {
+    fn assemble(&self, elements: usize, scratch: &mut Scratch) {
         let mantissa_bits = self.layout.head_mantissa_bits();
         let low_mantissa = mantissa_bits - JOINT_BITS;
         let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
         let mantissa_mask = (1u16 << low_mantissa) - 1;
         let joint_mask = (1u16 << JOINT_BITS) - 1;
         let sign = if self.constant_sign == Some(true) { 0x8000 } else { 0 };
-        let mut least = u8::MAX;
         let heads = scratch.heads[..elements].iter_mut();
         let inputs = scratch.symbols.iter().zip(&scratch.fields).zip(&scratch.expected);
         for (head, ((&symbol, &field), &expected)) in heads.zip(inputs) {
-            let exponent = u16::from(symbol >> JOINT_BITS).wrapping_add(expected as u16) & exponent_mask;
-            let joint = u16::from(symbol) & joint_mask;
+            let symbol = u16::from(symbol);
+            let exponent = (symbol >> JOINT_BITS).wrapping_add(expected as u16) & exponent_mask;
             *head = (field & !mantissa_mask) << (15 - low_mantissa)
                 | sign
                 | exponent << mantissa_bits
-                | joint << low_mantissa
+                | (symbol & joint_mask) << low_mantissa
                 | field & mantissa_mask;
-            least = least.min(symbol);
         }
-        u32::from(least) < 1 << JOINT_BITS
     }
 
     /// Replaces the exponents that were escaped.
+    #[inline(always)]
     fn place_escapes(&self, elements: usize, scratch: &mut Scratch, escapes: &mut &[u8]) -> Result<()> {
         let mantissa_bits = self.layout.head_mantissa_bits();
         let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
-        let bytes = 1 + usize::from(self.layout.exponent_bits > 8);
-        for (symbol, head) in scratch.symbols[..elements].iter().zip(&mut scratch.heads) {
-            if symbol >> JOINT_BITS == 0 {
+        let stretches = scratch.symbols[..elements].chunks(ESCAPE_STRETCH);
+        for (symbols, heads) in stretches.zip(scratch.heads.chunks_mut(ESCAPE_STRETCH)) {
+            if symbols.iter().fold(u8::MAX, |least, &symbol| least.min(symbol)) >> JOINT_BITS != 0 {
+                continue;
+            }
+            for (_, head) in symbols.iter().zip(heads).filter(|(symbol, _)| *symbol >> JOINT_BITS == 0) {
                 let (escape, rest) = escapes
-                    .split_at_checked(bytes)
+                    .split_at_checked(self.escape_bytes())
                     .ok_or_else(|| Error::corrupt("a block has fewer escapes than escape symbols"))?;
                 *escapes = rest;
                 let exponent = escape.iter().rev().fold(0u16, |value, &byte| value << 8 | u16::from(byte));
-                *head =
-                    *head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits;
+                *head = *head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits;
             }
         }
         Ok(())

@@ -2,12 +2,24 @@
 
 use super::model::FloatModel;
 use super::scale::{STEPS, Scales};
-use super::{CENTRE, CHUNK, EXPONENT_PARTS, JOINT_BITS, low_bits};
+use super::{CENTRE, CHUNK, ESCAPE_STRETCH, EXPONENT_PARTS, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::rans;
 use crate::error::Result;
 use crate::frame::wire::put_length;
+
+/// The exponent parts that have symbols; all others are escapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub first: i16,
+    pub last: i16,
+}
+
+impl Parts {
+    /// All that a symbol can express.
+    pub const ALL: Self = Self { first: 1, last: EXPONENT_PARTS as i16 - 1 };
+}
 
 /// The temporaries of one chunk.
 #[derive(Debug)]
@@ -15,20 +27,29 @@ pub(super) struct SymbolScratch {
     length: usize,
     heads: [u16; CHUNK],
     expected: [i16; CHUNK],
+    fields: [u16; CHUNK],
     symbols: [u8; CHUNK],
     contexts: [u8; CHUNK],
 }
 
 impl Default for SymbolScratch {
     fn default() -> Self {
-        Self { length: 0, heads: [0; CHUNK], expected: [0; CHUNK], symbols: [0; CHUNK], contexts: [0; CHUNK] }
+        Self {
+            length: 0,
+            heads: [0; CHUNK],
+            expected: [0; CHUNK],
+            fields: [0; CHUNK],
+            symbols: [0; CHUNK],
+            contexts: [0; CHUNK],
+        }
     }
 }
 
 impl SymbolScratch {
-    /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of the section.
+    /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of the section. Exponent parts outside `parts`
+    /// become escapes.
     #[inline(always)]
-    pub fn transform(&mut self, layout: FloatLayout, scales: &Scales, chunk: &[u8], start: usize) {
+    pub fn transform(&mut self, layout: FloatLayout, scales: &Scales, parts: Parts, chunk: &[u8], start: usize) {
         self.length = (chunk.len() / layout.width).min(CHUNK);
         let heads = &mut self.heads[..self.length];
         let expected = &mut self.expected[..self.length];
@@ -40,7 +61,7 @@ impl SymbolScratch {
         for ((symbol, context), (&head, &expected)) in symbols.zip(heads.iter().zip(expected.iter())) {
             let exponent = ((head & 0x7fff) >> mantissa_bits) as i16;
             let part = exponent - (expected >> STEPS.trailing_zeros()) + CENTRE as i16;
-            let inside = part > 0 && part < EXPONENT_PARTS as i16;
+            let inside = part >= parts.first && part <= parts.last;
             let part = if inside { part } else { 0 };
             let joint = head >> (mantissa_bits - JOINT_BITS) & joint_mask;
             *symbol = (part << JOINT_BITS) as u8 | joint as u8;
@@ -64,64 +85,62 @@ impl FloatModel {
     pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let width = self.layout.width;
         let count = bytes.len() / width;
-        let mantissa_bits = self.layout.head_mantissa_bits();
-        let mantissa_mask = (1u16 << (mantissa_bits - JOINT_BITS)) - 1;
-        let sign_shift = 15 - (mantissa_bits - JOINT_BITS);
         let (mut symbols, mut contexts) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let (mut escapes, mut low) = (Vec::new(), Vec::new());
+        let (mut escapes, mut low) = (Vec::new(), Vec::with_capacity(count));
         let mut scratch = SymbolScratch::default();
-        let mut fields = [0u16; CHUNK];
         for (index, chunk) in bytes.chunks(CHUNK * width).enumerate() {
             kernel.vectorised(
                 #[inline(always)]
-                || scratch.transform(self.layout, &self.scales, chunk, start + index * CHUNK),
-            );
-            let begin = symbols.len();
-            let (chunk_symbols, chunk_contexts) = scratch.symbols();
-            symbols.extend_from_slice(chunk_symbols);
-            contexts.extend_from_slice(chunk_contexts);
-            for ((symbol, &context), head) in
-                symbols[begin..].iter_mut().zip(chunk_contexts).zip(&scratch.heads)
-            {
-                if *symbol >> JOINT_BITS == 0 || !self.has_symbol(context, *symbol) {
-                    *symbol &= (1 << JOINT_BITS) - 1;
-                    escapes.push((head & 0x7fff) >> mantissa_bits);
-                }
-            }
-            let fields = &mut fields[..scratch.length];
-            let constant_sign = self.constant_sign.is_some();
-            let bits = self.low_bits();
-            kernel.vectorised(
-                #[inline(always)]
                 || {
-                    for (field, head) in fields.iter_mut().zip(&scratch.heads) {
-                        let sign = if constant_sign { 0 } else { (head & 0x8000) >> sign_shift };
-                        *field = head & mantissa_mask | sign;
-                    }
-                    low_bits::pack(fields, bits, &mut low);
+                    scratch.transform(self.layout, &self.scales, self.parts, chunk, start + index * CHUNK);
+                    self.collect_escapes(&scratch, &mut escapes);
+                    self.pack_low_bits(&mut scratch, &mut low);
                 },
             );
+            let (chunk_symbols, chunk_contexts) = scratch.symbols();
+            symbols.extend_from_slice(chunk_symbols);
+            if self.has_contexts() {
+                contexts.extend_from_slice(chunk_contexts);
+            }
         }
-        if !self.has_contexts() {
-            contexts.clear();
-        }
-        let mut stream = Vec::with_capacity(count);
-        rans::encode(&self.encoder, &symbols, &contexts, &mut stream);
-        put_length(out, stream.len());
-        out.extend_from_slice(&stream);
-        put_length(out, escapes.len());
-        // An exponent of more than eight bits takes two bytes.
-        let wide = self.layout.exponent_bits > 8;
-        for escape in escapes {
-            out.extend_from_slice(&escape.to_le_bytes()[..1 + usize::from(wide)]);
-        }
+        rans::encode(&self.encoder, &symbols, &contexts, kernel, out);
+        put_length(out, escapes.len() / self.escape_bytes());
+        out.extend_from_slice(&escapes);
         out.extend_from_slice(&low);
         let mut plane = Vec::with_capacity(count);
         for (tail, model) in self.tails.iter().enumerate() {
             plane.clear();
             plane.extend(bytes.chunks_exact(width).map(|element| element[tail]));
-            model.encode(&plane, out);
+            model.encode(&plane, kernel, out);
         }
         Ok(())
+    }
+
+    /// Appends the exponents of the chunk's escapes, which are rare: most stretches are passed over by one comparison.
+    #[inline(always)]
+    fn collect_escapes(&self, scratch: &SymbolScratch, escapes: &mut Vec<u8>) {
+        let (symbols, _) = scratch.symbols();
+        for (symbols, heads) in symbols.chunks(ESCAPE_STRETCH).zip(scratch.heads.chunks(ESCAPE_STRETCH)) {
+            if symbols.iter().fold(u8::MAX, |least, &symbol| least.min(symbol)) >> JOINT_BITS != 0 {
+                continue;
+            }
+            for (_, head) in symbols.iter().zip(heads).filter(|(symbol, _)| *symbol >> JOINT_BITS == 0) {
+                let exponent = (head & 0x7fff) >> self.layout.head_mantissa_bits();
+                escapes.extend_from_slice(&exponent.to_le_bytes()[..self.escape_bytes()]);
+            }
+        }
+    }
+
+    /// Appends the chunk's verbatim bits.
+    #[inline(always)]
+    fn pack_low_bits(&self, scratch: &mut SymbolScratch, low: &mut Vec<u8>) {
+        let verbatim = self.layout.head_mantissa_bits() - JOINT_BITS;
+        let mantissa_mask = (1u16 << verbatim) - 1;
+        let sign_mask = if self.constant_sign.is_some() { 0 } else { 0x8000 };
+        let fields = &mut scratch.fields[..scratch.length];
+        for (field, head) in fields.iter_mut().zip(&scratch.heads) {
+            *field = head & mantissa_mask | (head & sign_mask) >> (15 - verbatim);
+        }
+        low_bits::pack(fields, self.low_bits(), low);
     }
 }

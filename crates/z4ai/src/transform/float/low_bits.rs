@@ -20,6 +20,7 @@ pub(super) fn packed_len(count: usize, bits: u32) -> usize {
 }
 
 /// Appends one chunk of at most [`CHUNK`] fields.
+#[inline(always)]
 pub(super) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
     for (width, position) in parts(bits) {
         let stride = (fields.len() * width as usize).div_ceil(8);
@@ -39,7 +40,9 @@ pub(super) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
 /// Reads one chunk of `fields.len()` fields from the front of `packed`, which holds at least [`packed_len`] bytes.
 #[inline(always)]
 pub(super) fn unpack(mut packed: &[u8], bits: u32, fields: &mut [u16]) {
-    fields.fill(0);
+    if bits == 0 {
+        fields.fill(0);
+    }
     for (width, position) in parts(bits) {
         let stride = (fields.len() * width as usize).div_ceil(8);
         let (bytes, rest) = packed.split_at(stride.min(packed.len()));
@@ -47,8 +50,10 @@ pub(super) fn unpack(mut packed: &[u8], bits: u32, fields: &mut [u16]) {
         let mask = ((1u16 << width) - 1) as u8;
         for (turn, segment) in fields.chunks_mut(stride.max(1)).enumerate() {
             let shift = turn as u32 * width;
+            // The first part sets the field, the others add to it.
+            let keep = if position == 0 { 0 } else { u16::MAX };
             for (field, byte) in segment.iter_mut().zip(bytes) {
-                *field |= u16::from(byte >> shift & mask) << position;
+                *field = *field & keep | u16::from(byte >> shift & mask) << position;
             }
         }
     }

@@ -20,3 +20,6 @@ const JOINT_BITS: u32 = 2;
 /// A symbol is `(exponent - expected exponent + CENTRE) << JOINT_BITS | top mantissa bits`; the exponent part 0 says that the exponent is an escape.
 const CENTRE: i32 = 48;
 const EXPONENT_PARTS: i32 = 1 << (8 - JOINT_BITS);
+
+/// Symbols that are searched for escapes only if one of them is an escape.
+const ESCAPE_STRETCH: usize = 64;

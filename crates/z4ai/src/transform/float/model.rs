@@ -1,8 +1,8 @@
 //! What all blocks of a section of floats share: scales, frequency tables, the sign if it is constant, and how the tail planes are coded.
 
-use super::encode::SymbolScratch;
+use super::encode::{Parts, SymbolScratch};
 use super::scale::{Scales, Sums};
-use super::{CHUNK, JOINT_BITS};
+use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane::{self, PlaneModel};
@@ -24,6 +24,8 @@ const TAIL_MARGIN: u64 = 16;
 pub(crate) struct FloatModel {
     pub layout: FloatLayout,
     pub(super) scales: Scales,
+    /// Which exponent parts have symbols; the decoder need not know.
+    pub(super) parts: Parts,
     /// The sign of every element, if it is always the same.
     pub(super) constant_sign: Option<bool>,
     tables: Vec<FrequencyTable>,
@@ -58,6 +60,32 @@ impl SymbolCounts {
         self
     }
 
+    /// Turns the exponents at both ends that are too rare for a table's precision into escapes: a frequency of 1 for each of their symbols would overpay them at
+    /// the cost of all others.
+    fn escape_rare(&mut self) -> Parts {
+        let mut counts = [0u64; EXPONENT_PARTS as usize];
+        for histogram in &self.histograms {
+            for (count, symbols) in counts.iter_mut().zip(histogram.chunks_exact(1 << JOINT_BITS)) {
+                *count += symbols.iter().map(|&count| u64::from(count)).sum::<u64>();
+            }
+        }
+        let total: u64 = counts.iter().sum();
+        // Worth it below a sixth of a frequency of 1 in each of the tables' symbols.
+        let kept = |&part: &i16| counts[part as usize] * 6 << (MAX_PRECISION - 2) >= total.max(1);
+        let all = Parts::ALL.first..=Parts::ALL.last;
+        let first = all.clone().find(kept).unwrap_or(Parts::ALL.first);
+        let last = all.rev().find(kept).unwrap_or(Parts::ALL.first);
+        for histogram in &mut self.histograms {
+            for symbol in (1 << JOINT_BITS)..SYMBOLS {
+                let part = (symbol >> JOINT_BITS) as i16;
+                if !(first..=last).contains(&part) {
+                    histogram[symbol % (1 << JOINT_BITS)] += std::mem::take(&mut histogram[symbol]);
+                }
+            }
+        }
+        Parts { first, last }
+    }
+
     fn cost(&self) -> u64 {
         self.histograms.iter().map(|histogram| entropy_bits(histogram)).sum()
     }
@@ -73,11 +101,12 @@ impl FloatModel {
         kernel: Kernel,
     ) -> Result<Self> {
         let scales = choose_scales(layout, bytes, row_length, kernel);
-        let counts = bytes
+        let mut counts = bytes
             .par_chunks(block)
             .enumerate()
             .map(|(index, part)| count(layout, &scales, part, index * block / layout.width, kernel))
             .reduce(SymbolCounts::default, SymbolCounts::merge);
+        let parts = counts.escape_rare();
         let elements = (bytes.len() / layout.width) as u64;
         let constant_sign = match counts.negative {
             0 => Some(false),
@@ -87,7 +116,7 @@ impl FloatModel {
         let tables = choose_tables(&counts);
         let tails =
             (0..layout.tail_bytes()).map(|tail| choose_tail(layout, bytes, tail)).collect::<Result<_>>()?;
-        Self::new(layout, scales, constant_sign, tables, tails)
+        Ok(Self { parts, ..Self::new(layout, scales, constant_sign, tables, tails)? })
     }
 
     fn new(
@@ -99,7 +128,7 @@ impl FloatModel {
     ) -> Result<Self> {
         let encoder = EncoderTables::new(&tables);
         let decoder = DecoderTables::new(&tables)?;
-        Ok(Self { layout, scales, constant_sign, tables, encoder, decoder, tails })
+        Ok(Self { layout, scales, parts: Parts::ALL, constant_sign, tables, encoder, decoder, tails })
     }
 
     /// Whether symbols are coded in the contexts of the scale's fraction.
@@ -107,10 +136,9 @@ impl FloatModel {
         self.tables.len() > 1
     }
 
-    /// The frequencies that `symbol` has in `context`.
-    pub(super) fn has_symbol(&self, context: u8, symbol: u8) -> bool {
-        let table = if self.has_contexts() { usize::from(context) } else { 0 };
-        self.tables[table].frequencies[usize::from(symbol)] > 0
+    /// Bytes of an escaped exponent.
+    pub(super) fn escape_bytes(&self) -> usize {
+        1 + usize::from(self.layout.exponent_bits > 8)
     }
 
     /// Bits of the head that are stored verbatim, per element.
@@ -119,11 +147,11 @@ impl FloatModel {
     }
 
     /// Appends the model.
-    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let sign = self.constant_sign.map_or(0, |negative| 1 + u8::from(negative));
         let precision = self.tables.first().map_or(0, |table| table.precision);
         out.push(sign | u8::from(self.has_contexts()) << 2 | (precision as u8) << 3);
-        self.scales.write(out)?;
+        self.scales.write(kernel, out)?;
         self.tables.iter().for_each(|table| table.write(out));
         self.tails.iter().for_each(|tail| tail.write(out));
         Ok(())
@@ -162,7 +190,7 @@ fn count(layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kerne
     for (index, chunk) in bytes.chunks(CHUNK * layout.width).enumerate() {
         kernel.vectorised(
             #[inline(always)]
-            || scratch.transform(layout, scales, chunk, start + index * CHUNK),
+            || scratch.transform(layout, scales, Parts::ALL, chunk, start + index * CHUNK),
         );
         let (symbols, contexts) = scratch.symbols();
         for (&symbol, &context) in symbols.iter().zip(contexts) {
@@ -178,7 +206,7 @@ fn choose_scales(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>, k
     let elements = bytes.len() / layout.width;
     let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
     let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);
-    let sums = Sums::measure(layout, bytes, row_length, with_columns);
+    let sums = Sums::measure(layout, bytes, row_length, with_columns, kernel);
     let candidates = [(false, false), (true, false), (false, true), (true, true)];
     let pieces = (elements / CHUNK).max(1);
     let stride = pieces.div_ceil(SAMPLE / CHUNK);
@@ -212,7 +240,7 @@ fn choose_scales(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>, k
 
 /// Four tables, or one when four do not pay for their own description.
 fn choose_tables(counts: &SymbolCounts) -> Vec<FrequencyTable> {
-    let make = |histogram: &Histogram| FrequencyTable::normalise(&fold_rare(histogram), MAX_PRECISION);
+    let make = |histogram: &Histogram| FrequencyTable::normalise(histogram, MAX_PRECISION);
     let mut merged = [0u32; SYMBOLS];
     for histogram in &counts.histograms {
         merged.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
@@ -225,24 +253,6 @@ fn choose_tables(counts: &SymbolCounts) -> Vec<FrequencyTable> {
         8 * out.len() as u64
     };
     if counts.cost() + side(&four) < entropy_bits(&merged) + side(&one) { four } else { one }
-}
-
-/// Moves symbols too rare for the table's precision to the escape of their mantissa bits: a frequency of 1 would overpay them at the cost of all others.
-fn fold_rare(histogram: &Histogram) -> Histogram {
-    let total: u64 = histogram.iter().map(|&count| u64::from(count)).sum();
-    let mut folded = *histogram;
-    let escapes = 1 << JOINT_BITS;
-    for symbol in escapes..SYMBOLS {
-        let count = u64::from(folded[symbol]);
-        if count > 0 && (count * 6) << MAX_PRECISION < total {
-            folded[symbol % escapes] += folded[symbol];
-            folded[symbol] = 0;
-        }
-    }
-    if total == 0 {
-        folded[0] = 1;
-    }
-    folded
 }
 
 /// The model of tail plane `tail`: a sample first, since most tails are noise and need no full count.

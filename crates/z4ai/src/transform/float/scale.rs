@@ -53,7 +53,7 @@ impl Scales {
     }
 
     /// Appends the scales.
-    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         put_signed(out, i64::from(self.base));
         out.push(u8::from(!self.rows.is_empty()) | u8::from(!self.columns.is_empty()) << 1);
         if self.row_length > 0 {
@@ -61,7 +61,7 @@ impl Scales {
         }
         for offsets in [&self.rows, &self.columns] {
             if !offsets.is_empty() {
-                plane::write_bytes(bytemuck::cast_slice(offsets), out)?;
+                plane::write_bytes(bytemuck::cast_slice(offsets), kernel, out)?;
             }
         }
         Ok(())
@@ -104,13 +104,24 @@ const BATCH_ROWS: usize = 1 << 15;
 
 impl Sums {
     /// Sums the elements of `bytes`, cut into rows of `row_length`.
-    pub fn measure(layout: FloatLayout, bytes: &[u8], row_length: usize, want_columns: bool) -> Self {
+    pub fn measure(
+        layout: FloatLayout,
+        bytes: &[u8],
+        row_length: usize,
+        want_columns: bool,
+        kernel: Kernel,
+    ) -> Self {
         let row_bytes = row_length * layout.width;
         // About a megabyte per task, in whole rows.
         let batch = ((1 << 20) / row_bytes).clamp(1, BATCH_ROWS);
         let partial: Vec<Self> = bytes
             .par_chunks(batch * row_bytes)
-            .map(|chunk| Self::measure_batch(layout, chunk, row_length, want_columns))
+            .map(|chunk| {
+                kernel.vectorised(
+                    #[inline(always)]
+                    || Self::measure_batch(layout, chunk, row_length, want_columns),
+                )
+            })
             .collect();
         let mut total =
             Self { rows: Vec::new(), columns: vec![(0, 0); if want_columns { row_length } else { 0 }] };
@@ -123,8 +134,10 @@ impl Sums {
         total
     }
 
+    #[inline(always)]
     fn measure_batch(layout: FloatLayout, bytes: &[u8], row_length: usize, want_columns: bool) -> Self {
-        let mut columns = vec![(0u32, 0u32); if want_columns { row_length } else { 0 }];
+        let column_count = if want_columns { row_length } else { 0 };
+        let (mut column_sums, mut column_counts) = (vec![0u32; column_count], vec![0u32; column_count]);
         let mut row_heads = vec![0u16; row_length];
         let mut rows = Vec::with_capacity(bytes.len() / (row_length * layout.width) + 1);
         for row in bytes.chunks(row_length * layout.width) {
@@ -136,12 +149,13 @@ impl Sums {
             let sum = sum.map(u64::from).sum::<u64>();
             let count = row_heads.iter().map(|&head| u32::from(head != 0)).sum::<u32>();
             rows.push((sum, count));
-            for (column, &head) in columns.iter_mut().zip(row_heads.iter()) {
-                column.0 += u32::from(head);
-                column.1 += u32::from(head != 0);
+            let columns = column_sums.iter_mut().zip(&mut column_counts);
+            for ((sum, count), &head) in columns.zip(row_heads.iter()) {
+                *sum += u32::from(head);
+                *count += u32::from(head != 0);
             }
         }
-        let columns = columns.into_iter().map(|(sum, count)| (u64::from(sum), count)).collect();
+        let columns = column_sums.into_iter().map(u64::from).zip(column_counts).collect();
         Self { rows, columns }
     }
 
