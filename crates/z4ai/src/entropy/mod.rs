@@ -1,0 +1,3 @@
+//! Entropy coders, each with its encoder and decoder side by side.
+
+pub(crate) mod nested;

@@ -1,0 +1,219 @@
+//! The fast coder for floats: exponents as nested bit planes, sign and mantissa as they are.
+//!
+//! A block is `code, tail description, stream lengths, deeper levels, spelled-out symbols, first level, planes, zero bytes`.
+//! Everything about a block but its element count, geometry and shifts is in the block; the caller keeps those. Decoding
+//! has no data-dependent branches except for the rare spelled-out symbols.
+
+mod code;
+mod geometry;
+mod shifts;
+mod streams;
+mod tail;
+
+pub(crate) use geometry::Geometry;
+pub(crate) use shifts::{Measure, Measured, Shifts};
+pub(crate) use streams::Kernel;
+
+use crate::damage::{Damaged, broken};
+use code::Code;
+use streams::{BitWriter, CHUNK, Cursor, GROUP, LOOKAHEAD, Portable};
+use tail::{Tail, Word};
+
+/// Append the nested form of `elements` (whole little-endian elements) to `out`.
+pub(crate) fn encode(
+    elements: &[u8],
+    geometry: Geometry,
+    shifts: Shifts<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Damaged> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(result) = crate::arch::avx2_nested::encode(elements, geometry, shifts, out) {
+        return result;
+    }
+    encode_with::<Portable>(elements, geometry, shifts, out)
+}
+
+/// Decode a block into `out`, whose length says how many elements there are.
+pub(crate) fn decode(
+    block: &[u8],
+    geometry: Geometry,
+    shifts: Shifts<'_>,
+    out: &mut [u8],
+) -> Result<(), Damaged> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(result) = crate::arch::avx2_nested::decode(block, geometry, shifts, out) {
+        return result;
+    }
+    decode_with::<Portable>(block, geometry, shifts, out)
+}
+
+/// The encoder, for one kernel.
+#[inline(always)]
+pub(crate) fn encode_with<K: Kernel>(
+    elements: &[u8],
+    geometry: Geometry,
+    shifts: Shifts<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Damaged> {
+    match geometry.width {
+        1 => encode_words::<K, u8>(elements, geometry, shifts, out),
+        2 => encode_words::<K, u16>(elements, geometry, shifts, out),
+        _ => encode_words::<K, u32>(elements, geometry, shifts, out),
+    }
+}
+
+/// The decoder, for one kernel.
+#[inline(always)]
+pub(crate) fn decode_with<K: Kernel>(
+    block: &[u8],
+    geometry: Geometry,
+    shifts: Shifts<'_>,
+    out: &mut [u8],
+) -> Result<(), Damaged> {
+    match geometry.width {
+        1 => decode_words::<K, u8>(block, geometry, shifts, out),
+        2 => decode_words::<K, u16>(block, geometry, shifts, out),
+        _ => decode_words::<K, u32>(block, geometry, shifts, out),
+    }
+}
+
+/// The element count of a buffer, if it and the shifts agree.
+fn element_count(bytes: usize, geometry: Geometry, shifts: &Shifts<'_>) -> Result<usize, Damaged> {
+    let count = bytes / geometry.width;
+    if bytes % geometry.width != 0 || u32::try_from(bytes).is_err() {
+        return Err(broken("a nested block holds whole elements, less than 4 GiB of them"));
+    }
+    if !shifts.cover(count) {
+        return Err(broken("every row and column of a nested block has its shift"));
+    }
+    Ok(count)
+}
+
+#[inline(always)]
+fn encode_words<K: Kernel, T: Word>(
+    elements: &[u8],
+    geometry: Geometry,
+    shifts: Shifts<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Damaged> {
+    let count = element_count(elements.len(), geometry, &shifts)?;
+    let mut symbols = vec![0; count];
+    let tail = tail::split::<T>(elements, geometry, &mut symbols);
+    shifts.subtract(0, &mut symbols);
+    let code = Code::design(&histogram(&symbols));
+    let mut levels: Vec<BitWriter> = code.widths.iter().map(|_| BitWriter::default()).collect();
+    let mut spelled = Vec::new();
+    streams::encode::<K>(&symbols, &code, &mut levels, &mut spelled);
+
+    code.write(out);
+    out.extend_from_slice(&tail.to_bytes());
+    let mut levels = levels.into_iter().map(BitWriter::finish);
+    let first = levels.next().unwrap_or_default();
+    let deeper: Vec<Vec<u8>> = levels.collect();
+    let spelled = code.spelled.then_some(spelled);
+    for stream in deeper.iter().chain(&spelled) {
+        out.extend_from_slice(&(stream.len() as u32).to_le_bytes());
+    }
+    for stream in deeper.iter().chain(&spelled) {
+        out.extend_from_slice(stream);
+    }
+    out.extend_from_slice(&first);
+    tail::store::<T>(elements, tail, out);
+    out.extend_from_slice(&[0; LOOKAHEAD]);
+    Ok(())
+}
+
+/// Frequencies of the symbols, counted in four tables because neighbours are often equal.
+fn histogram(symbols: &[u8]) -> [u32; 256] {
+    let mut tables = [[0_u32; 256]; 4];
+    let (fours, rest) = symbols.as_chunks::<4>();
+    for four in fours {
+        for (table, &symbol) in tables.iter_mut().zip(four) {
+            table[usize::from(symbol)] += 1;
+        }
+    }
+    rest.iter().for_each(|&symbol| tables[0][usize::from(symbol)] += 1);
+    std::array::from_fn(|symbol| tables.iter().map(|table| table[symbol]).sum())
+}
+
+#[inline(always)]
+fn decode_words<K: Kernel, T: Word>(
+    block: &[u8],
+    geometry: Geometry,
+    shifts: Shifts<'_>,
+    out: &mut [u8],
+) -> Result<(), Damaged> {
+    let count = element_count(out.len(), geometry, &shifts)?;
+    let Layout { code, tail, mut cursor, ends, planes } = Layout::read(block, geometry, count)?;
+    let mut symbols = [0_u8; CHUNK];
+    for (index, out) in out.chunks_mut(CHUNK * T::BYTES).enumerate() {
+        let start = index * CHUNK;
+        let symbols = &mut symbols[..out.len() / T::BYTES];
+        streams::decode::<K>(&mut cursor, &code, symbols)?;
+        shifts.add(start, symbols);
+        tail::merge::<T>(symbols, tail, planes, count, start, out)?;
+    }
+    let reached = cursor.levels.iter().map(|bits| bits.div_ceil(8));
+    if reached.chain([cursor.spelled]).eq(ends) {
+        Ok(())
+    } else {
+        Err(broken("a nested bit stream has another length"))
+    }
+}
+
+/// A block taken apart: where everything in it starts and ends.
+struct Layout<'a> {
+    code: Code,
+    tail: Tail,
+    cursor: Cursor<'a>,
+    /// End of each level's stream, then of the spelled-out symbols.
+    ends: Vec<usize>,
+    planes: &'a [u8],
+}
+
+impl<'a> Layout<'a> {
+    /// Check that the declared lengths fill the block exactly.
+    fn read(block: &'a [u8], geometry: Geometry, count: usize) -> Result<Self, Damaged> {
+        let short = broken("a nested block ends inside its header");
+        let (code, rest) = Code::read(block)?;
+        let (tail, mut rest) = rest.split_first_chunk::<2>().ok_or(short)?;
+        let tail = Tail::from_bytes(*tail, geometry)?;
+        let depth = code.widths.len();
+        let mut lengths = Vec::with_capacity(depth + 1);
+        for _ in 0..depth.saturating_sub(1) + usize::from(code.spelled) {
+            let (length, after) = rest.split_first_chunk::<4>().ok_or(short)?;
+            lengths.push(u32::from_le_bytes(*length) as usize);
+            rest = after;
+        }
+        let first_length =
+            code.widths.first().map_or(0, |&width| count.div_ceil(GROUP) * GROUP / 8 * width as usize);
+        let mut position = block.len() - rest.len();
+        let mut advance = |length: usize| {
+            let start = position;
+            position = position.checked_add(length)?;
+            Some((start, position))
+        };
+        let overflow = broken("the streams of a nested block are longer than the block");
+        let mut levels = Vec::with_capacity(depth);
+        let mut ends = Vec::with_capacity(depth + 1);
+        let mut spans =
+            lengths.iter().map(|&length| advance(length).ok_or(overflow)).collect::<Result<Vec<_>, _>>()?;
+        let first = advance(first_length).ok_or(overflow)?;
+        let spelled = if code.spelled { spans.pop().ok_or(short)? } else { (first.0, first.0) };
+        for (start, end) in code.widths.first().map(|_| first).into_iter().chain(spans) {
+            levels.push(start.checked_mul(8).ok_or(overflow)?);
+            ends.push(end);
+        }
+        ends.push(spelled.1);
+        let planes_length = tail.stored_length(count).ok_or(overflow)?;
+        let (start, end) = advance(planes_length).ok_or(overflow)?;
+        let planes = block.get(start..end).ok_or(overflow)?;
+        if block.len() - end != LOOKAHEAD {
+            return Err(broken("a nested block ends with its planes and sixteen bytes"));
+        }
+        Ok(Self { code, tail, cursor: Cursor { block, levels, spelled: spelled.0 }, ends, planes })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! Transforms: elements to plain byte planes that an entropy coder likes better, and back.
