@@ -217,3 +217,5 @@ impl<'a> Layout<'a> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod measure;
