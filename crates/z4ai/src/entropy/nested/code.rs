@@ -38,7 +38,7 @@ impl Code {
         for rank in (0..256).rev() {
             rest[rank] = rest[rank + 1] + u64::from(histogram[usize::from(order[rank])]);
         }
-        let level_price = total / 128;
+        let level_price = total / 40;
         let mut best = [[u64::MAX; MAX_RANKS + 1]; MAX_LEVELS + 1];
         let mut choice = [[0_u32; MAX_RANKS + 1]; MAX_LEVELS + 1];
         for used in (0..=MAX_LEVELS).rev() {

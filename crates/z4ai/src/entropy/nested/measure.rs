@@ -60,8 +60,12 @@ fn tensor(elements: &[u8], geometry: Geometry, row_length: usize) -> (usize, usi
         encode(elements, geometry, Shifts::default(), &mut out).unwrap();
         plain += out.len();
         out.clear();
-        let shifts =
-            Shifts { rows: &rows[start / row_length..], columns: &columns, row_length, first_column: start % row_length };
+        let shifts = Shifts {
+            rows: &rows[start / row_length..],
+            columns: &columns,
+            row_length,
+            first_column: start % row_length,
+        };
         encode(elements, geometry, shifts, &mut out).unwrap();
         shifted += out.len();
     }
@@ -75,17 +79,20 @@ fn speed() {
     let (row_shifts, column_shifts) = (vec![1; rows], vec![2; row_length]);
     for geometry in [Geometry::BF16, Geometry::FP16, Geometry::FP32] {
         let elements = tests::weights(rows * row_length, row_length, geometry);
-        for shifts in
-            [Shifts::default(), Shifts { rows: &row_shifts, columns: &column_shifts, row_length, first_column: 0 }]
-        {
+        for shifts in [
+            Shifts::default(),
+            Shifts { rows: &row_shifts, columns: &column_shifts, row_length, first_column: 0 },
+        ] {
             let mut block = Vec::new();
             encode(&elements, geometry, shifts, &mut block).unwrap();
             let mut out = vec![0; elements.len()];
             let gigabytes = |time: Duration| elements.len() as f64 / time.as_secs_f64() / 1e9;
             let copy = best(200, || out.copy_from_slice(std::hint::black_box(&elements)));
-            let chosen = best(200, || decode(&block, geometry, shifts, std::hint::black_box(&mut out)).unwrap());
-            let portable =
-                best(50, || decode_with::<Portable>(&block, geometry, shifts, std::hint::black_box(&mut out)).unwrap());
+            let chosen =
+                best(200, || decode(&block, geometry, shifts, std::hint::black_box(&mut out)).unwrap());
+            let portable = best(50, || {
+                decode_with::<Portable>(&block, geometry, shifts, std::hint::black_box(&mut out)).unwrap()
+            });
             let mut again = Vec::with_capacity(block.len());
             let encoding = best(20, || {
                 again.clear();

@@ -1,6 +1,7 @@
 //! The fast coder for floats: exponents as nested bit planes, sign and mantissa as they are.
 //!
-//! A block is `code, tail description, stream lengths, deeper levels, spelled-out symbols, first level, planes, zero bytes`.
+//! A block is `code, stream lengths, tail of each chunk, deeper levels, spelled-out symbols, first level, planes of each
+//! chunk, sixteen zero bytes`.
 //! Everything about a block but its element count, geometry and shifts is in the block; the caller keeps those. Decoding
 //! has no data-dependent branches except for the rare spelled-out symbols.
 
@@ -98,27 +99,31 @@ fn encode_words<K: Kernel, T: Word>(
 ) -> Result<(), Damaged> {
     let count = element_count(elements.len(), geometry, &shifts)?;
     let mut symbols = vec![0; count];
-    let tail = tail::split::<T>(elements, geometry, &mut symbols);
+    let chunk_bytes = CHUNK * T::BYTES;
+    let chunks = elements.chunks(chunk_bytes).zip(symbols.chunks_mut(CHUNK));
+    let tails: Vec<Tail> =
+        chunks.map(|(elements, symbols)| tail::split::<T>(elements, geometry, symbols)).collect();
     shifts.subtract(0, &mut symbols);
     let code = Code::design(&histogram(&symbols));
     let mut levels: Vec<BitWriter> = code.widths.iter().map(|_| BitWriter::default()).collect();
     let mut spelled = Vec::new();
     streams::encode::<K>(&symbols, &code, &mut levels, &mut spelled);
 
-    code.write(out);
-    out.extend_from_slice(&tail.to_bytes());
     let mut levels = levels.into_iter().map(BitWriter::finish);
     let first = levels.next().unwrap_or_default();
     let deeper: Vec<Vec<u8>> = levels.collect();
     let spelled = code.spelled.then_some(spelled);
+    code.write(out);
     for stream in deeper.iter().chain(&spelled) {
         out.extend_from_slice(&(stream.len() as u32).to_le_bytes());
     }
-    for stream in deeper.iter().chain(&spelled) {
+    out.extend(tails.iter().map(|tail| tail.to_byte()));
+    for stream in deeper.iter().chain(&spelled).chain([&first]) {
         out.extend_from_slice(stream);
     }
-    out.extend_from_slice(&first);
-    tail::store::<T>(elements, tail, out);
+    for (elements, &tail) in elements.chunks(chunk_bytes).zip(&tails) {
+        tail::store::<T>(elements, tail, out);
+    }
     out.extend_from_slice(&[0; LOOKAHEAD]);
     Ok(())
 }
@@ -144,14 +149,17 @@ fn decode_words<K: Kernel, T: Word>(
     out: &mut [u8],
 ) -> Result<(), Damaged> {
     let count = element_count(out.len(), geometry, &shifts)?;
-    let Layout { code, tail, mut cursor, ends, planes } = Layout::read(block, geometry, count)?;
+    let Layout { code, tails, mut cursor, ends, mut planes } = Layout::read(block, geometry, count)?;
     let mut symbols = [0_u8; CHUNK];
-    for (index, out) in out.chunks_mut(CHUNK * T::BYTES).enumerate() {
-        let start = index * CHUNK;
+    for (index, (out, tail)) in out.chunks_mut(CHUNK * T::BYTES).zip(tails).enumerate() {
         let symbols = &mut symbols[..out.len() / T::BYTES];
         streams::decode::<K>(&mut cursor, &code, symbols)?;
-        shifts.add(start, symbols);
-        tail::merge::<T>(symbols, tail, planes, count, start, out)?;
+        shifts.add(index * CHUNK, symbols);
+        let length = tail.stored_length(symbols.len());
+        let (chunk_planes, rest) =
+            planes.split_at_checked(length).ok_or(broken("a nested block ends in a chunk"))?;
+        tail::merge::<T>(symbols, tail, chunk_planes, out)?;
+        planes = rest;
     }
     let reached = cursor.levels.iter().map(|bits| bits.div_ceil(8));
     if reached.chain([cursor.spelled]).eq(ends) {
@@ -164,10 +172,12 @@ fn decode_words<K: Kernel, T: Word>(
 /// A block taken apart: where everything in it starts and ends.
 struct Layout<'a> {
     code: Code,
-    tail: Tail,
+    /// What each chunk stores of sign and mantissa.
+    tails: Vec<Tail>,
     cursor: Cursor<'a>,
     /// End of each level's stream, then of the spelled-out symbols.
     ends: Vec<usize>,
+    /// The planes of all chunks.
     planes: &'a [u8],
 }
 
@@ -175,47 +185,58 @@ impl<'a> Layout<'a> {
     /// Check that the declared lengths fill the block exactly.
     fn read(block: &'a [u8], geometry: Geometry, count: usize) -> Result<Self, Damaged> {
         let short = broken("a nested block ends inside its header");
-        let (code, rest) = Code::read(block)?;
-        let (tail, mut rest) = rest.split_first_chunk::<2>().ok_or(short)?;
-        let tail = Tail::from_bytes(*tail, geometry)?;
-        let depth = code.widths.len();
-        let mut lengths = Vec::with_capacity(depth + 1);
-        for _ in 0..depth.saturating_sub(1) + usize::from(code.spelled) {
+        let (code, mut rest) = Code::read(block)?;
+        let mut lengths = Vec::with_capacity(code.widths.len() + 1);
+        for _ in 0..code.widths.len().saturating_sub(1) + usize::from(code.spelled) {
             let (length, after) = rest.split_first_chunk::<4>().ok_or(short)?;
             lengths.push(u32::from_le_bytes(*length) as usize);
             rest = after;
         }
-        let first_length =
-            code.widths.first().map_or(0, |&width| count.div_ceil(GROUP) * GROUP / 8 * width as usize);
-        let mut position = block.len() - rest.len();
-        let mut advance = |length: usize| {
-            let start = position;
-            position = position.checked_add(length)?;
-            Some((start, position))
-        };
-        let overflow = broken("the streams of a nested block are longer than the block");
-        let mut levels = Vec::with_capacity(depth);
-        let mut ends = Vec::with_capacity(depth + 1);
-        let mut spans =
-            lengths.iter().map(|&length| advance(length).ok_or(overflow)).collect::<Result<Vec<_>, _>>()?;
-        let first = advance(first_length).ok_or(overflow)?;
-        let spelled = if code.spelled { spans.pop().ok_or(short)? } else { (first.0, first.0) };
-        for (start, end) in code.widths.first().map(|_| first).into_iter().chain(spans) {
-            levels.push(start.checked_mul(8).ok_or(overflow)?);
-            ends.push(end);
-        }
-        ends.push(spelled.1);
-        let planes_length = tail.stored_length(count).ok_or(overflow)?;
-        let (start, end) = advance(planes_length).ok_or(overflow)?;
-        let planes = block.get(start..end).ok_or(overflow)?;
-        if block.len() - end != LOOKAHEAD {
+        let (tails, rest) = rest.split_at_checked(count.div_ceil(CHUNK)).ok_or(short)?;
+        let tails =
+            tails.iter().map(|&byte| Tail::from_byte(byte, geometry)).collect::<Result<Vec<_>, _>>()?;
+        let mut spans = Spans { next: block.len() - rest.len() };
+        let mut deeper =
+            lengths.into_iter().map(|length| spans.take(length)).collect::<Result<Vec<_>, _>>()?;
+        let first_bits =
+            code.widths.first().map_or(0, |&width| count.next_multiple_of(GROUP) * width as usize);
+        let first = spans.take(first_bits / 8)?;
+        let spelled = if code.spelled { deeper.pop().ok_or(short)? } else { (first.0, first.0) };
+        let levels: Vec<(usize, usize)> = [first].into_iter().chain(deeper).take(code.widths.len()).collect();
+        let chunk_lengths = tails.iter().enumerate().map(|(index, tail)| {
+            tail.stored_length((count - index * CHUNK).min(CHUNK)) // `tails` has one entry per started chunk
+        });
+        let planes = spans.take(chunk_lengths.sum())?;
+        if block.len().checked_sub(planes.1) != Some(LOOKAHEAD) {
             return Err(broken("a nested block ends with its planes and sixteen bytes"));
         }
-        Ok(Self { code, tail, cursor: Cursor { block, levels, spelled: spelled.0 }, ends, planes })
+        let cursor = Cursor {
+            block,
+            levels: levels.iter().map(|&(start, _)| start * 8).collect(),
+            spelled: spelled.0,
+        };
+        let ends = levels.into_iter().chain([spelled]).map(|(_, end)| end).collect();
+        Ok(Self { code, tails, cursor, ends, planes: block.get(planes.0..planes.1).ok_or(short)? })
+    }
+}
+
+/// Consecutive byte ranges of a block.
+struct Spans {
+    next: usize,
+}
+
+impl Spans {
+    /// The next `length` bytes.
+    fn take(&mut self, length: usize) -> Result<(usize, usize), Damaged> {
+        let start = self.next;
+        self.next = start
+            .checked_add(length)
+            .ok_or(broken("the streams of a nested block are longer than the block"))?;
+        Ok((start, self.next))
     }
 }
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 mod measure;
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,9 @@ impl Shifts<'_> {
             let (run, rest) = values.split_at_mut((self.row_length - column).min(values.len()));
             let row_shift = self.rows.get(row).copied().unwrap_or(0);
             if self.columns.is_empty() {
-                run.iter_mut().for_each(|value| *value = apply(*value, row_shift));
+                for value in run {
+                    *value = apply(*value, row_shift);
+                }
             } else {
                 let columns = self.columns.get(column..).unwrap_or(&[]);
                 for (value, &shift) in run.iter_mut().zip(columns) {

@@ -256,7 +256,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// Read the next level for the elements that still escape.
+    /// Read the next level for the elements that still escape. Depositing the bits is one loop, since each position
+    /// depends on the last; what follows from them is another, which fills vectors.
     #[inline(always)]
     fn descend<K: Kernel, const WIDTH: u32>(
         &mut self,
@@ -265,18 +266,20 @@ impl Ranks {
         words: usize,
     ) -> Result<(), Damaged> {
         let mut next = *position;
-        let each = self.escapes.iter_mut().zip(&mut self.low).zip(&mut self.high);
-        for ((escapes, low), high) in each.take(words) {
+        for word in self.escapes.iter_mut().take(words) {
+            let escapes = *word;
             let count = WIDTH * escapes.count_ones();
-            let window =
-                block.get(next / 8..).and_then(<[u8]>::first_chunk::<LOOKAHEAD>).ok_or(PAST_THE_END)?;
-            let fields = K::spread::<WIDTH>(bits_at(window, (next % 8) as u32, count), *escapes);
+            let window = block.get(next / 8..next / 8 + LOOKAHEAD).ok_or(PAST_THE_END)?;
+            *word = K::spread::<WIDTH>(bits_at(window, (next % 8) as u32, count), escapes);
             next += count as usize;
-            *escapes = if WIDTH == 1 { fields } else { fields & fields >> 1 & EVEN };
-            *low += fields & PAIRS;
-            *high += fields >> 2 & PAIRS;
         }
         *position = next;
+        for ((word, low), high) in self.escapes.iter_mut().zip(&mut self.low).zip(&mut self.high) {
+            let fields = *word;
+            *low += fields & PAIRS;
+            *high += fields >> 2 & PAIRS;
+            *word = if WIDTH == 1 { fields } else { fields & fields >> 1 & EVEN };
+        }
         Ok(())
     }
 
@@ -298,9 +301,13 @@ impl Ranks {
 
 /// The `count` bits that start `skip` bits into the window, with bits of no meaning above them.
 #[inline(always)]
-fn bits_at(window: &[u8; LOOKAHEAD], skip: u32, count: u32) -> u64 {
-    let [low, high] = bytemuck::cast::<_, [[u8; 8]; 2]>(*window).map(u64::from_le_bytes);
-    if count > 56 { low >> skip | high << 1 << (63 - skip) } else { low >> skip }
+fn bits_at(window: &[u8], skip: u32, count: u32) -> u64 {
+    let word = |bytes: &[u8]| bytes.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let low = word(window) >> skip;
+    if count > 56 {
+        return low | word(&window[8..]) << 1 << (63 - skip);
+    }
+    low
 }
 
 #[cfg(test)]

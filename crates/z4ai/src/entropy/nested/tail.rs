@@ -1,7 +1,7 @@
 //! The part of an element that is not its exponent: sign and mantissa, stored as they are.
 //!
-//! Mantissa bits that are zero in the whole block and a sign that never changes are left out. Of the bits that remain,
-//! whole bytes become byte planes and the odd bits become strided planes of single bits, which unpack with shifts.
+//! Mantissa bits that are zero in a whole chunk and a sign that never changes in it are left out. Of the bits that
+//! remain, whole bytes become byte planes and the odd bits become strided planes of single bits, which unpack with shifts.
 
 use super::geometry::Geometry;
 use super::streams::{CHUNK, GROUP};
@@ -19,7 +19,7 @@ pub(crate) enum Sign {
     Set,
 }
 
-/// Which bits of sign and mantissa a block stores.
+/// Which bits of sign and mantissa a chunk stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     geometry: Geometry,
@@ -47,30 +47,35 @@ impl Tail {
         self.bits() as usize % 8
     }
 
-    /// Bytes that the planes of `count` elements take: first the bit planes, then the byte planes.
-    pub(crate) fn stored_length(self, count: usize) -> Option<usize> {
-        let bit_plane = count.div_ceil(GROUP).checked_mul(GROUP / 8)?;
-        self.bit_planes().checked_mul(bit_plane)?.checked_add(self.byte_planes().checked_mul(count)?)
+    /// Bytes that the planes of a chunk of `count` elements take: first the bit planes, then the byte planes.
+    pub(crate) fn stored_length(self, count: usize) -> usize {
+        self.bit_planes() * bit_plane_length(count) + self.byte_planes() * count
     }
 
-    /// The two bytes that describe the tail in a block's header.
-    pub(crate) fn to_bytes(self) -> [u8; 2] {
-        [self.trailing_zeros as u8, self.sign as u8]
+    /// The byte that describes the tail in a block's header.
+    pub(crate) fn to_byte(self) -> u8 {
+        self.trailing_zeros as u8 | (self.sign as u8) << 5
     }
 
     /// Read the description back.
-    pub(crate) fn from_bytes([trailing_zeros, sign]: [u8; 2], geometry: Geometry) -> Result<Self, Damaged> {
-        let sign = match sign {
+    pub(crate) fn from_byte(byte: u8, geometry: Geometry) -> Result<Self, Damaged> {
+        let sign = match byte >> 5 {
             0 => Sign::Stored,
             1 => Sign::Clear,
             2 => Sign::Set,
-            _ => return Err(broken("the sign of a nested block is stored, clear or set")),
+            _ => return Err(broken("the sign of a nested chunk is stored, clear or set")),
         };
-        if u32::from(trailing_zeros) > geometry.mantissa_bits {
-            return Err(broken("a nested block cannot drop more than the mantissa"));
+        let trailing_zeros = u32::from(byte & 31);
+        if trailing_zeros > geometry.mantissa_bits {
+            return Err(broken("a nested chunk cannot drop more than the mantissa"));
         }
-        Ok(Self { geometry, trailing_zeros: u32::from(trailing_zeros), sign })
+        Ok(Self { geometry, trailing_zeros, sign })
     }
+}
+
+/// Bytes of one plane of single bits.
+fn bit_plane_length(count: usize) -> usize {
+    count.div_ceil(GROUP) * (GROUP / 8)
 }
 
 /// An element as an integer of its own width, so that loops over elements fill whole vectors.
@@ -114,7 +119,7 @@ macro_rules! word {
 }
 word!(u8, u16, u32);
 
-/// Read the exponents of all elements and find out which bits of the tail must be stored.
+/// Read the exponents of a chunk and find out which bits of its tail must be stored.
 #[inline(always)]
 pub(crate) fn split<T: Word>(elements: &[u8], geometry: Geometry, exponents: &mut [u8]) -> Tail {
     let (mut any, mut all) = (T::truncate(0), T::truncate(u32::MAX));
@@ -135,7 +140,7 @@ pub(crate) fn split<T: Word>(elements: &[u8], geometry: Geometry, exponents: &mu
     Tail { geometry, trailing_zeros, sign }
 }
 
-/// Append the planes of the tail: bit planes, then byte planes.
+/// Append the planes of a chunk's tail: bit planes, then byte planes.
 #[inline(always)]
 pub(crate) fn store<T: Word>(elements: &[u8], tail: Tail, out: &mut Vec<u8>) {
     let (kept, geometry) = (tail.kept_mantissa(), tail.geometry);
@@ -149,77 +154,117 @@ pub(crate) fn store<T: Word>(elements: &[u8], tail: Tail, out: &mut Vec<u8>) {
         ((element & mantissa) >> tail.trailing_zeros)
             | if kept < geometry.sign_bit() { sign << kept } else { sign }
     };
-    for plane in 0..tail.bit_planes() as u32 {
-        let bit = 8 * tail.byte_planes() as u32 + plane;
-        for group in elements.chunks(GROUP * T::BYTES) {
-            let mut bytes = [0_u8; GROUP / 8];
-            for (index, element) in group.chunks_exact(T::BYTES).enumerate() {
-                bytes[index % 32] |= ((value(element) >> bit & one).widen() as u8) << (index / 32);
-            }
-            out.extend_from_slice(&bytes);
+    let start = out.len();
+    let count = elements.len() / T::BYTES;
+    let bit_plane = bit_plane_length(count);
+    out.resize(start + tail.stored_length(count), 0);
+    let (bit_part, byte_part) = out[start..].split_at_mut(tail.bit_planes() * bit_plane);
+    for plane in 0..tail.byte_planes() {
+        let bytes = &mut byte_part[plane * count..(plane + 1) * count];
+        for (byte, element) in bytes.iter_mut().zip(elements.chunks_exact(T::BYTES)) {
+            *byte = (value(element) >> (8 * plane as u32)).widen() as u8;
         }
     }
-    for plane in 0..tail.byte_planes() as u32 {
-        out.extend(
-            elements.chunks_exact(T::BYTES).map(|element| (value(element) >> (8 * plane)).widen() as u8),
-        );
+    if tail.bit_planes() == 0 {
+        return;
+    }
+    let odd_shift = 8 * tail.byte_planes() as u32;
+    for (index, group) in elements.chunks(GROUP * T::BYTES).enumerate() {
+        let mut odd = [0_u8; GROUP];
+        for (odd, element) in odd.iter_mut().zip(group.chunks_exact(T::BYTES)) {
+            *odd = (value(element) >> odd_shift).widen() as u8;
+        }
+        for plane in 0..tail.bit_planes() {
+            let first = plane * bit_plane + index * (GROUP / 8);
+            pack_bits(&odd, plane, &mut bit_part[first..first + GROUP / 8]);
+        }
     }
 }
 
-/// Put exponents and the stored tail of the elements from `start` on together again. `planes` is the stored tail of a
-/// block of `count` elements, `exponents` and `out` cover the same elements, at most a chunk.
+/// The low bit of every byte of a word.
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+
+/// Collect bit `plane` of 256 bytes: bit `k` of byte `b` comes from byte `32 k + b`.
+#[inline(always)]
+fn pack_bits(odd: &[u8; GROUP], plane: usize, packed: &mut [u8]) {
+    let mut words = [0_u64; 4];
+    for (index, bytes) in odd.as_chunks::<8>().0.iter().enumerate() {
+        words[index % 4] |= (u64::from_le_bytes(*bytes) >> plane & LOW_BITS) << (index / 4);
+    }
+    for (packed, word) in packed.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *packed = word.to_le_bytes();
+    }
+}
+
+/// The reverse of [`pack_bits`] for all planes of a chunk.
+#[inline(always)]
+fn unpack_bits(packed: &[u8], bit_plane: usize, odd: &mut [u64; CHUNK / 8]) {
+    for (plane, packed) in packed.chunks_exact(bit_plane).enumerate() {
+        for (packed, odd) in packed.as_chunks::<32>().0.iter().zip(odd.as_chunks_mut::<32>().0) {
+            let words = bytemuck::cast::<_, [u64; 4]>(*packed).map(u64::from_le);
+            for (field, odd) in odd.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                for (odd, word) in odd.iter_mut().zip(words) {
+                    *odd |= (word >> field & LOW_BITS) << plane;
+                }
+            }
+        }
+    }
+}
+
+/// Put exponents and the stored tail of a chunk together again.
 #[inline(always)]
 pub(crate) fn merge<T: Word>(
     exponents: &[u8],
     tail: Tail,
     planes: &[u8],
-    count: usize,
-    start: usize,
     out: &mut [u8],
 ) -> Result<(), Damaged> {
     let short = broken("a nested block ends inside its planes");
-    let bit_plane = count.div_ceil(GROUP) * (GROUP / 8);
+    let count = exponents.len().min(CHUNK);
+    let bit_plane = bit_plane_length(count);
     let (bit_part, byte_part) = planes.split_at_checked(tail.bit_planes() * bit_plane).ok_or(short)?;
-    let mut odd = [0_u8; CHUNK];
-    for plane in 0..tail.bit_planes() {
-        let first = plane * bit_plane + start / 8;
-        let length = exponents.len().div_ceil(GROUP) * (GROUP / 8);
-        let packed = bit_part.get(first..first + length).ok_or(short)?;
-        for (packed, odd) in packed.as_chunks::<32>().0.iter().zip(odd.as_chunks_mut::<GROUP>().0) {
-            for field in 0..8 {
-                for (odd, &byte) in odd[32 * field..32 * field + 32].iter_mut().zip(packed) {
-                    *odd |= (byte >> field & 1) << plane;
-                }
-            }
-        }
+    let mut odd = [0; CHUNK / 8];
+    if tail.bit_planes() > 0 {
+        unpack_bits(bit_part, bit_plane, &mut odd);
+        odd = odd.map(u64::to_le);
     }
-    let end = start + exponents.len();
-    let plane = |index: usize| byte_part.get(index * count + start..index * count + end).ok_or(short);
-    let odd = &odd[..exponents.len()];
+    let odd = &bytemuck::cast_slice::<u64, u8>(&odd)[..count];
+    let plane = |index: usize| byte_part.get(index * count..(index + 1) * count).ok_or(short);
     let assemble = Assemble::<T>::new(tail);
     let elements = out.chunks_exact_mut(T::BYTES).zip(exponents);
     match (tail.byte_planes(), tail.bit_planes()) {
         (0, _) => {
-            elements.zip(odd).for_each(|((out, &exponent), &odd)| assemble.one(exponent, T::from(odd), out))
+            for ((out, &exponent), &odd) in elements.zip(odd) {
+                assemble.one(exponent, T::from(odd), out);
+            }
         }
         (1, 0) => {
-            elements.zip(plane(0)?).for_each(|((out, &exponent), &a)| assemble.one(exponent, T::from(a), out))
+            for ((out, &exponent), &first) in elements.zip(plane(0)?) {
+                assemble.one(exponent, T::from(first), out);
+            }
         }
-        (1, _) => elements.zip(plane(0)?).zip(odd).for_each(|(((out, &exponent), &a), &odd)| {
-            assemble.one(exponent, T::from(a) | T::from(odd) << (8 % (8 * T::BYTES as u32)), out);
-        }),
-        (2, _) => elements.zip(plane(0)?.iter().zip(plane(1)?)).zip(odd).for_each(
-            |(((out, &exponent), (&a, &b)), &odd)| {
-                let bits = u32::from(a) | u32::from(b) << 8 | u32::from(odd) << 16;
+        (1, _) => {
+            for (((out, &exponent), &first), &odd) in elements.zip(plane(0)?).zip(odd) {
+                let bits = u32::from(first) | u32::from(odd) << 8;
                 assemble.one(exponent, T::truncate(bits), out);
-            },
-        ),
-        (_, _) => elements.zip(plane(0)?.iter().zip(plane(1)?).zip(plane(2)?)).for_each(
-            |((out, &exponent), ((&a, &b), &c))| {
-                let bits = u32::from(a) | u32::from(b) << 8 | u32::from(c) << 16;
+            }
+        }
+        (2, _) => {
+            for ((((out, &exponent), &first), &second), &odd) in
+                elements.zip(plane(0)?).zip(plane(1)?).zip(odd)
+            {
+                let bits = u32::from(first) | u32::from(second) << 8 | u32::from(odd) << 16;
                 assemble.one(exponent, T::truncate(bits), out);
-            },
-        ),
+            }
+        }
+        (_, _) => {
+            for ((((out, &exponent), &first), &second), &third) in
+                elements.zip(plane(0)?).zip(plane(1)?).zip(plane(2)?)
+            {
+                let bits = u32::from(first) | u32::from(second) << 8 | u32::from(third) << 16;
+                assemble.one(exponent, T::truncate(bits), out);
+            }
+        }
     }
     Ok(())
 }

@@ -22,7 +22,10 @@ pub(super) fn weights(count: usize, row_length: usize, geometry: Geometry) -> Ve
         match (geometry.width, geometry.mantissa_bits) {
             (4, _) => bytes.extend(value.to_le_bytes()),
             (2, 7) => bytes.extend(&value.to_le_bytes()[2..]),
-            (2, _) => bytes.extend(((value.to_bits() >> 13) as u16).to_le_bytes()),
+            (2, _) => {
+                let bits = value.to_bits();
+                bytes.extend(((bits >> 16 & 0x8000 | bits >> 13 & 0x7fff) as u16).to_le_bytes());
+            }
             _ => bytes.push((value.to_bits() >> 24) as u8),
         }
     }
