@@ -81,7 +81,7 @@ pub(crate) fn decode_with<K: Kernel>(
 /// The element count of a buffer, if it and the shifts agree.
 fn element_count(bytes: usize, geometry: Geometry, shifts: &Shifts<'_>) -> Result<usize, Damaged> {
     let count = bytes / geometry.width;
-    if bytes % geometry.width != 0 || u32::try_from(bytes).is_err() {
+    if !bytes.is_multiple_of(geometry.width) || u32::try_from(bytes).is_err() {
         return Err(broken("a nested block holds whole elements, less than 4 GiB of them"));
     }
     if !shifts.cover(count) {
