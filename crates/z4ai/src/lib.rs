@@ -1,6 +1,7 @@
 //! Lossless compression of model weights.
-
 mod arch;
-mod damage;
+mod dtype;
 mod entropy;
+mod error;
+mod frame;
 mod transform;

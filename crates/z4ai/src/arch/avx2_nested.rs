@@ -1,56 +1,27 @@
 //! The nested coder on x86 with AVX2 and BMI2: the shared code compiled for those instructions, with bit deposit, bit
 //! extract and the sixteen-entry byte shuffle where the portable kernel loops.
-#![allow(unsafe_code)]
 
-use crate::damage::Damaged;
-use crate::entropy::nested::{Geometry, Kernel, Shifts, decode_with, encode_with};
+use crate::entropy::nested::{Geometry, Shifts, Steps, decode_with, encode_with};
+use crate::error::Result;
 use std::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
     _mm256_set1_epi8, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_storeu_si256, _pdep_u64, _pext_u64,
 };
 
-/// Whether this processor has what the kernel needs.
-fn available() -> bool {
-    is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("popcnt")
-}
-
-/// Encode with this kernel, if the processor has it.
-pub(crate) fn encode(
+/// The encoder, compiled for this kernel.
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+pub(super) fn encode(
     elements: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
     out: &mut Vec<u8>,
-) -> Option<Result<(), Damaged>> {
-    // SAFETY: the processor has every feature that the function enables.
-    available().then(|| unsafe { encode_avx2(elements, geometry, shifts, out) })
-}
-
-/// Decode with this kernel, if the processor has it.
-pub(crate) fn decode(
-    block: &[u8],
-    geometry: Geometry,
-    shifts: Shifts<'_>,
-    out: &mut [u8],
-) -> Option<Result<(), Damaged>> {
-    // SAFETY: the processor has every feature that the function enables.
-    available().then(|| unsafe { decode_avx2(block, geometry, shifts, out) })
-}
-
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn encode_avx2(
-    elements: &[u8],
-    geometry: Geometry,
-    shifts: Shifts<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), Damaged> {
+) -> Result<()> {
     encode_with::<Avx2>(elements, geometry, shifts, out)
 }
 
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn decode_avx2(block: &[u8], geometry: Geometry, shifts: Shifts<'_>, out: &mut [u8]) -> Result<(), Damaged> {
+/// The decoder, compiled for this kernel.
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+pub(super) fn decode(block: &[u8], geometry: Geometry, shifts: Shifts<'_>, out: &mut [u8]) -> Result<()> {
     decode_with::<Avx2>(block, geometry, shifts, out)
 }
 
@@ -63,7 +34,7 @@ fn field_mask<const WIDTH: u32>(escapes: u64) -> u64 {
     if WIDTH == 1 { escapes } else { escapes | escapes << 1 }
 }
 
-impl Kernel for Avx2 {
+impl Steps for Avx2 {
     #[inline(always)]
     fn spread<const WIDTH: u32>(bits: u64, escapes: u64) -> u64 {
         // SAFETY: every caller of this kernel enables BMI2.

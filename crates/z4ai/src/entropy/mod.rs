@@ -1,3 +1,6 @@
 //! Entropy coders, each with its encoder and decoder side by side.
 
+pub(crate) mod bits;
 pub(crate) mod nested;
+pub(crate) mod rans;
+pub(crate) mod table;

@@ -4,7 +4,7 @@
 //! in the next level"; what is left after the last level is either one single symbol or spelled out as a byte. The widths
 //! are chosen to minimise the size of this very block, so a skewed exponent gets one-bit levels and a spread one gets two.
 
-use crate::damage::{Damaged, broken};
+use crate::error::{Error, Result};
 
 /// Most levels a block may have; the ranks must also fit a four-bit field.
 pub(crate) const MAX_LEVELS: usize = 8;
@@ -99,21 +99,21 @@ impl Code {
     }
 
     /// Read the stored form from the front of `bytes` and return what follows it.
-    pub(crate) fn read(bytes: &[u8]) -> Result<(Self, &[u8]), Damaged> {
-        let short = broken("a nested block ends inside its code");
-        let (&[head, wide], rest) = bytes.split_first_chunk::<2>().ok_or(short)?;
+    pub(crate) fn read(bytes: &[u8]) -> Result<(Self, &[u8])> {
+        let short = || Error::corrupt("a nested block ends inside its code");
+        let (&[head, wide], rest) = bytes.split_first_chunk::<2>().ok_or_else(short)?;
         let levels = usize::from(head & 0x7f);
         if levels > MAX_LEVELS || u32::from(wide) >> levels != 0 {
-            return Err(broken("a nested block has at most eight levels"));
+            return Err(Error::corrupt("a nested block has at most eight levels"));
         }
         let widths: Vec<u32> = (0..levels).map(|level| 1 + u32::from(wide >> level & 1)).collect();
         let mut code = Self { widths, symbols: [0; 16], spelled: head & 0x80 != 0 };
         let named = code.named_ranks();
         if named > MAX_RANKS {
-            return Err(broken("a nested block names at most fifteen ranks"));
+            return Err(Error::corrupt("a nested block names at most fifteen ranks"));
         }
         let stored = named + usize::from(!code.spelled);
-        let (symbols, rest) = rest.split_at_checked(stored).ok_or(short)?;
+        let (symbols, rest) = rest.split_at_checked(stored).ok_or_else(short)?;
         code.symbols.iter_mut().zip(symbols).for_each(|(slot, &symbol)| *slot = symbol);
         Ok((code, rest))
     }

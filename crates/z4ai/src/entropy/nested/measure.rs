@@ -57,7 +57,7 @@ fn tensor(elements: &[u8], geometry: Geometry, row_length: usize) -> (usize, usi
     for (index, elements) in elements.chunks(block).enumerate() {
         let start = index * (1 << 17);
         let mut out = Vec::new();
-        encode(elements, geometry, Shifts::default(), &mut out).unwrap();
+        encode(Kernel::detect(), elements, geometry, Shifts::default(), &mut out).unwrap();
         plain += out.len();
         out.clear();
         let shifts = Shifts {
@@ -66,7 +66,7 @@ fn tensor(elements: &[u8], geometry: Geometry, row_length: usize) -> (usize, usi
             row_length,
             first_column: start % row_length,
         };
-        encode(elements, geometry, shifts, &mut out).unwrap();
+        encode(Kernel::detect(), elements, geometry, shifts, &mut out).unwrap();
         shifted += out.len();
     }
     (plain, shifted)
@@ -84,19 +84,21 @@ fn speed() {
             Shifts { rows: &row_shifts, columns: &column_shifts, row_length, first_column: 0 },
         ] {
             let mut block = Vec::new();
-            encode(&elements, geometry, shifts, &mut block).unwrap();
+            encode(Kernel::detect(), &elements, geometry, shifts, &mut block).unwrap();
             let mut out = vec![0; elements.len()];
             let gigabytes = |time: Duration| elements.len() as f64 / time.as_secs_f64() / 1e9;
             let copy = best(200, || out.copy_from_slice(std::hint::black_box(&elements)));
-            let chosen =
-                best(200, || decode(&block, geometry, shifts, std::hint::black_box(&mut out)).unwrap());
+            let chosen = best(200, || {
+                decode(Kernel::detect(), &block, geometry, shifts, std::hint::black_box(&mut out)).unwrap()
+            });
             let portable = best(50, || {
-                decode_with::<Portable>(&block, geometry, shifts, std::hint::black_box(&mut out)).unwrap()
+                decode(Kernel::PORTABLE, &block, geometry, shifts, std::hint::black_box(&mut out)).unwrap()
             });
             let mut again = Vec::with_capacity(block.len());
             let encoding = best(20, || {
                 again.clear();
-                encode(std::hint::black_box(&elements), geometry, shifts, &mut again).unwrap();
+                encode(Kernel::detect(), std::hint::black_box(&elements), geometry, shifts, &mut again)
+                    .unwrap();
             });
             let code = Code::read(&block).unwrap().0;
             println!(

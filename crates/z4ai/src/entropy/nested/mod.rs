@@ -13,49 +13,44 @@ mod tail;
 
 pub(crate) use geometry::Geometry;
 pub(crate) use shifts::{Measure, Measured, Shifts};
-pub(crate) use streams::Kernel;
+pub(crate) use streams::{Portable, Steps};
 
-use crate::damage::{Damaged, broken};
+use crate::arch::Kernel;
+use crate::error::{Error, Result};
 use code::Code;
-use streams::{BitWriter, CHUNK, Cursor, GROUP, LOOKAHEAD, Portable};
+use streams::{BitWriter, CHUNK, Cursor, GROUP, LOOKAHEAD};
 use tail::{Tail, Word};
 
 /// Append the nested form of `elements` (whole little-endian elements) to `out`.
 pub(crate) fn encode(
+    kernel: Kernel,
     elements: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
     out: &mut Vec<u8>,
-) -> Result<(), Damaged> {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(result) = crate::arch::avx2_nested::encode(elements, geometry, shifts, out) {
-        return result;
-    }
-    encode_with::<Portable>(elements, geometry, shifts, out)
+) -> Result<()> {
+    kernel.nested_encode(elements, geometry, shifts, out)
 }
 
 /// Decode a block into `out`, whose length says how many elements there are.
 pub(crate) fn decode(
+    kernel: Kernel,
     block: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
     out: &mut [u8],
-) -> Result<(), Damaged> {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(result) = crate::arch::avx2_nested::decode(block, geometry, shifts, out) {
-        return result;
-    }
-    decode_with::<Portable>(block, geometry, shifts, out)
+) -> Result<()> {
+    kernel.nested_decode(block, geometry, shifts, out)
 }
 
 /// The encoder, for one kernel.
 #[inline(always)]
-pub(crate) fn encode_with<K: Kernel>(
+pub(crate) fn encode_with<K: Steps>(
     elements: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
     out: &mut Vec<u8>,
-) -> Result<(), Damaged> {
+) -> Result<()> {
     match geometry.width {
         1 => encode_words::<K, u8>(elements, geometry, shifts, out),
         2 => encode_words::<K, u16>(elements, geometry, shifts, out),
@@ -65,12 +60,12 @@ pub(crate) fn encode_with<K: Kernel>(
 
 /// The decoder, for one kernel.
 #[inline(always)]
-pub(crate) fn decode_with<K: Kernel>(
+pub(crate) fn decode_with<K: Steps>(
     block: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
     out: &mut [u8],
-) -> Result<(), Damaged> {
+) -> Result<()> {
     match geometry.width {
         1 => decode_words::<K, u8>(block, geometry, shifts, out),
         2 => decode_words::<K, u16>(block, geometry, shifts, out),
@@ -79,24 +74,24 @@ pub(crate) fn decode_with<K: Kernel>(
 }
 
 /// The element count of a buffer, if it and the shifts agree.
-fn element_count(bytes: usize, geometry: Geometry, shifts: &Shifts<'_>) -> Result<usize, Damaged> {
+fn element_count(bytes: usize, geometry: Geometry, shifts: &Shifts<'_>) -> Result<usize> {
     let count = bytes / geometry.width;
     if !bytes.is_multiple_of(geometry.width) || u32::try_from(bytes).is_err() {
-        return Err(broken("a nested block holds whole elements, less than 4 GiB of them"));
+        return Err(Error::corrupt("a nested block holds whole elements, less than 4 GiB of them"));
     }
     if !shifts.cover(count) {
-        return Err(broken("every row and column of a nested block has its shift"));
+        return Err(Error::corrupt("every row and column of a nested block has its shift"));
     }
     Ok(count)
 }
 
 #[inline(always)]
-fn encode_words<K: Kernel, T: Word>(
+fn encode_words<K: Steps, T: Word>(
     elements: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
     out: &mut Vec<u8>,
-) -> Result<(), Damaged> {
+) -> Result<()> {
     let count = element_count(elements.len(), geometry, &shifts)?;
     let mut symbols = vec![0; count];
     let chunk_bytes = CHUNK * T::BYTES;
@@ -142,12 +137,12 @@ fn histogram(symbols: &[u8]) -> [u32; 256] {
 }
 
 #[inline(always)]
-fn decode_words<K: Kernel, T: Word>(
+fn decode_words<K: Steps, T: Word>(
     block: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
     out: &mut [u8],
-) -> Result<(), Damaged> {
+) -> Result<()> {
     let count = element_count(out.len(), geometry, &shifts)?;
     let Layout { code, tails, mut cursor, ends, mut planes } = Layout::read(block, geometry, count)?;
     let mut symbols = [0_u8; CHUNK];
@@ -156,8 +151,9 @@ fn decode_words<K: Kernel, T: Word>(
         streams::decode::<K>(&mut cursor, &code, symbols)?;
         shifts.add(index * CHUNK, symbols);
         let length = tail.stored_length(symbols.len());
-        let (chunk_planes, rest) =
-            planes.split_at_checked(length).ok_or(broken("a nested block ends in a chunk"))?;
+        let (chunk_planes, rest) = planes
+            .split_at_checked(length)
+            .ok_or_else(|| Error::corrupt("a nested block ends in a chunk"))?;
         tail::merge::<T>(symbols, tail, chunk_planes, out)?;
         planes = rest;
     }
@@ -165,7 +161,7 @@ fn decode_words<K: Kernel, T: Word>(
     if reached.chain([cursor.spelled]).eq(ends) {
         Ok(())
     } else {
-        Err(broken("a nested bit stream has another length"))
+        Err(Error::corrupt("a nested bit stream has another length"))
     }
 }
 
@@ -183,32 +179,30 @@ struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     /// Check that the declared lengths fill the block exactly.
-    fn read(block: &'a [u8], geometry: Geometry, count: usize) -> Result<Self, Damaged> {
-        let short = broken("a nested block ends inside its header");
+    fn read(block: &'a [u8], geometry: Geometry, count: usize) -> Result<Self> {
+        let short = || Error::corrupt("a nested block ends inside its header");
         let (code, mut rest) = Code::read(block)?;
         let mut lengths = Vec::with_capacity(code.widths.len() + 1);
         for _ in 0..code.widths.len().saturating_sub(1) + usize::from(code.spelled) {
-            let (length, after) = rest.split_first_chunk::<4>().ok_or(short)?;
+            let (length, after) = rest.split_first_chunk::<4>().ok_or_else(short)?;
             lengths.push(u32::from_le_bytes(*length) as usize);
             rest = after;
         }
-        let (tails, rest) = rest.split_at_checked(count.div_ceil(CHUNK)).ok_or(short)?;
-        let tails =
-            tails.iter().map(|&byte| Tail::from_byte(byte, geometry)).collect::<Result<Vec<_>, _>>()?;
+        let (tails, rest) = rest.split_at_checked(count.div_ceil(CHUNK)).ok_or_else(short)?;
+        let tails = tails.iter().map(|&byte| Tail::from_byte(byte, geometry)).collect::<Result<Vec<_>>>()?;
         let mut spans = Spans { next: block.len() - rest.len() };
-        let mut deeper =
-            lengths.into_iter().map(|length| spans.take(length)).collect::<Result<Vec<_>, _>>()?;
+        let mut deeper = lengths.into_iter().map(|length| spans.take(length)).collect::<Result<Vec<_>>>()?;
         let first_bits =
             code.widths.first().map_or(0, |&width| count.next_multiple_of(GROUP) * width as usize);
         let first = spans.take(first_bits / 8)?;
-        let spelled = if code.spelled { deeper.pop().ok_or(short)? } else { (first.0, first.0) };
+        let spelled = if code.spelled { deeper.pop().ok_or_else(short)? } else { (first.0, first.0) };
         let levels: Vec<(usize, usize)> = [first].into_iter().chain(deeper).take(code.widths.len()).collect();
         let chunk_lengths = tails.iter().enumerate().map(|(index, tail)| {
             tail.stored_length((count - index * CHUNK).min(CHUNK)) // `tails` has one entry per started chunk
         });
         let planes = spans.take(chunk_lengths.sum())?;
         if block.len().checked_sub(planes.1) != Some(LOOKAHEAD) {
-            return Err(broken("a nested block ends with its planes and sixteen bytes"));
+            return Err(Error::corrupt("a nested block ends with its planes and sixteen bytes"));
         }
         let cursor = Cursor {
             block,
@@ -216,7 +210,7 @@ impl<'a> Layout<'a> {
             spelled: spelled.0,
         };
         let ends = levels.into_iter().chain([spelled]).map(|(_, end)| end).collect();
-        Ok(Self { code, tails, cursor, ends, planes: block.get(planes.0..planes.1).ok_or(short)? })
+        Ok(Self { code, tails, cursor, ends, planes: block.get(planes.0..planes.1).ok_or_else(short)? })
     }
 }
 
@@ -227,11 +221,11 @@ struct Spans {
 
 impl Spans {
     /// The next `length` bytes.
-    fn take(&mut self, length: usize) -> Result<(usize, usize), Damaged> {
+    fn take(&mut self, length: usize) -> Result<(usize, usize)> {
         let start = self.next;
         self.next = start
             .checked_add(length)
-            .ok_or(broken("the streams of a nested block are longer than the block"))?;
+            .ok_or_else(|| Error::corrupt("the streams of a nested block are longer than the block"))?;
         Ok((start, self.next))
     }
 }

@@ -6,7 +6,7 @@
 //! has its own stream no level waits for another's position.
 
 use super::code::Code;
-use crate::damage::{Damaged, broken};
+use crate::error::{Error, Result};
 
 /// Elements are padded to whole groups of this many, the span of one strided plane of single bits.
 pub(crate) const GROUP: usize = 256;
@@ -24,7 +24,7 @@ const PAIRS: u64 = 0x3333_3333_3333_3333;
 pub(crate) const LOOKAHEAD: usize = 16;
 
 /// The three steps worth writing for a particular processor. `escapes` has the low bit of each chosen field set.
-pub(crate) trait Kernel {
+pub(crate) trait Steps {
     /// Deal the low bits of `bits`, `WIDTH` at a time, to the chosen fields.
     fn spread<const WIDTH: u32>(bits: u64, escapes: u64) -> u64;
     /// Collect `WIDTH` bits of each chosen field.
@@ -36,7 +36,7 @@ pub(crate) trait Kernel {
 /// The reference kernel, for any processor.
 pub(crate) struct Portable;
 
-impl Kernel for Portable {
+impl Steps for Portable {
     #[inline(always)]
     fn spread<const WIDTH: u32>(mut bits: u64, mut escapes: u64) -> u64 {
         let mut fields = 0;
@@ -102,12 +102,7 @@ impl BitWriter {
 
 /// Write `symbols` to one stream per level of `code`, and what escapes every level to `spelled`.
 #[inline(always)]
-pub(crate) fn encode<K: Kernel>(
-    symbols: &[u8],
-    code: &Code,
-    levels: &mut [BitWriter],
-    spelled: &mut Vec<u8>,
-) {
+pub(crate) fn encode<K: Steps>(symbols: &[u8], code: &Code, levels: &mut [BitWriter], spelled: &mut Vec<u8>) {
     let rank_of = code.ranks();
     let mut ranks = [0_u8; CHUNK];
     for chunk in symbols.chunks(CHUNK) {
@@ -175,15 +170,14 @@ pub(crate) struct Cursor<'a> {
     pub(crate) spelled: usize,
 }
 
-const PAST_THE_END: Damaged = broken("a nested bit stream runs past its block");
+#[cold]
+fn past_the_end() -> Error {
+    Error::corrupt("a nested bit stream runs past its block")
+}
 
 /// Decode the next `symbols.len()` symbols; whole groups except at the end of a block.
 #[inline(always)]
-pub(crate) fn decode<K: Kernel>(
-    cursor: &mut Cursor<'_>,
-    code: &Code,
-    symbols: &mut [u8],
-) -> Result<(), Damaged> {
+pub(crate) fn decode<K: Steps>(cursor: &mut Cursor<'_>, code: &Code, symbols: &mut [u8]) -> Result<()> {
     let words = symbols.len().next_multiple_of(GROUP) / WORD;
     let mut ranks = Ranks { escapes: [EVEN; WORDS], low: [0; WORDS], high: [0; WORDS] };
     for (level, (&width, position)) in code.widths.iter().zip(&mut cursor.levels).enumerate() {
@@ -206,7 +200,7 @@ pub(crate) fn decode<K: Kernel>(
             cursor.spelled += 1;
         });
         if missing {
-            return Err(PAST_THE_END);
+            return Err(past_the_end());
         }
     }
     Ok(())
@@ -223,9 +217,9 @@ struct Ranks {
 impl Ranks {
     /// A first level of two-bit fields is stored as it is used.
     #[inline(always)]
-    fn first_wide(&mut self, block: &[u8], position: &mut usize, words: usize) -> Result<(), Damaged> {
+    fn first_wide(&mut self, block: &[u8], position: &mut usize, words: usize) -> Result<()> {
         let start = *position / 8;
-        let bytes = block.get(start..start + words * 8).ok_or(PAST_THE_END)?;
+        let bytes = block.get(start..start + words * 8).ok_or_else(past_the_end)?;
         for (word, bytes) in bytes.as_chunks::<8>().0.iter().enumerate().take(WORDS) {
             let fields = u64::from_le_bytes(*bytes);
             self.escapes[word] = fields & fields >> 1 & EVEN;
@@ -238,9 +232,9 @@ impl Ranks {
 
     /// A first level of single bits has them in every other place.
     #[inline(always)]
-    fn first_narrow(&mut self, block: &[u8], position: &mut usize, words: usize) -> Result<(), Damaged> {
+    fn first_narrow(&mut self, block: &[u8], position: &mut usize, words: usize) -> Result<()> {
         let start = *position / 8;
-        let bytes = block.get(start..start + words * 4).ok_or(PAST_THE_END)?;
+        let bytes = block.get(start..start + words * 4).ok_or_else(past_the_end)?;
         for (word, bytes) in bytes.as_chunks::<4>().0.iter().enumerate().take(WORDS) {
             let mut fields = u64::from(u32::from_le_bytes(*bytes));
             fields = (fields | fields << 16) & 0x0000_ffff_0000_ffff;
@@ -259,17 +253,17 @@ impl Ranks {
     /// Read the next level for the elements that still escape. Depositing the bits is one loop, since each position
     /// depends on the last; what follows from them is another, which fills vectors.
     #[inline(always)]
-    fn descend<K: Kernel, const WIDTH: u32>(
+    fn descend<K: Steps, const WIDTH: u32>(
         &mut self,
         block: &[u8],
         position: &mut usize,
         words: usize,
-    ) -> Result<(), Damaged> {
+    ) -> Result<()> {
         let mut next = *position;
         for word in self.escapes.iter_mut().take(words) {
             let escapes = *word;
             let count = WIDTH * escapes.count_ones();
-            let window = block.get(next / 8..next / 8 + LOOKAHEAD).ok_or(PAST_THE_END)?;
+            let window = block.get(next / 8..next / 8 + LOOKAHEAD).ok_or_else(past_the_end)?;
             *word = K::spread::<WIDTH>(bits_at(window, (next % 8) as u32, count), escapes);
             next += count as usize;
         }
@@ -284,7 +278,7 @@ impl Ranks {
     }
 
     #[inline(always)]
-    fn look_up<K: Kernel>(&self, table: &[u8; 16], symbols: &mut [u8]) {
+    fn look_up<K: Steps>(&self, table: &[u8; 16], symbols: &mut [u8]) {
         let each = self.low.as_chunks::<4>().0.iter().zip(self.high.as_chunks::<4>().0);
         let (whole, tail) = symbols.as_chunks_mut::<128>();
         let complete = whole.len();

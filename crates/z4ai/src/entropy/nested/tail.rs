@@ -5,7 +5,7 @@
 
 use super::geometry::Geometry;
 use super::streams::{CHUNK, GROUP};
-use crate::damage::{Damaged, broken};
+use crate::error::{Error, Result};
 use std::ops::{BitAnd, BitOr, Shl, Shr};
 
 /// What happens to the sign bit.
@@ -58,16 +58,16 @@ impl Tail {
     }
 
     /// Read the description back.
-    pub(crate) fn from_byte(byte: u8, geometry: Geometry) -> Result<Self, Damaged> {
+    pub(crate) fn from_byte(byte: u8, geometry: Geometry) -> Result<Self> {
         let sign = match byte >> 5 {
             0 => Sign::Stored,
             1 => Sign::Clear,
             2 => Sign::Set,
-            _ => return Err(broken("the sign of a nested chunk is stored, clear or set")),
+            _ => return Err(Error::corrupt("the sign of a nested chunk is stored, clear or set")),
         };
         let trailing_zeros = u32::from(byte & 31);
         if trailing_zeros > geometry.mantissa_bits {
-            return Err(broken("a nested chunk cannot drop more than the mantissa"));
+            return Err(Error::corrupt("a nested chunk cannot drop more than the mantissa"));
         }
         Ok(Self { geometry, trailing_zeros, sign })
     }
@@ -213,23 +213,18 @@ fn unpack_bits(packed: &[u8], bit_plane: usize, odd: &mut [u64; CHUNK / 8]) {
 
 /// Put exponents and the stored tail of a chunk together again.
 #[inline(always)]
-pub(crate) fn merge<T: Word>(
-    exponents: &[u8],
-    tail: Tail,
-    planes: &[u8],
-    out: &mut [u8],
-) -> Result<(), Damaged> {
-    let short = broken("a nested block ends inside its planes");
+pub(crate) fn merge<T: Word>(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> Result<()> {
+    let short = || Error::corrupt("a nested block ends inside its planes");
     let count = exponents.len().min(CHUNK);
     let bit_plane = bit_plane_length(count);
-    let (bit_part, byte_part) = planes.split_at_checked(tail.bit_planes() * bit_plane).ok_or(short)?;
+    let (bit_part, byte_part) = planes.split_at_checked(tail.bit_planes() * bit_plane).ok_or_else(short)?;
     let mut odd = [0; CHUNK / 8];
     if tail.bit_planes() > 0 {
         unpack_bits(bit_part, bit_plane, &mut odd);
         odd = odd.map(u64::to_le);
     }
     let odd = &bytemuck::cast_slice::<u64, u8>(&odd)[..count];
-    let plane = |index: usize| byte_part.get(index * count..(index + 1) * count).ok_or(short);
+    let plane = |index: usize| byte_part.get(index * count..(index + 1) * count).ok_or_else(short);
     let assemble = Assemble::<T>::new(tail);
     let elements = out.chunks_exact_mut(T::BYTES).zip(exponents);
     match (tail.byte_planes(), tail.bit_planes()) {
