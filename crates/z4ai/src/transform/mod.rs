@@ -1,1 +1,3 @@
-//! Transforms: elements to plain byte planes that an entropy coder likes better, and back.
+//! Reversible changes of representation that bring out what the entropy coders can use.
+
+pub(crate) mod grid;
