@@ -1,7 +1,7 @@
 //! Is there a grid, and which? A few short runs of elements refuse ordinary weights within microseconds; only when most of
 //! them lie on a grid are group sizes compared, by the size that a sample of rows would take.
 
-use super::fit::{Assign, Distinct};
+use super::fit::Group;
 use super::format::Format;
 use super::levels::Levels;
 use super::{Rows, with_format};
@@ -63,18 +63,18 @@ fn sample_rows(elements: &[u8], row_bytes: usize, limit: usize) -> Vec<&[u8]> {
 /// Whether most short runs lie on a grid with these levels.
 fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels) -> bool {
     let largest = levels.largest();
-    let mut distinct = Distinct::default();
+    let mut numbers = Vec::new();
     let (mut fitting, mut failing, mut telling) = (0, 0, 0);
     for index in 0..RUNS {
         let row = rows[index * rows.len() / RUNS];
         let runs = row.len() / (RUN * F::WIDTH);
         let start = (index * 7 % RUNS) * runs / RUNS * RUN * F::WIDTH;
-        distinct.collect::<F>(&row[start..start + RUN * F::WIDTH]);
-        if distinct.is_zero() {
+        let group = Group::<F>::new(&row[start..start + RUN * F::WIDTH]);
+        if group.is_zero() {
             continue;
         }
-        telling += usize::from(distinct.len() > 1);
-        match distinct.fit::<F>(levels, &largest) {
+        telling += usize::from(group.has_two_magnitudes() || group.zero);
+        match group.fit(levels, &largest, &mut numbers) {
             Some(_) => fitting += 1,
             None => failing += 1,
         }
@@ -101,7 +101,7 @@ fn estimate<F: Format>(rows: &[&[u8]], group: usize, levels: Levels) -> Option<P
     let all_largest = levels.largest();
     let mut found = vec![0_u32; all_largest.len()];
     let mut histogram = [0_u32; 256];
-    let mut distinct = Distinct::default();
+    let mut numbers = Vec::new();
     let (mut scale_bits, mut raw, mut total) = (0_u64, 0, 0);
     for row in rows {
         let row = &row[..row.len().min(2 * SAMPLE.max(group) * F::WIDTH)];
@@ -109,12 +109,12 @@ fn estimate<F: Format>(rows: &[&[u8]], group: usize, levels: Levels) -> Option<P
         total += count;
         for range in Rows::new(count).groups(group, count) {
             let elements = &row[range.start * F::WIDTH..range.end * F::WIDTH];
-            distinct.collect::<F>(elements);
-            if distinct.is_zero() {
+            let group = Group::<F>::new(elements);
+            if group.is_zero() {
                 histogram[usize::from(levels.zero())] += range.len() as u32;
                 continue;
             }
-            let Some(fit) = distinct.fit::<F>(levels, &all_largest) else {
+            let Some(fit) = group.fit(levels, &all_largest, &mut numbers) else {
                 raw += range.len();
                 if raw * 4 > SAMPLE {
                     return None;
@@ -126,12 +126,7 @@ fn estimate<F: Format>(rows: &[&[u8]], group: usize, levels: Levels) -> Option<P
             }
             // Sign and the top of the exponent hardly vary.
             scale_bits += u64::from(28 - fit.scale.to_bits().trailing_zeros().min(24));
-            let assign = Assign::new(levels, fit.scale);
-            for element in elements.chunks_exact(F::WIDTH) {
-                let number =
-                    assign.number::<F>(F::read(element)).map_or(levels.zero(), |number| number as u8);
-                histogram[usize::from(number)] += 1;
-            }
+            numbers.iter().for_each(|&number| histogram[usize::from(number as u8)] += 1);
         }
     }
     if total == 0 || raw * 4 > total {

@@ -1,7 +1,7 @@
 //! Elements to levels and scales, one block at a time.
 
 use super::detect::Plan;
-use super::fit::{Assign, Distinct};
+use super::fit::Group;
 use super::format::Format;
 use super::levels::Levels;
 use super::{Encoded, MINUS_ZERO, RAW, Rows, plane, with_format};
@@ -15,7 +15,7 @@ pub(crate) fn encode(elements: &[u8], dtype: Dtype, rows: Rows, plan: &Plan) -> 
 }
 
 /// What is known about a group once its scale was looked for.
-struct Group {
+struct Found {
     elements: Range<usize>,
     /// The scale, zero for a group of zeros; nothing for a group off the grid.
     scale: Option<f32>,
@@ -27,18 +27,27 @@ struct Group {
 
 fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Plan) -> Encoded {
     let count = elements.len() / F::WIDTH;
-    let mut distinct = Distinct::default();
-    let mut groups: Vec<Group> = rows
-        .groups(plan.group, count)
-        .map(|range| {
-            distinct.collect::<F>(&elements[range.start * F::WIDTH..range.end * F::WIDTH]);
-            let fit = distinct.fit::<F>(plan.levels, &plan.largest);
-            let scale = if distinct.is_zero() { Some(0.0) } else { fit.map(|fit| fit.scale) };
-            let numbers = fit.map_or((0, 0), |fit| fit.numbers);
-            Group { elements: range, scale, zero: distinct.zero, minus_zero: distinct.minus_zero, numbers }
-        })
-        .collect();
-    let minus_zero_has_level = choose_signs(&mut groups, plan.levels);
+    let mut numbers = Vec::new();
+    let mut all_numbers = Vec::with_capacity(count);
+    let zero = i16::from(plan.levels.zero());
+    let mut groups = Vec::new();
+    for range in rows.groups(plan.group, count) {
+        let group = Group::<F>::new(&elements[range.start * F::WIDTH..range.end * F::WIDTH]);
+        let fit = group.fit(plan.levels, &plan.largest, &mut numbers);
+        if fit.is_none() {
+            numbers.clear();
+            numbers.resize(range.len(), zero);
+        }
+        all_numbers.extend_from_slice(&numbers);
+        groups.push(Found {
+            elements: range,
+            scale: if group.is_zero() { Some(0.0) } else { fit.map(|fit| fit.scale) },
+            zero: group.zero,
+            minus_zero: group.minus_zero,
+            numbers: fit.map_or((0, 0), |fit| fit.numbers),
+        });
+    }
+    let minus_zero_has_level = minus_zero_needs_level(&mut groups, plan.levels);
     if minus_zero_has_level {
         free_the_level(&mut groups, plan.levels);
     }
@@ -54,30 +63,33 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Plan) -> Encoded
         }
         planes[plane::BASES].push(if group.scale.is_some() { (base(group.numbers) + 128) as u8 } else { 0 });
         let bytes = &elements[group.elements.start * F::WIDTH..group.elements.end * F::WIDTH];
-        match group.scale {
-            None => planes[plane::RAW].extend_from_slice(bytes),
-            Some(scale) => {
-                let assign = Assign::new(plan.levels, scale);
-                let level = |element| match F::read(element) {
-                    bits if bits == F::SIGN && minus_zero_has_level => MINUS_ZERO,
-                    bits if bits & !F::SIGN == 0 => plan.levels.zero(),
-                    bits => assign.number::<F>(bits).unwrap_or(0) as u8,
-                };
-                planes[plane::LEVELS].extend(bytes.chunks_exact(F::WIDTH).map(level));
-            }
+        let Some(scale) = group.scale else {
+            planes[plane::RAW].extend_from_slice(bytes);
+            continue;
+        };
+        let numbers = &all_numbers[group.elements.clone()];
+        if minus_zero_has_level {
+            let levels = bytes.chunks_exact(F::WIDTH).zip(numbers);
+            let level =
+                |(element, &number)| if F::read(element) == F::SIGN { MINUS_ZERO } else { number as u8 };
+            planes[plane::LEVELS].extend(levels.map(level));
+        } else if scale < 0.0 {
+            planes[plane::LEVELS].extend(numbers.iter().map(|number| -number as u8));
+        } else {
+            planes[plane::LEVELS].extend(numbers.iter().map(|&number| number as u8));
         }
     }
     Encoded { header, planes }
 }
 
-/// Decide how minus zeros are told from zeros: by a level of their own if a group has both kinds or the levels have no
-/// mirror image, otherwise by a negative scale, which is how formats with a signed scale made them. Whether it is by level.
-fn choose_signs(groups: &mut [Group], levels: Levels) -> bool {
-    let mirrored = levels == Levels::Integers;
+/// Decide how minus zeros are told from zeros, if there are any: by a level of their own if a group has both kinds or
+/// the levels have no mirror image, otherwise by a negative scale, which is how formats with a signed scale make them.
+/// Whether it is by level.
+fn minus_zero_needs_level(groups: &mut [Found], levels: Levels) -> bool {
     if !groups.iter().any(|group| group.minus_zero && group.scale.is_some()) {
         return false;
     }
-    if !mirrored || groups.iter().any(|group| group.zero && group.minus_zero) {
+    if levels != Levels::Integers || groups.iter().any(|group| group.zero && group.minus_zero) {
         return true;
     }
     for group in groups {
@@ -92,7 +104,7 @@ fn choose_signs(groups: &mut [Group], levels: Levels) -> bool {
 }
 
 /// Take the groups off the grid that use the level which now means minus zero.
-fn free_the_level(groups: &mut [Group], levels: Levels) {
+fn free_the_level(groups: &mut [Found], levels: Levels) {
     for group in groups.iter_mut().filter(|_| levels == Levels::Integers) {
         if group.numbers.0 <= -128 || group.numbers.1 >= 128 {
             group.scale = None;

@@ -1,20 +1,23 @@
 //! Finding a group's scale. A guess of which level the largest element stands for gives an interval of scales; each
-//! element, taken from the smallest up, then either narrows the interval or refutes the guess. Any scale that is left and
+//! element, small ones first, then either narrows the interval or refutes the guess. Any scale that is left and
 //! reproduces every element will do, so the one with the fewest significant bits is kept: it costs least to store.
 
-use super::format::{Format, rounding_interval};
+use super::format::Format;
 use super::levels::Levels;
+use std::marker::PhantomData;
 
-/// The distinct nonzero elements of a group, by magnitude, and which zeros it has.
-#[derive(Debug, Default)]
-pub(crate) struct Distinct {
-    /// Magnitude in the upper bits, sign in bit 0.
-    keys: Vec<u64>,
+/// The elements of a group and what a first look at them tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group<'a, F> {
+    elements: &'a [u8],
+    /// Magnitude bits of the smallest element that is not zero; more than `largest` if there is none.
+    smallest: u32,
+    largest: u32,
     /// Whether a positive zero occurs.
     pub(crate) zero: bool,
     /// Whether a negative zero occurs.
     pub(crate) minus_zero: bool,
-    finite: bool,
+    format: PhantomData<F>,
 }
 
 /// A group on the grid.
@@ -24,97 +27,141 @@ pub(crate) struct Fit {
     pub(crate) scale: f32,
     /// Magnitude of the largest element's level.
     pub(crate) largest: f64,
-    /// Smallest and largest level number, zero included.
+    /// Smallest and largest level number, that of zero included.
     pub(crate) numbers: (i32, i32),
 }
 
-impl Distinct {
-    /// Collect the elements of a group, forgetting what was collected before.
-    pub(crate) fn collect<F: Format>(&mut self, elements: &[u8]) {
-        self.keys.clear();
-        (self.zero, self.minus_zero, self.finite) = (false, false, true);
+impl<'a, F: Format> Group<'a, F> {
+    /// Look at the elements of a group.
+    pub(crate) fn new(elements: &'a [u8]) -> Self {
+        let (mut smallest, mut largest, mut zeros, mut minus_zeros) = (u32::MAX, 0, 0_u32, 0_u32);
         for element in elements.chunks_exact(F::WIDTH) {
             let bits = F::read(element);
             let magnitude = bits & !F::SIGN;
-            self.finite &= magnitude < F::INFINITY;
-            if magnitude == 0 {
-                self.zero |= bits == 0;
-                self.minus_zero |= bits != 0;
-            } else {
-                self.keys.push(u64::from(magnitude) << 1 | u64::from(bits != magnitude));
-            }
+            largest = largest.max(magnitude);
+            // Zero wraps around to the largest number, so it never is the smallest.
+            smallest = smallest.min(magnitude.wrapping_sub(1));
+            zeros |= u32::from(bits == 0);
+            minus_zeros |= u32::from(bits == F::SIGN);
         }
-        self.keys.sort_unstable();
-        self.keys.dedup();
+        let smallest = smallest.wrapping_add(1);
+        let smallest = if smallest == 0 { u32::MAX } else { smallest };
+        Self {
+            elements,
+            smallest,
+            largest,
+            zero: zeros != 0,
+            minus_zero: minus_zeros != 0,
+            format: PhantomData,
+        }
     }
 
     /// Whether the group has zeros only.
     pub(crate) fn is_zero(&self) -> bool {
-        self.keys.is_empty()
+        self.largest == 0
     }
 
-    /// How many distinct nonzero elements there are.
-    pub(crate) fn len(&self) -> usize {
-        self.keys.len()
+    /// Whether the group has two elements of different magnitude, neither of them zero.
+    pub(crate) fn has_two_magnitudes(&self) -> bool {
+        !self.is_zero() && self.smallest < self.largest
     }
 
-    /// A scale that reproduces every element, for the first of `largest` that has one.
-    pub(crate) fn fit<F: Format>(&self, levels: Levels, largest: &[f64]) -> Option<Fit> {
-        if !self.finite || self.keys.is_empty() {
+    /// A scale that reproduces every element, for the first of `largest` that has one. `numbers` receives the level
+    /// number of each element.
+    pub(crate) fn fit(&self, levels: Levels, largest: &[f64], numbers: &mut Vec<i16>) -> Option<Fit> {
+        if self.largest >= F::INFINITY || self.is_zero() {
             return None;
         }
         largest.iter().find_map(|&largest| {
-            let interval = self.narrow::<F>(levels, largest)?;
+            let interval = self.narrow(levels, largest)?;
             candidates(interval).find_map(|scale| {
-                let numbers = self.numbers_under::<F>(levels, scale)?;
-                Some(Fit { scale, largest, numbers })
+                let range = self.number(levels, scale, numbers)?;
+                Some(Fit { scale, largest, numbers: range })
             })
         })
     }
 
     /// The scales that are left when the largest element stands for `largest`.
-    fn narrow<F: Format>(&self, levels: Levels, largest: f64) -> Option<(f64, f64)> {
-        let &last = self.keys.last()?;
-        let (mut low, mut high) = scales_for::<F>(last, largest);
-        for &key in &self.keys {
-            let value = f64::from(F::value((key >> 1) as u32));
-            let (level, _) = levels.nearest(value * 2.0 / (low + high), key & 1 == 1);
-            if level == 0.0 {
-                return None;
-            }
-            let (lowest, highest) = scales_for::<F>(key, level);
-            (low, high) = (low.max(lowest), high.min(highest));
-            if low > high {
-                return None;
+    fn narrow(&self, levels: Levels, largest: f64) -> Option<(f64, f64)> {
+        let mut interval = Interval::new(levels, scales_for::<F>(self.largest, 1.0 / largest));
+        if levels == Levels::Integers {
+            // The smallest element refutes most guesses at once. In a table its sign, not known here, would matter.
+            interval.narrow::<F>(self.smallest)?;
+        }
+        // Small elements have levels that are beyond doubt, and narrow the interval until large ones have them too.
+        let small = self.largest & F::INFINITY;
+        let small = small.saturating_sub(3 * (F::INFINITY & F::INFINITY.wrapping_neg())).max(self.smallest);
+        for pass in [0..small, small..F::INFINITY] {
+            for element in self.elements.chunks_exact(F::WIDTH) {
+                let bits = F::read(element);
+                let magnitude = bits & !F::SIGN;
+                if magnitude != 0 && pass.contains(&magnitude) {
+                    interval.narrow::<F>(bits)?;
+                }
             }
         }
-        Some((low, high))
+        Some((interval.low, interval.high))
     }
 
-    /// The range of the level numbers, if the scale reproduces every element with at most 256 levels.
-    fn numbers_under<F: Format>(&self, levels: Levels, scale: f32) -> Option<(i32, i32)> {
-        let assign = Assign::new(levels, scale);
-        let (mut low, mut high) = (0, 0);
-        for &key in &self.keys {
-            let number = assign.number::<F>(element::<F>(key))?;
+    /// The level number of every element, if the scale reproduces all of them with at most 256 levels.
+    fn number(&self, levels: Levels, scale: f32, numbers: &mut Vec<i16>) -> Option<(i32, i32)> {
+        let inverse = 1.0 / f64::from(scale);
+        let zero = i32::from(levels.zero());
+        let (mut low, mut high) = (zero, zero);
+        numbers.clear();
+        for element in self.elements.chunks_exact(F::WIDTH) {
+            let bits = F::read(element);
+            let value = F::value(bits);
+            let (number, _) = levels.nearest(f64::from(value.abs()) * inverse, bits & F::SIGN != 0);
+            let product = F::round(levels.level(number) * scale);
+            if product != bits && bits & !F::SIGN != 0 || (product ^ bits) & !F::SIGN != 0 {
+                return None;
+            }
             (low, high) = (low.min(number), high.max(number));
+            numbers.push(number as i16);
         }
         (high - low < 256).then_some((low, high))
     }
 }
 
-/// The element that a key stands for.
-fn element<F: Format>(key: u64) -> u32 {
-    (key >> 1) as u32 | if key & 1 == 1 { F::SIGN } else { 0 }
+/// The scales that explain all elements seen so far.
+struct Interval {
+    levels: Levels,
+    low: f64,
+    high: f64,
+    /// Reciprocal of the middle.
+    inverse: f64,
 }
 
-/// The scales for which the level rounds to this element, a little wider than exact because the product is first
+impl Interval {
+    fn new(levels: Levels, (low, high): (f64, f64)) -> Self {
+        Self { levels, low, high, inverse: 2.0 / (low + high) }
+    }
+
+    /// Keep the scales for which a level rounds to the element with these bits; `None` if there are none.
+    #[inline(always)]
+    fn narrow<F: Format>(&mut self, bits: u32) -> Option<()> {
+        let value = f64::from(F::value(bits & !F::SIGN));
+        let (_, reciprocal) = self.levels.nearest(value * self.inverse, bits & F::SIGN != 0);
+        if reciprocal == 0.0 {
+            return None;
+        }
+        let (lowest, highest) = scales_for::<F>(bits & !F::SIGN, reciprocal);
+        if lowest > self.low || highest < self.high {
+            *self = Self::new(self.levels, (self.low.max(lowest), self.high.min(highest)));
+        }
+        (self.low <= self.high).then_some(())
+    }
+}
+
+/// The scales for which the level rounds to this magnitude, a little wider than exact because the product is first
 /// rounded to single precision.
-fn scales_for<F: Format>(key: u64, level: f64) -> (f64, f64) {
+#[inline(always)]
+fn scales_for<F: Format>(magnitude: u32, reciprocal: f64) -> (f64, f64) {
     const SLACK: f64 = 1.0 / (1_u64 << 24) as f64;
-    let (low, high) = rounding_interval::<F>((key >> 1) as u32);
-    let slack = if F::WIDTH == 4 { f64::EPSILON } else { SLACK };
-    (low / level * (1.0 - slack), high / level * (1.0 + slack))
+    let (low, high) = F::rounding_interval(magnitude);
+    let slack = if F::WIDTH == 4 { 2.0 * f64::EPSILON } else { SLACK };
+    (low * reciprocal * (1.0 - slack), high * reciprocal * (1.0 + slack))
 }
 
 /// Scales inside the interval, those with the fewest significant bits first.
@@ -129,33 +176,5 @@ fn candidates((low, high): (f64, f64)) -> impl Iterator<Item = f32> {
         .filter(move |&bits| bits >= first && inside(bits));
     let middle = [((low + high) / 2.0) as f32, low as f32, high as f32].into_iter().map(f32::to_bits);
     let neighbours = (first..=last).take(if last - first < 8 { 8 } else { 0 });
-    round.chain(neighbours).chain(middle).map(f32::from_bits).filter(|&scale| scale > 0.0)
-}
-
-/// Elements to level numbers, for one group.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Assign {
-    levels: Levels,
-    scale: f32,
-    inverse: f64,
-}
-
-impl Assign {
-    /// For a group with this scale, which is not zero.
-    pub(crate) fn new(levels: Levels, scale: f32) -> Self {
-        Self { levels, scale, inverse: 1.0 / f64::from(scale.abs()) }
-    }
-
-    /// The level's number of a nonzero element, if the scale reproduces it.
-    #[inline(always)]
-    pub(crate) fn number<F: Format>(&self, bits: u32) -> Option<i32> {
-        let value = F::value(bits);
-        let negative = (value < 0.0) != (self.scale < 0.0);
-        let (_, number) = self.levels.nearest(f64::from(value.abs()) * self.inverse, negative);
-        let level = match self.levels {
-            Levels::Integers => number as f32,
-            Levels::Table(table) => table.levels()[(number & 15) as usize],
-        };
-        (F::round(level * self.scale) == bits).then_some(number)
-    }
+    round.take(6).chain(neighbours).chain(middle).map(f32::from_bits).filter(|&scale| scale > 0.0)
 }

@@ -16,6 +16,9 @@ pub(crate) trait Format {
     /// The nearest bit pattern, ties to even. `value` is not NaN.
     fn round(value: f32) -> u32;
 
+    /// The reals that round to the magnitude `bits`, which is finite and not zero, as an interval.
+    fn rounding_interval(bits: u32) -> (f64, f64);
+
     /// Read one little-endian element.
     #[inline(always)]
     fn read(bytes: &[u8]) -> u32 {
@@ -47,6 +50,12 @@ impl Format for Bf16 {
         let bits = value.to_bits();
         (bits + 0x7fff + (bits >> 16 & 1)) >> 16
     }
+
+    #[inline(always)]
+    fn rounding_interval(bits: u32) -> (f64, f64) {
+        let half = |bits| f64::from(f32::from_bits(bits));
+        (half((bits << 16) - 0x8000), half((bits << 16) + 0x8000))
+    }
 }
 
 /// IEEE half precision.
@@ -76,6 +85,12 @@ impl Format for Fp16 {
         let finite = if magnitude < 0x3880_0000 { subnormal } else { normal };
         sign | finite.min(Self::INFINITY)
     }
+
+    #[inline(always)]
+    fn rounding_interval(bits: u32) -> (f64, f64) {
+        let half = |bits| f64::from(f32::from_bits(bits)) * f64::from(f32::from_bits((254 - 15) << 23));
+        (half((bits << 13) - 0x1000), half((bits << 13) + 0x1000))
+    }
 }
 
 /// IEEE single precision.
@@ -95,14 +110,15 @@ impl Format for Fp32 {
     fn round(value: f32) -> u32 {
         value.to_bits()
     }
-}
 
-/// The reals that round to the magnitude `bits`, which is finite and not zero, as an interval.
-pub(crate) fn rounding_interval<F: Format>(bits: u32) -> (f64, f64) {
-    let value = |bits| f64::from(F::value(bits));
-    let (below, here) = (value(bits - 1), value(bits));
-    let above = if bits + 1 < F::INFINITY { value(bits + 1) } else { here + (here - below) };
-    ((below + here) / 2.0, (here + above) / 2.0)
+    #[inline(always)]
+    fn rounding_interval(bits: u32) -> (f64, f64) {
+        let (below, here) = (f64::from(f32::from_bits(bits - 1)), f64::from(f32::from_bits(bits)));
+        // The step above is the step below, except at a power of two, where it is twice that.
+        let step =
+            if bits & 0x7f_ffff == 0 && bits > 0x80_0000 { 2.0 * (here - below) } else { here - below };
+        ((below + here) / 2.0, here + step / 2.0)
+    }
 }
 
 #[cfg(test)]
@@ -127,15 +143,22 @@ mod tests {
     #[test]
     fn ties_go_to_even() {
         for bits in 1..0x7bff {
-            let (low, high) = rounding_interval::<Fp16>(bits);
+            let (low, high) = Fp16::rounding_interval(bits);
             let kept = |x: f64| Fp16::round(x as f32) == bits;
             assert_eq!((kept(low), kept(high)), (bits % 2 == 0, bits % 2 == 0), "{bits:#x}");
         }
         for bits in [0x0001, 0x0080, 0x3f80, 0x3f81, 0x7f7e] {
-            let (low, high) = rounding_interval::<Bf16>(bits);
+            let (low, high) = Bf16::rounding_interval(bits);
             let kept = |x: f64| Bf16::round(x as f32) == bits;
             assert_eq!((kept(low), kept(high)), (bits % 2 == 0, bits % 2 == 0), "{bits:#x}");
         }
         assert_eq!(Bf16::round(f32::MAX), 0x7f80);
+        for bits in
+            [0x0000_0001, 0x007f_ffff, 0x0080_0000, 0x0100_0000, 0x3f80_0000, 0x3f80_0001, 0x7f7f_fffe]
+        {
+            let value = |bits| f64::from(f32::from_bits(bits));
+            let middles = ((value(bits - 1) + value(bits)) / 2.0, (value(bits) + value(bits + 1)) / 2.0);
+            assert_eq!(Fp32::rounding_interval(bits), middles, "{bits:#x}");
+        }
     }
 }

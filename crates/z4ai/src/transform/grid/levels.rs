@@ -20,7 +20,18 @@ pub(crate) enum Table {
 }
 
 /// Largest magnitude of an integer level.
-pub(crate) const LARGEST_INTEGER: u32 = 255;
+const LARGEST_INTEGER: u32 = 255;
+
+/// Reciprocals of the integer levels, with zero for zero.
+const RECIPROCALS: [f64; LARGEST_INTEGER as usize + 1] = {
+    let mut reciprocals = [0.0; LARGEST_INTEGER as usize + 1];
+    let mut level = 1;
+    while level < reciprocals.len() {
+        reciprocals[level] = 1.0 / level as f64;
+        level += 1;
+    }
+    reciprocals
+};
 
 const NORMAL_FLOAT: [f32; 16] = [
     -1.0,
@@ -68,6 +79,14 @@ impl Table {
             Self::Float => &FLOAT,
         }
     }
+
+    /// The number of the largest positive level.
+    const fn last(self) -> i32 {
+        match self {
+            Self::NormalFloat => 15,
+            Self::Float => 14,
+        }
+    }
 }
 
 impl Levels {
@@ -97,22 +116,40 @@ impl Levels {
         }
     }
 
-    /// The nearest level to `ratio` of the given sign, as a magnitude, and the signed level's number: the integer
-    /// itself, or the place in the table.
+    /// The number of the level of this sign that is nearest to the magnitude `ratio`, and the reciprocal of the
+    /// level's magnitude, zero for level zero. Integers are their own numbers, table levels are numbered by place.
     #[inline(always)]
-    pub(crate) fn nearest(self, ratio: f64, negative: bool) -> (f64, i32) {
+    pub(crate) fn nearest(self, ratio: f64, negative: bool) -> (i32, f64) {
         match self {
             Self::Integers => {
                 let level = (ratio + 0.5) as i32;
-                (f64::from(level), if negative { -level } else { level })
+                let reciprocal = RECIPROCALS.get(level as usize).copied().unwrap_or(0.0);
+                (if negative { -level } else { level }, reciprocal)
             }
             Self::Table(table) => {
                 let levels = table.levels();
-                let side = if negative { 0..8 } else { 7..15 + usize::from(table == Table::NormalFloat) };
-                let distance = |&number: &usize| (f64::from(levels[number].abs()) - ratio).abs();
-                let number = side.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(7);
-                (f64::from(levels[number].abs()), number as i32)
+                let mut number = 7;
+                let step = if negative { -1 } else { 1 };
+                let last = if negative { 0 } else { table.last() };
+                while number != last {
+                    let (here, next) = (levels[number as usize], levels[(number + step) as usize]);
+                    if ratio * 2.0 < f64::from(here.abs()) + f64::from(next.abs()) {
+                        break;
+                    }
+                    number += step;
+                }
+                let level = f64::from(levels[number as usize].abs());
+                (number, if level == 0.0 { 0.0 } else { 1.0 / level })
             }
+        }
+    }
+
+    /// The level with this number.
+    #[inline(always)]
+    pub(crate) fn level(self, number: i32) -> f32 {
+        match self {
+            Self::Integers => number as f32,
+            Self::Table(table) => table.levels()[(number & 15) as usize],
         }
     }
 

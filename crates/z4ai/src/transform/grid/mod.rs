@@ -75,4 +75,6 @@ macro_rules! with_format {
 use with_format;
 
 #[cfg(test)]
+mod measure;
+#[cfg(test)]
 mod tests;
