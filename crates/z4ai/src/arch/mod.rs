@@ -4,9 +4,13 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx2_nested;
 mod portable;
 
+use crate::entropy::nested::{self, Geometry, Portable, Shifts};
 use crate::entropy::rans::{DecoderTables, LANES};
+use crate::error::Result;
 
 /// Which implementation of the hot loops runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +47,38 @@ impl Kernel {
             kernels.push(Self::detect());
         }
         kernels
+    }
+
+    /// Encodes a block with the nested coder.
+    pub fn nested_encode(
+        self,
+        elements: &[u8],
+        geometry: Geometry,
+        shifts: Shifts<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match self.0 {
+            Level::Portable => nested::encode_with::<Portable>(elements, geometry, shifts, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_nested::encode(elements, geometry, shifts, out) },
+        }
+    }
+
+    /// Decodes a block of the nested coder.
+    pub fn nested_decode(
+        self,
+        block: &[u8],
+        geometry: Geometry,
+        shifts: Shifts<'_>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        match self.0 {
+            Level::Portable => nested::decode_with::<Portable>(block, geometry, shifts, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_nested::decode(block, geometry, shifts, out) },
+        }
     }
 
     /// Decodes whole groups of [`LANES`] symbols while `words` certainly suffices for the next group, and returns how many symbols were written and

@@ -1,6 +1,7 @@
 //! Reversible changes of representation that bring out what the entropy coders can use. A [`Model`] is what the blocks of a section share; `plan` chooses it.
 
 pub(crate) mod float;
+pub(crate) mod grid;
 pub(crate) mod opaque;
 pub(crate) mod planes;
 

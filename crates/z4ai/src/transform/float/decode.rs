@@ -9,15 +9,18 @@ use crate::entropy::rans;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
-/// The temporaries of one chunk.
+/// The temporaries of one chunk. The paddings keep arrays that are walked together from sharing the low bits of their addresses, which CPUs take for
+/// a dependency between a store and the loads behind it.
 struct Scratch {
-    expected: [i16; CHUNK],
-    offsets: [u16; CHUNK],
-    symbols: [u8; CHUNK],
-    fields: [u16; CHUNK],
+    expected: [i16; CHUNK + PADDING],
+    offsets: [u16; CHUNK + 2 * PADDING],
+    symbols: [u8; CHUNK + 2 * PADDING],
+    fields: [u16; CHUNK + 3 * PADDING],
     heads: [u16; CHUNK],
     tails: [[u8; CHUNK]; 6],
 }
+
+const PADDING: usize = 128;
 
 impl FloatModel {
     /// Decodes a block into `out`, whole elements of which the first is element `start` of the section.
@@ -32,10 +35,10 @@ impl FloatModel {
         let mut tails: Vec<PlaneDecoder> =
             self.tails.iter().map(|model| model.decoder(reader, count, kernel)).collect::<Result<_>>()?;
         let mut scratch = Scratch {
-            expected: [0; CHUNK],
-            offsets: [0; CHUNK],
-            symbols: [0; CHUNK],
-            fields: [0; CHUNK],
+            expected: [0; CHUNK + PADDING],
+            offsets: [0; CHUNK + 2 * PADDING],
+            symbols: [0; CHUNK + 2 * PADDING],
+            fields: [0; CHUNK + 3 * PADDING],
             heads: [0; CHUNK],
             tails: [[0; CHUNK]; 6],
         };
@@ -51,12 +54,18 @@ impl FloatModel {
             low = rest;
             kernel.vectorised(
                 #[inline(always)]
-                || {
-                    low_bits::unpack(packed, bits, &mut scratch.fields[..elements]);
-                    self.assemble(elements, &mut scratch);
-                    self.place_escapes(elements, &mut scratch, &mut escapes)
-                },
-            )?;
+                || low_bits::unpack(packed, bits, &mut scratch.fields[..elements]),
+            );
+            // Two-byte elements are their heads; on most machines these can be put together in place.
+            if width == 2
+                && cfg!(target_endian = "little")
+                && let Ok(heads) = bytemuck::try_cast_slice_mut(chunk)
+            {
+                self.assemble(&scratch.symbols, &scratch.fields, &scratch.expected, &mut escapes, kernel, heads)?;
+                continue;
+            }
+            let heads = &mut scratch.heads[..elements];
+            self.assemble(&scratch.symbols, &scratch.fields, &scratch.expected, &mut escapes, kernel, heads)?;
             let mut planes: [&[u8]; 6] = [&[]; 6];
             for ((plane, decoder), buffer) in planes.iter_mut().zip(&mut tails).zip(&mut scratch.tails) {
                 *plane = decoder.next(elements, buffer)?;
@@ -86,35 +95,47 @@ impl FloatModel {
         }
     }
 
-    /// Heads from symbols and fields, with garbage for escaped exponents.
-    #[inline(always)]
-    fn assemble(&self, elements: usize, scratch: &mut Scratch) {
+    /// Heads from symbols, fields and escapes.
+    fn assemble(
+        &self,
+        symbols: &[u8],
+        fields: &[u16],
+        expected: &[i16],
+        escapes: &mut &[u8],
+        kernel: Kernel,
+        heads: &mut [u16],
+    ) -> Result<()> {
         let mantissa_bits = self.layout.head_mantissa_bits();
         let low_mantissa = mantissa_bits - JOINT_BITS;
         let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
         let mantissa_mask = (1u16 << low_mantissa) - 1;
         let joint_mask = (1u16 << JOINT_BITS) - 1;
         let sign = if self.constant_sign == Some(true) { 0x8000 } else { 0 };
-        let heads = scratch.heads[..elements].iter_mut();
-        let inputs = scratch.symbols.iter().zip(&scratch.fields).zip(&scratch.expected);
-        for (head, ((&symbol, &field), &expected)) in heads.zip(inputs) {
-            let symbol = u16::from(symbol);
-            let exponent = (symbol >> JOINT_BITS).wrapping_add(expected as u16) & exponent_mask;
-            *head = (field & !mantissa_mask) << (15 - low_mantissa)
-                | sign
-                | exponent << mantissa_bits
-                | (symbol & joint_mask) << low_mantissa
-                | field & mantissa_mask;
-        }
+        kernel.vectorised(
+            #[inline(always)]
+            || {
+                let inputs = symbols.iter().zip(fields).zip(expected);
+                for (head, ((&symbol, &field), &expected)) in heads.iter_mut().zip(inputs) {
+                    let symbol = u16::from(symbol);
+                    let exponent = (symbol >> JOINT_BITS).wrapping_add(expected as u16) & exponent_mask;
+                    *head = (field & !mantissa_mask) << (15 - low_mantissa)
+                        | sign
+                        | exponent << mantissa_bits
+                        | (symbol & joint_mask) << low_mantissa
+                        | field & mantissa_mask;
+                }
+                self.place_escapes(symbols, escapes, heads)
+            },
+        )
     }
 
-    /// Replaces the exponents that were escaped.
+    /// Replaces the exponents that were escaped, for which the symbols gave garbage.
     #[inline(always)]
-    fn place_escapes(&self, elements: usize, scratch: &mut Scratch, escapes: &mut &[u8]) -> Result<()> {
+    fn place_escapes(&self, symbols: &[u8], escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
         let mantissa_bits = self.layout.head_mantissa_bits();
         let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
-        let stretches = scratch.symbols[..elements].chunks(ESCAPE_STRETCH);
-        for (symbols, heads) in stretches.zip(scratch.heads.chunks_mut(ESCAPE_STRETCH)) {
+        for (heads, symbols) in heads.chunks_mut(ESCAPE_STRETCH).zip(symbols.chunks(ESCAPE_STRETCH)) {
+            let symbols = &symbols[..heads.len()];
             if symbols.iter().fold(u8::MAX, |least, &symbol| least.min(symbol)) >> JOINT_BITS != 0 {
                 continue;
             }
