@@ -8,7 +8,7 @@ use crate::frame::header::Header;
 use crate::frame::section::Section;
 use crate::frame::wire::Reader;
 use crate::threads;
-use crate::transform::Model;
+use crate::model::Model;
 use rayon::prelude::*;
 use std::ops::Range;
 

@@ -12,7 +12,7 @@ use crate::frame::wire::{Reader, put_length, put_signed};
 use rayon::prelude::*;
 
 /// Steps per octave.
-pub(super) const STEPS: i32 = 4;
+pub(crate) const STEPS: i32 = 4;
 
 /// The expected magnitude of every element of a section: `base + rows[i] + columns[j]` quarter octaves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +49,18 @@ impl Scales {
                 None => segment.fill(base),
             }
             (row, column, rest) = (row + 1, 0, after);
+        }
+    }
+
+    /// Leaves out offsets that are all zero.
+    pub fn drop_zeros(&mut self) {
+        for offsets in [&mut self.rows, &mut self.columns] {
+            if offsets.iter().all(|&offset| offset == 0) {
+                offsets.clear();
+            }
+        }
+        if self.rows.is_empty() && self.columns.is_empty() {
+            self.row_length = 0;
         }
     }
 
@@ -184,8 +196,9 @@ impl Sums {
         let rows = if with_rows { offsets(&self.rows) } else { Vec::new() };
         let columns = if with_columns { offsets(&self.columns) } else { Vec::new() };
         let base = round_div(mean * i64::from(STEPS), step) as i16;
-        let row_length = if with_rows || with_columns { row_length } else { 0 };
-        Scales { base, row_length, rows, columns }
+        let mut scales = Scales { base, row_length, rows, columns };
+        scales.drop_zeros();
+        scales
     }
 }
 

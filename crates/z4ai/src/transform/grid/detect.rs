@@ -43,11 +43,26 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Plan> 
     let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SAMPLE * F::WIDTH);
     let viable: Vec<Levels> =
         Levels::ALL.into_iter().filter(|&levels| runs_fit::<F>(&rows, levels)).collect();
-    let plans = viable.iter().flat_map(|&levels| {
-        let rows = &rows;
-        group_sizes(row_length).into_iter().filter_map(move |group| estimate::<F>(rows, group, levels))
-    });
-    plans.min_by(|a, b| a.bits_per_element.total_cmp(&b.bits_per_element))
+    let mut best: Option<Plan> = None;
+    for levels in viable {
+        let mut worse = 0;
+        // From the largest group down: groups that are parts of the true ones fit as well, but cost more scales.
+        for group in group_sizes(row_length) {
+            let Some(plan) = estimate::<F>(&rows, group, levels) else { continue };
+            // Tables are slower to decode than integers, so they must be clearly better.
+            let margin = if levels == Levels::Integers { 1.0 } else { 1.02 };
+            if best.as_ref().is_none_or(|best| plan.bits_per_element * margin < best.bits_per_element) {
+                best = Some(plan);
+                worse = 0;
+            } else {
+                worse += 1;
+                if worse == 3 {
+                    break;
+                }
+            }
+        }
+    }
+    best
 }
 
 /// Whole rows, evenly spread, of about `limit` bytes in all; the start of the first row if one is longer.
@@ -92,7 +107,7 @@ fn group_sizes(row_length: usize) -> Vec<usize> {
         .flat_map(|odd| (0..).map(move |shift| odd << shift).take_while(|&size| size <= LARGEST_GROUP));
     let mut sizes: Vec<usize> =
         multiples.filter(|&size| size >= RUN && size < row_length).chain([row_length]).collect();
-    sizes.sort_unstable();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes
 }
 

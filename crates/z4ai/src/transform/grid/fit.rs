@@ -109,7 +109,8 @@ impl<'a, F: Format> Group<'a, F> {
         let zero = i32::from(levels.zero());
         let (mut low, mut high) = (zero, zero);
         numbers.clear();
-        for element in self.elements.chunks_exact(F::WIDTH) {
+        numbers.resize(self.elements.len() / F::WIDTH, 0);
+        for (element, place) in self.elements.chunks_exact(F::WIDTH).zip(numbers.iter_mut()) {
             let bits = F::read(element);
             let value = F::value(bits);
             let (number, _) = levels.nearest(f64::from(value.abs()) * inverse, bits & F::SIGN != 0);
@@ -118,7 +119,7 @@ impl<'a, F: Format> Group<'a, F> {
                 return None;
             }
             (low, high) = (low.min(number), high.max(number));
-            numbers.push(number as i16);
+            *place = number as i16;
         }
         (high - low < 256).then_some((low, high))
     }

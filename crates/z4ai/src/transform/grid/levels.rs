@@ -71,6 +71,35 @@ const FLOAT: [f32; 16] = [
     0.0,
 ];
 
+/// The levels of a table on one side of zero, from zero outwards.
+struct Side {
+    /// Halfway points between neighbouring levels; infinite past the last level.
+    borders: [f64; 8],
+    /// Reciprocals of the magnitudes, zero for zero.
+    reciprocals: [f64; 16],
+}
+
+impl Side {
+    const fn new(levels: &[f32; 16], direction: isize) -> Self {
+        let mut side = Self { borders: [f64::INFINITY; 8], reciprocals: [0.0; 16] };
+        let mut steps = 0;
+        while steps < 8 {
+            let here = levels[(7 + direction * steps as isize) as usize].abs() as f64;
+            if steps == 7 && direction < 0 {
+                break;
+            }
+            let next = levels[(7 + direction * (steps as isize + 1)) as usize].abs() as f64;
+            if next <= here {
+                break;
+            }
+            side.borders[steps] = (here + next) / 2.0;
+            side.reciprocals[steps + 1] = 1.0 / next;
+            steps += 1;
+        }
+        side
+    }
+}
+
 impl Table {
     /// The levels by symbol. Symbol 7 is zero in every table.
     pub(crate) const fn levels(self) -> &'static [f32; 16] {
@@ -80,11 +109,13 @@ impl Table {
         }
     }
 
-    /// The number of the largest positive level.
-    const fn last(self) -> i32 {
+    /// The levels of one sign.
+    const fn side(self, negative: bool) -> &'static Side {
+        const NORMAL_FLOAT_SIDES: [Side; 2] = [Side::new(&NORMAL_FLOAT, 1), Side::new(&NORMAL_FLOAT, -1)];
+        const FLOAT_SIDES: [Side; 2] = [Side::new(&FLOAT, 1), Side::new(&FLOAT, -1)];
         match self {
-            Self::NormalFloat => 15,
-            Self::Float => 14,
+            Self::NormalFloat => &NORMAL_FLOAT_SIDES[negative as usize],
+            Self::Float => &FLOAT_SIDES[negative as usize],
         }
     }
 }
@@ -127,19 +158,9 @@ impl Levels {
                 (if negative { -level } else { level }, reciprocal)
             }
             Self::Table(table) => {
-                let levels = table.levels();
-                let mut number = 7;
-                let step = if negative { -1 } else { 1 };
-                let last = if negative { 0 } else { table.last() };
-                while number != last {
-                    let (here, next) = (levels[number as usize], levels[(number + step) as usize]);
-                    if ratio * 2.0 < f64::from(here.abs()) + f64::from(next.abs()) {
-                        break;
-                    }
-                    number += step;
-                }
-                let level = f64::from(levels[number as usize].abs());
-                (number, if level == 0.0 { 0.0 } else { 1.0 / level })
+                let side = table.side(negative);
+                let steps = side.borders.iter().map(|&border| i32::from(ratio >= border)).sum::<i32>();
+                (if negative { 7 - steps } else { 7 + steps }, side.reciprocals[steps as usize & 15])
             }
         }
     }
