@@ -147,6 +147,7 @@ pub(crate) fn to_array<'py>(
     let carrier = match (&element.logical, element.storage) {
         (None, DType::BF16) => Some("int16"),
         (None, _) | (Some(LogicalType::Complex64 | LogicalType::Complex128), _) => None,
+        (Some(LogicalType::Complex32), _) => Some("int32"),
         (Some(_), _) => Some("uint8"),
     };
     if let Some(carrier) = carrier {
