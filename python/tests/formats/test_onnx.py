@@ -24,6 +24,20 @@ from onnx import (
 import ztensor
 
 TYPES = [name for name, _ in TensorProto.DataType.items() if name not in ("UNDEFINED", "STRING")]
+SHAPES: list[tuple[int, ...]] = [(), (1,), (0,), (7,), (3, 5), (2, 0, 4), (2, 1, 3, 5), (400, 333)]
+REAL = [
+    "silero_vad/data/silero_vad.onnx",
+    "silero_vad/data/silero_vad_16k_op15.onnx",
+    "silero_vad/data/silero_vad_16k_sequence.onnx",
+    "silero_vad/data/silero_vad_half.onnx",
+    "silero_vad/data/silero_vad_op18_ifless.onnx",
+    "silero_vad/data/silero_vad_openvino_16k.onnx",
+    "magika/models/standard_v3_3/model.onnx",
+    "nudenet/320n.onnx",
+    "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+    "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+    "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+]
 
 Found = Iterator[tuple[str, np.ndarray]]
 
