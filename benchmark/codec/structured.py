@@ -109,9 +109,7 @@ def build(source: Path, output: Path) -> None:
     # A model whose output matrix is its embedding, and whose layers share their weights.
     tied = [(f"{name}.{copy}", matrix, _cast(matrix, "bf16")) for copy in range(3) for name, matrix in matrices[:8]]
     _store(output / "tied.bf16", tied)
-    text = b"".join(path.read_bytes() for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")))[
-        :OPAQUE_BYTES
-    ]
+    text = b"".join(path.read_bytes() for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")))[:OPAQUE_BYTES]
     _store(output / "text.opaque", [("text", np.empty(len(text)), text)])
     noise = np.random.default_rng(7).bytes(OPAQUE_BYTES)
     _store(output / "noise.opaque", [("noise", np.empty(len(noise)), noise)])
@@ -135,7 +133,7 @@ def _cast(matrix: np.ndarray, dtype: str) -> bytes:
 
 def _store(path: Path, tensors: list[tuple[str, np.ndarray, bytes]]) -> None:
     offset, lines = 0, []
-    with open(path, "wb") as file:
+    with path.open("wb") as file:
         for name, array, payload in tensors:
             file.write(payload)
             lines.append(f"{offset}\t{len(payload)}\t{','.join(map(str, array.shape))}\t{name}\n")

@@ -51,9 +51,7 @@ def corpus() -> torch.Tensor:
     return torch.tensor([known.get(word, 0) for word in words])
 
 
-def train(
-    model: nn.Module, optimizer: torch.optim.Optimizer, text: torch.Tensor, steps: int, random: torch.Generator
-) -> None:
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, text: torch.Tensor, steps: int, random: torch.Generator) -> None:
     for _ in range(steps):
         starts = torch.randint(0, len(text) - LENGTH - 1, (BATCH,), generator=random)
         windows = torch.stack([text[start : start + LENGTH + 1] for start in starts.tolist()])
@@ -87,7 +85,7 @@ def store(output: Path, name: str, model: nn.Module, optimizer: torch.optim.Opti
 
 def _store_raw(path: Path, tensors: dict[str, torch.Tensor]) -> None:
     offset, lines = 0, []
-    with open(path, "wb") as file:
+    with path.open("wb") as file:
         for name, tensor in tensors.items():
             payload = tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
             file.write(payload)

@@ -64,6 +64,8 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
     def print(self, sessions: Sessions) -> None:
+        if self.options["clock"] == "cpu":
+            print("\nAll times are CPU time of the worker, all threads together.")
         for table in self.tables:
             print(f"\n{table.title}\n\n{table.markdown()}")
         if self.targets:
@@ -87,8 +89,7 @@ class Report:
             "unavailable": sessions.unavailable,
             "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows} for t in self.tables],
             "targets": [
-                {"text": t.text, "required": t.required, "reached": t.reached, "verdict": t.verdict}
-                for t in self.targets
+                {"text": t.text, "required": t.required, "reached": t.reached, "verdict": t.verdict} for t in self.targets
             ],
             "outcomes": {group: [outcome.as_record() for outcome in found] for group, found in self.outcomes.items()},
             "notes": self.notes,

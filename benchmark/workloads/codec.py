@@ -9,8 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
 
+from harness.clock import now
 from harness.environments import unpack_models
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
@@ -29,23 +29,23 @@ def measure(peer: Peer, path: str, effort: str, threads: int, granularity: str) 
     weights = Weights(Path(path))
     pieces = weights.pieces(granularity)
     inputs = [(peer.input_for_compressing(memoryview(piece)), shape) for piece, shape in pieces]
-    start = perf_counter()
+    start = now()
     blobs = [peer.compress(piece, weights.dtype, shape, effort, threads) for piece, shape in inputs]
-    seconds = {"compress": perf_counter() - start}
+    seconds = {"compress": now() - start}
     del inputs
 
-    start = perf_counter()
+    start = now()
     decoded = [peer.decompress(blob, effort, threads) for blob in blobs]
-    seconds["decompress"] = perf_counter() - start
+    seconds["decompress"] = now() - start
     _compare(pieces, decoded)
     del decoded
     if type(peer).decodes_into():
         # The second byte pattern touches the memory, and shows whether it was overwritten.
         targets = [bytearray(b"\xaa") * len(piece) for piece, _ in pieces]
-        start = perf_counter()
+        start = now()
         for blob, target in zip(blobs, targets, strict=True):
             peer.decompress_into(blob, target, effort, threads)
-        seconds["decompress into"] = perf_counter() - start
+        seconds["decompress into"] = now() - start
         _compare(pieces, targets)
     total = sum(len(piece) for piece, _ in pieces)
     return {"seconds": seconds, "bytes": total, "compressed_bytes": sum(map(len, blobs))}
@@ -76,9 +76,7 @@ def run(sessions: Sessions, peers: list[str], options) -> Report:
     chosen = [weights for weights in prepare() if options.sets is None or weights.name in options.sets]
     for weights in chosen:
         contestants = _contestants(sessions, peers, weights, options)
-        report.outcomes[weights.name] = interleave(
-            sessions, contestants, options.runs, options.warmup, patience=options.patience
-        )
+        report.outcomes[weights.name] = interleave(sessions, contestants, options.runs, options.warmup, patience=options.patience)
         report.targets += _targets(weights, report.outcomes[weights.name])
     report.tables = [
         _sizes(report, chosen),
@@ -150,9 +148,7 @@ def _targets(weights: Weights, outcomes: list[Outcome]) -> list[Target]:
         sizes = [outcome.facts["compressed_bytes"] if outcome else None for outcome in (peer, mine)]
         targets.append(Target(f"{name}: {effort} smaller than {text}", required, ratio(*sizes)))
 
-    def faster(
-        effort: str, phase: str, peer: Outcome | None, text: str, required: float, against: str | None = None
-    ) -> None:
+    def faster(effort: str, phase: str, peer: Outcome | None, text: str, required: float, against: str | None = None) -> None:
         mine = ours[effort]
         speeds = [mine.throughput(phase) if mine else None, peer.throughput(against or phase) if peer else None]
         targets.append(Target(f"{name}: {effort} {phase} ÷ {text}", required, ratio(*speeds)))

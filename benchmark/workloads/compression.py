@@ -7,12 +7,11 @@ Dense float32, 4-bit values in int8, float32 with 80 % zeros, and ternary weight
 from __future__ import annotations
 
 import functools
-import os
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
+from harness.clock import now
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
 from harness.report import Report, Table, find, number
@@ -52,15 +51,15 @@ def measure(peer: Peer, path: str, scenario: str, megabytes: int, compression: s
     target = Path(path)
     format = peer.writes[0]
     target.unlink(missing_ok=True)
-    start = perf_counter()
+    start = now()
     peer.save(tensors, target, format, compression)
-    written = perf_counter()
+    written = now()
     loaded = peer.load(target, format, "copy")
-    read = perf_counter()
+    read = now()
     for name, tensor in tensors.items():
         if not np.array_equal(loaded[name], tensor):
             raise ValueError(f'"{name}" came back changed')
-    size = os.path.getsize(target)
+    size = target.stat().st_size
     target.unlink()
     seconds = {"write": written - start, "read": read - written}
     return {"seconds": seconds, "bytes": sum(tensor.nbytes for tensor in tensors.values()), "compressed_bytes": size}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from time import perf_counter
 
 from harness import page_cache
+from harness.clock import now
 from harness.datasets import payload_bytes
 from harness.formats import FORMATS, file_for, size_for
 from harness.memory import fingerprint, touch
@@ -26,11 +26,11 @@ FAMILY = ("ztensor_here", "ztensor_1_2", "ztensor_2_1")
 
 
 def measure(peer: Peer, path: str, format: str, mode: str) -> dict:
-    start = perf_counter()
+    start = now()
     tensors = peer.load(Path(path), format, mode)
-    loaded = perf_counter()
+    loaded = now()
     size = touch(tensors)
-    touched = perf_counter()
+    touched = now()
     seconds = {"load": loaded - start, "touch": touched - loaded, "total": touched - start}
     return {"seconds": seconds, "bytes": size, "tensors": len(tensors)}
 
@@ -54,9 +54,7 @@ def run(sessions: Sessions, peers: list[str], formats: list[str], distribution: 
         for temperature in options.temperatures:
             before = evict if temperature == "cold" else warm
             # Copies of memory have no temperature.
-            taking_part = [
-                c for c in contestants if temperature == options.temperatures[0] or c.label not in limits.COPIES
-            ]
+            taking_part = [c for c in contestants if temperature == options.temperatures[0] or c.label not in limits.COPIES]
             outcomes = interleave(sessions, taking_part, options.runs, options.warmup, before, options.patience)
             outcomes += [Outcome(contestant, error=reason) for contestant, reason in refused.items()]
             report.outcomes[f"{format}, {temperature}"] = outcomes
