@@ -212,7 +212,11 @@ impl Reader {
                         decode::verify(&self.files, component, None)?;
                     }
                     let bytes = decode::bytes(&self.files, component)?;
-                    if component.checks_stored_bytes() { Ok(()) } else { decode::verify(&self.files, component, Some(&bytes)) }
+                    if component.checks_stored_bytes() {
+                        Ok(())
+                    } else {
+                        decode::verify(&self.files, component, Some(&bytes))
+                    }
                 });
                 result.err().map(|error| (name.clone(), error.with_tensor(name)))
             })

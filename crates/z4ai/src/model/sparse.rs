@@ -50,7 +50,11 @@ impl SparseModel {
             Some(&(super::FLOAT | super::PLANES)) => Model::read_from(reader, Some(dtype), length, kernel)?,
             _ => return Err(Error::corrupt("sparse elements are coded as floats or planes")),
         };
-        Ok(Self { width: dtype.scalar_width(), is_float: dtype.float_layout().is_some(), dense: Box::new(dense) })
+        Ok(Self {
+            width: dtype.scalar_width(),
+            is_float: dtype.float_layout().is_some(),
+            dense: Box::new(dense),
+        })
     }
 
     /// Appends a block.
