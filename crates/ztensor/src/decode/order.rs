@@ -53,7 +53,10 @@ pub(super) fn fill(element: &[u8], out: &mut [u8]) -> Result<()> {
 /// Flips the sign of every element, or of every imaginary part.
 pub(super) fn negate(bytes: &mut [u8], element: &ElementType, imaginary_only: bool) -> Result<()> {
     let width = element.storage.width();
-    let complex = matches!(element.logical, Some(LogicalType::Complex64 | LogicalType::Complex128));
+    let complex = matches!(
+        element.logical,
+        Some(LogicalType::Complex32 | LogicalType::Complex64 | LogicalType::Complex128)
+    );
     let float = matches!(element.storage, DType::F64 | DType::F32 | DType::F16 | DType::BF16);
     if !float || (imaginary_only && !complex) {
         return Err(Error::unsupported(format!("a negated or conjugated view of {element} elements")));

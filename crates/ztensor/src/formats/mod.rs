@@ -11,6 +11,8 @@ pub mod gguf;
 mod npz;
 #[cfg(feature = "onnx")]
 mod onnx;
+#[cfg(feature = "pytorch")]
+pub mod pytorch;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
@@ -34,6 +36,8 @@ pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: crate::zt::matches, index: crate::zt::index },
     #[cfg(feature = "gguf")]
     Parser { matches: gguf::matches, index: gguf::index },
+    #[cfg(feature = "pytorch")]
+    Parser { matches: pytorch::matches, index: pytorch::index },
     #[cfg(feature = "npz")]
     Parser { matches: npz::matches, index: npz::index },
     #[cfg(feature = "hdf5")]
