@@ -4,7 +4,7 @@ use super::model::FloatModel;
 use super::scale::STEPS;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
-use crate::entropy::plane::PlaneDecoder;
+use crate::entropy::plane::{self, PlaneDecoder};
 use crate::entropy::rans;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -28,8 +28,12 @@ impl FloatModel {
         let width = self.layout.width;
         let count = out.len() / width;
         let mut symbols = rans::Decoder::open(&self.decoder, reader, count, kernel)?;
-        let escape_bytes = reader.length()?.checked_mul(self.escape_bytes());
-        let mut escapes = reader.take(escape_bytes.ok_or_else(|| Error::truncated("escapes"))?)?;
+        let escape_bytes = reader.length()?;
+        if escape_bytes > count * self.escape_bytes() {
+            return Err(Error::corrupt("a block has more escapes than elements"));
+        }
+        let escapes = plane::read_bytes(reader, escape_bytes, kernel)?;
+        let mut escapes = escapes.as_slice();
         let bits = self.low_bits();
         let mut low = reader.take(low_bits::packed_len(count, bits))?;
         let mut tails: Vec<PlaneDecoder> =
