@@ -14,6 +14,7 @@ mod frame;
 mod model;
 mod options;
 mod plan;
+mod stream;
 mod threads;
 mod transform;
 
@@ -25,3 +26,4 @@ pub use decompress::{
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
 pub use options::{Effort, Options};
+pub use stream::{Decoder, Encoder};
