@@ -48,7 +48,8 @@ impl<'a> Layout<'a> {
         Self { header: header.clone(), length: section.length as u64, sections: vec![section] }
     }
 
-    fn width(&self) -> usize {
+    /// Bytes per scalar.
+    pub fn width(&self) -> usize {
         self.header.dtype.map_or(1, Dtype::scalar_width)
     }
 

@@ -87,6 +87,23 @@ impl FloatModel {
         tails.iter().try_for_each(PlaneDecoder::finish)
     }
 
+    /// The planes of a block of `elements` elements, by name and encoded length.
+    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let start = reader.position();
+        let length = reader.length()?;
+        reader.take(length)?;
+        let escape_bytes = reader.length()?;
+        plane::skip_bytes(reader, escape_bytes)?;
+        let mut parts = vec![("exponent".to_owned(), reader.position() - start)];
+        let low = low_bits::packed_len(elements, self.low_bits());
+        reader.take(low)?;
+        parts.push(("sign and mantissa".to_owned(), low));
+        for (index, tail) in self.tails.iter().enumerate() {
+            parts.push((format!("mantissa byte {index}"), tail.skip(reader, elements)?));
+        }
+        Ok(parts)
+    }
+
     /// Expected exponents (into `expected`) and where the slots of their contexts begin, for the next elements.
     #[inline(always)]
     fn expect(&self, start: usize, elements: usize, scratch: &mut Scratch) {
