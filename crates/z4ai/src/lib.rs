@@ -10,10 +10,13 @@ mod decompress;
 mod dtype;
 mod entropy;
 mod error;
+mod estimate;
 mod frame;
+mod info;
 mod model;
 mod options;
 mod plan;
+mod stream;
 mod threads;
 mod transform;
 
@@ -24,4 +27,7 @@ pub use decompress::{
 };
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
+pub use estimate::estimate;
+pub use info::{Info, Part};
 pub use options::{Effort, Options};
+pub use stream::{Decoder, Encoder};
