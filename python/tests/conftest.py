@@ -16,10 +16,10 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def models() -> Path:
-    """A folder of packages that carry real weights. `make models` fills it."""
+    """A folder of packages that carry real weights. `make test-python` fills it."""
     folder = Path(os.environ.get("ZTENSOR_MODELS", PROJECT / ".models"))
     if not folder.is_dir():
-        pytest.skip(f"no real model files: {folder} does not exist; `make models` creates it")
+        pytest.skip(f"no real model files: {folder} does not exist; `make test-python` creates it")
     return folder
 
 

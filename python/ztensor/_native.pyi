@@ -202,3 +202,6 @@ def replace_tensor(path: _Path, name: str, data: _Array) -> None:
 
 def repair(path: _Path) -> bool:
     """Recovers the last complete state of a .zt file whose append or replacement was interrupted. Returns whether it had to."""
+
+def run_cli(arguments: Sequence[str]) -> int:
+    """Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code."""

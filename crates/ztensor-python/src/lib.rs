@@ -5,6 +5,7 @@ mod array;
 mod arrays;
 mod attributes;
 mod blocks;
+mod cli;
 mod destinations;
 mod edit;
 mod element;
@@ -32,6 +33,8 @@ mod _native {
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    #[pymodule_export]
+    use crate::cli::run_cli;
     #[pymodule_export]
     use crate::edit::{remove_tensors, repair, replace_tensor};
     #[pymodule_export]

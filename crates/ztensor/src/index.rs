@@ -348,6 +348,14 @@ impl Data {
         }
     }
 
+    /// The same, to be moved.
+    pub(crate) fn span_mut(&mut self) -> Option<&mut Span> {
+        match self {
+            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(span),
+            _ => None,
+        }
+    }
+
     /// The name listings show: `raw`, `zstd`, `z4ai`, `deflate`, …
     pub fn encoding_name(&self) -> &'static str {
         match self {
@@ -378,7 +386,7 @@ pub struct Digest {
 }
 
 /// A checksum value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum DigestValue {
     Crc32c(u32),

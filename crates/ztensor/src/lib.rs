@@ -3,6 +3,7 @@
 //! [`open`] recognises a file by its content and returns a [`Reader`]; a [`Writer`] makes `.zt` files. A format is a function from bytes
 //! to an [`index::Index`]; one reading path then serves every format.
 
+pub mod convert;
 mod decode;
 pub mod error;
 pub mod formats;
@@ -24,6 +25,6 @@ pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Source};
 pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
 pub use zt::{
-    Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Writer, remove_tensors, repair,
-    replace_tensor,
+    Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Version, Writer, remove_tensors,
+    repair, replace_tensor,
 };

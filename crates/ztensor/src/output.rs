@@ -116,6 +116,29 @@ impl Output {
         Ok(())
     }
 
+    /// Whether these bytes were written at an earlier offset.
+    pub(crate) fn holds(&mut self, offset: u64, bytes: &[u8]) -> Result<bool> {
+        self.flush()?;
+        let (file, path) = match &self.sink {
+            Sink::Memory(memory) => {
+                return Ok(memory.get(offset as usize..).is_some_and(|rest| rest.starts_with(bytes)));
+            }
+            Sink::New { temporary: None, .. } => return Ok(false),
+            Sink::New { file, target, .. } => (file, target),
+            Sink::Existing { file, path } => (file, path),
+        };
+        let mut piece = vec![0; bytes.len().min(BUFFER)];
+        for (number, expected) in bytes.chunks(BUFFER).enumerate() {
+            let found = &mut piece[..expected.len()];
+            crate::source::read_exact_at(file, found, offset + (number * BUFFER) as u64)
+                .map_err(|cause| Error::io("cannot read back", path, cause))?;
+            if found != expected {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn flush(&mut self) -> Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
         let result = self.send(&buffer);

@@ -61,8 +61,8 @@ fn to_index(manifest: Manifest, tail: Tail) -> Result<Index> {
             Err(reason) => index.skip(entry.name, reason),
         }
     }
-    let objects = index.objects.iter().map(|(name, object)| (name.as_str(), object));
-    rules::check_blobs(objects, MAGIC.len() as u64..tail.offset, ALIGNMENT)?;
+    let blobs = index.objects.iter().flat_map(|(name, object)| rules::blobs(name, object)).collect();
+    rules::check_blobs(blobs, MAGIC.len() as u64..tail.offset, ALIGNMENT)?;
     Ok(index)
 }
 

@@ -80,45 +80,44 @@ pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> {
     })
 }
 
-/// Checks that blobs are aligned, lie in the data part of the file, and are identical (tied weights) or disjoint.
-pub(super) fn check_blobs<'a>(
-    objects: impl Iterator<Item = (&'a str, &'a Object)>,
+/// The same, each with the name of its tensor.
+pub(super) fn blobs<'a>(name: &'a str, object: &'a Object) -> impl Iterator<Item = (Span, &'a str)> {
+    spans(object).map(move |span| (span, name))
+}
+
+/// Checks that the blobs of one file are aligned, lie in its data part, and are identical (tied weights) or disjoint.
+pub(super) fn check_blobs(
+    mut blobs: Vec<(Span, &str)>,
     data: std::ops::Range<u64>,
     alignment: u64,
 ) -> Result<()> {
-    let mut blobs: Vec<(u64, u64, &str)> = Vec::new();
-    for (name, object) in objects {
-        for span in spans(object) {
-            let rule = if span.offset % alignment != 0 {
-                Some(format!("its offset {} is not a multiple of {alignment}", span.offset))
-            } else if span.offset < data.start
-                || span.offset.checked_add(span.length).is_none_or(|end| end > data.end)
-            {
-                Some(format!(
-                    "its {} bytes at offset {} do not lie in the data part of the file",
-                    span.length, span.offset
-                ))
-            } else {
-                None
-            };
-            if let Some(rule) = rule {
-                return Err(Error::malformed(rule).with_tensor(name).with_offset(span.offset));
-            }
-            if span.length > 0 {
-                blobs.push((span.offset, span.length, name));
-            }
+    for (span, name) in &blobs {
+        let rule = if !span.offset.is_multiple_of(alignment) {
+            Some(format!("its offset {} is not a multiple of {alignment}", span.offset))
+        } else if span.offset < data.start
+            || span.offset.checked_add(span.length).is_none_or(|end| end > data.end)
+        {
+            Some(format!(
+                "its {} bytes at offset {} do not lie in the data part of the file",
+                span.length, span.offset
+            ))
+        } else {
+            None
+        };
+        if let Some(rule) = rule {
+            return Err(Error::malformed(rule).with_tensor(name).with_offset(span.offset));
         }
     }
+    blobs.retain(|(span, _)| span.length > 0);
     if !blobs.is_sorted() {
         blobs.sort_unstable();
     }
     for pair in blobs.windows(2) {
-        let [(offset, length, name), (next, next_length, other)] = pair else { continue };
-        let tied = offset == next && length == next_length;
-        if !tied && offset + length > *next {
+        let [(span, name), (next, other)] = pair else { continue };
+        if span != next && span.offset + span.length > next.offset {
             return Err(Error::malformed(format!("its bytes overlap those of \"{name}\""))
                 .with_tensor(other)
-                .with_offset(*next));
+                .with_offset(next.offset));
         }
     }
     Ok(())

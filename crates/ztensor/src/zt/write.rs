@@ -2,6 +2,7 @@
 //! Nothing appears under the target's name before [`Writer::finish`].
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 
 use indexmap::IndexMap;
@@ -10,10 +11,10 @@ use rayon::prelude::*;
 use super::append::Append;
 use super::manifest::{self, Item};
 use super::read::ALIGNMENT;
-use super::{MAGIC, rules};
+use super::{MAGIC, rules, v2};
 use crate::decode::{self, Hasher};
 use crate::error::{Error, Kind, Result};
-use crate::index::{Component, Coverage, Data, Digest, FileId, Object, Span};
+use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
 use crate::output::Output;
 use crate::tensor::{Attributes, Element, ElementType, Layout, Shape, Value};
 
@@ -22,6 +23,16 @@ const LARGE: u64 = 256 << 10;
 const PAGE: u64 = 4096;
 /// Decoded bytes that are compressed side by side before they are written.
 const WINDOW: u64 = 64 << 20;
+
+/// Which generation of the container is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// 1.2, which every reader of the 1.x series opens.
+    #[default]
+    One,
+    /// 2: every blob on pages of its own, every digest over decoded bytes. Canonical when tensors come sorted by name and raw.
+    Two,
+}
 
 /// How a component's bytes are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,6 +133,9 @@ pub struct Writer {
     /// What an append keeps of the file that was there before.
     before: Option<Append>,
     durable: bool,
+    version: Version,
+    /// Version 2 stores equal bytes once: blobs by length and digest.
+    known: HashMap<(u64, DigestValue), Vec<Span>>,
     /// Set when a write failed: the file cannot be finished any more.
     broken: bool,
 }
@@ -129,38 +143,55 @@ pub struct Writer {
 impl Writer {
     /// Starts a new file. What is there under the name stays until [`Writer::finish`].
     pub fn create(path: impl AsRef<Path>) -> Result<Writer> {
-        Writer::start(Output::create(path.as_ref())?)
+        Writer::start(Output::create(path.as_ref())?, Version::One)
+    }
+
+    /// Starts a new file of a chosen generation.
+    pub fn create_version(path: impl AsRef<Path>, version: Version) -> Result<Writer> {
+        Writer::start(Output::create(path.as_ref())?, version)
     }
 
     /// Starts a file in memory; [`Writer::into_bytes`] ends it.
     pub fn in_memory() -> Result<Writer> {
-        Writer::start(Output::memory())
+        Writer::start(Output::memory(), Version::One)
+    }
+
+    /// Starts a file of a chosen generation in memory.
+    pub fn in_memory_version(version: Version) -> Result<Writer> {
+        Writer::start(Output::memory(), version)
     }
 
     /// Opens an existing file for more tensors. The old state stays readable by [`repair`](super::repair) until the new one is
     /// complete; an interrupted earlier append is repaired first.
     pub fn append(path: impl AsRef<Path>) -> Result<Writer> {
         let (output, attributes, before) = Append::open(path.as_ref())?;
-        Ok(Writer {
-            output,
-            objects: IndexMap::new(),
-            attributes,
-            before: Some(before),
-            durable: true,
-            broken: false,
-        })
+        Ok(Writer { attributes, before: Some(before), durable: true, ..Writer::over(output, Version::One) })
     }
 
-    fn start(mut output: Output) -> Result<Writer> {
-        output.write(MAGIC)?;
-        Ok(Writer {
+    fn start(mut output: Output, version: Version) -> Result<Writer> {
+        output.write(match version {
+            Version::One => MAGIC,
+            Version::Two => v2::MAGIC,
+        })?;
+        Ok(Writer::over(output, version))
+    }
+
+    fn over(output: Output, version: Version) -> Writer {
+        Writer {
             output,
             objects: IndexMap::new(),
             attributes: Attributes::new(),
             before: None,
             durable: false,
+            version,
+            known: HashMap::new(),
             broken: false,
-        })
+        }
+    }
+
+    /// The generation that is written.
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// Whether the bytes must have reached the disk when [`Writer::finish`] returns. Always so when an existing file is replaced or
@@ -243,7 +274,7 @@ impl Writer {
         checksum: Checksum,
     ) -> Result<()> {
         self.check_name(name)?;
-        let encoded = encode(tensor, compression).map_err(|error| error.with_tensor(name))?;
+        let encoded = encode(tensor, compression, self.version).map_err(|error| error.with_tensor(name))?;
         self.store(name, tensor, encoded, checksum)
     }
 
@@ -260,6 +291,7 @@ impl Writer {
                 .iter()
                 .try_for_each(|(name, tensor)| self.write_object(name, tensor, compression, checksum));
         }
+        let version = self.version;
         let mut rest = tensors;
         while !rest.is_empty() {
             let (mut count, mut total) = (0, 0);
@@ -270,7 +302,9 @@ impl Writer {
             let (window, later) = rest.split_at(count);
             let encoded: Vec<_> = window
                 .par_iter()
-                .map(|(name, tensor)| encode(tensor, compression).map_err(|error| error.with_tensor(name)))
+                .map(|(name, tensor)| {
+                    encode(tensor, compression, version).map_err(|error| error.with_tensor(name))
+                })
                 .collect::<Result<_>>()?;
             for ((name, tensor), encoded) in window.iter().zip(encoded) {
                 self.check_name(name)?;
@@ -331,6 +365,14 @@ impl Writer {
         if self.broken {
             return Err(Error::argument("an earlier write failed, so the file cannot be finished"));
         }
+        if self.version == Version::Two {
+            self.output.align(v2::CANONICAL_ALIGNMENT)?;
+            let offset = self.output.position();
+            let objects = self.objects.iter().map(|(name, object)| (name.as_str(), object));
+            let manifest = v2::encode(&self.attributes, objects)?;
+            self.output.write(&manifest)?;
+            return self.output.write(&v2::footer(offset, &manifest));
+        }
         let manifest = {
             let own = self.objects.iter().map(|(name, object)| (name.as_str(), Item::Object(object)));
             match &self.before {
@@ -360,7 +402,11 @@ impl Writer {
     }
 
     fn align(&mut self, length: u64, raw: bool) -> Result<()> {
-        self.output.align(if raw && length >= LARGE { PAGE } else { ALIGNMENT })
+        self.output.align(match self.version {
+            Version::Two => v2::CANONICAL_ALIGNMENT,
+            Version::One if raw && length >= LARGE => PAGE,
+            Version::One => ALIGNMENT,
+        })
     }
 
     fn store(
@@ -392,8 +438,14 @@ impl Writer {
         };
         // The writer keeps the reader's rules, so that it cannot make a file that does not open.
         rules::check_object(&object).map_err(|error| Error::argument(error.message()).with_tensor(name))?;
-        for ((_, component), encoded) in object.components.iter_mut().zip(encoded) {
-            self.place(component, &encoded, checksum).inspect_err(|_| self.broken = true)?;
+        for (((_, component), encoded), (_, _, decoded)) in
+            object.components.iter_mut().zip(encoded).zip(&tensor.components)
+        {
+            let placed = match self.version {
+                Version::One => self.place(component, &encoded, checksum),
+                Version::Two => self.place_once(component, &encoded, decoded, checksum),
+            };
+            placed.inspect_err(|_| self.broken = true)?;
         }
         self.objects.insert(name.to_owned(), object);
         Ok(())
@@ -409,6 +461,34 @@ impl Writer {
             Digest { value: hasher.finish(), over: Coverage::Stored }
         });
         Ok(())
+    }
+
+    /// Places a component of version 2: a digest over the decoded bytes, and no second copy of bytes that are already there.
+    fn place_once(
+        &mut self,
+        component: &mut Component,
+        encoded: &Encoded<'_>,
+        decoded: &[u8],
+        checksum: Checksum,
+    ) -> Result<()> {
+        let mut hasher = if checksum == Checksum::Sha256 { Hasher::sha256() } else { Hasher::xxh3() };
+        hasher.update(decoded);
+        let value = hasher.finish();
+        component.digest = Some(Digest { value: value.clone(), over: Coverage::Decoded });
+        let key = (encoded.bytes.len() as u64, value);
+        for span in self.known.get(&key).into_iter().flatten().copied().collect::<Vec<_>>() {
+            // Equal digests make a candidate; only equal bytes are shared.
+            if self.output.holds(span.offset, &encoded.bytes)? {
+                component.data = (encoded.place)(span);
+                return Ok(());
+            }
+        }
+        self.align(encoded.bytes.len() as u64, true)?;
+        let span =
+            Span { file: FileId(0), offset: self.output.position(), length: encoded.bytes.len() as u64 };
+        component.data = (encoded.place)(span);
+        self.known.entry(key).or_default().push(span);
+        self.output.write(&encoded.bytes)
     }
 
     /// Copies a component as it is stored in another container: same encoding, same checksum.
@@ -438,11 +518,15 @@ struct Encoded<'a> {
     place: fn(Span) -> Data,
 }
 
-fn encode<'a>(tensor: &TensorInput<'a>, compression: Compression) -> Result<Vec<Encoded<'a>>> {
-    tensor.components.iter().map(|(_, _, bytes)| encode_component(bytes, compression)).collect()
+fn encode<'a>(
+    tensor: &TensorInput<'a>,
+    compression: Compression,
+    version: Version,
+) -> Result<Vec<Encoded<'a>>> {
+    tensor.components.iter().map(|(_, _, bytes)| encode_component(bytes, compression, version)).collect()
 }
 
-fn encode_component(bytes: &[u8], compression: Compression) -> Result<Encoded<'_>> {
+fn encode_component(bytes: &[u8], compression: Compression, version: Version) -> Result<Encoded<'_>> {
     let decoded = bytes.len() as u64;
     let raw = Encoded { bytes: Cow::Borrowed(bytes), decoded, place: Data::Raw };
     match compression {
@@ -451,7 +535,10 @@ fn encode_component(bytes: &[u8], compression: Compression) -> Result<Encoded<'_
             Err(Error::argument(format!("zstd levels go from 1 to 22, not {level}")))
         }
         Compression::Zstd(level) => {
-            let packed = decode::compress_zstd(bytes, level)?;
+            let packed = match version {
+                Version::One => decode::compress_zstd(bytes, level)?,
+                Version::Two => v2::compress(bytes, level)?,
+            };
             // What does not shrink is stored as it is, and stays zero-copy.
             let shrunk = packed.len() < bytes.len();
             Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Zstd } } else { raw })
@@ -508,7 +595,11 @@ pub struct TensorStream<'w> {
 impl TensorStream<'_> {
     /// Stores a checksum; to be called before the first piece.
     pub fn checksum(mut self, checksum: Checksum) -> Self {
-        self.hasher = checksum.hasher();
+        self.hasher = match (self.writer.version, checksum) {
+            // Version 2 has no crc32c; its everyday digest takes its place.
+            (Version::Two, Checksum::Crc32c) => Some(Hasher::xxh3()),
+            _ => checksum.hasher(),
+        };
         self
     }
 
