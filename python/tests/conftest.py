@@ -29,7 +29,19 @@ def arrays() -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     values = {
         name: random.integers(0, 100, size=(3, 5)).astype(name)
-        for name in "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8".split()
+        for name in [
+            "float64",
+            "float32",
+            "float16",
+            "int64",
+            "int32",
+            "int16",
+            "int8",
+            "uint64",
+            "uint32",
+            "uint16",
+            "uint8",
+        ]
     }
     return values | {
         "bool": random.integers(0, 2, size=7).astype(bool),
