@@ -49,15 +49,20 @@ impl<'py> Region<'py> {
         };
         let dimensions = c_int::try_from(shape.len()).ok().filter(|_| fits && !descriptor.has_object());
         let Some(dimensions) = dimensions else {
-            return Err(argument(format!("an array of shape {shape:?} does not fit its {} bytes", self.length)));
+            return Err(argument(format!(
+                "an array of shape {shape:?} does not fit its {} bytes",
+                self.length
+            )));
         };
         let py = self.memory.py();
         // An empty array needs no memory of ours: NumPy brings its own.
-        let data = if shape.contains(&0) { ptr::null_mut() } else { self.address.wrapping_add(offset as usize) };
+        let data =
+            if shape.contains(&0) { ptr::null_mut() } else { self.address.wrapping_add(offset as usize) };
         let aligned = data.addr().is_multiple_of(descriptor.alignment().max(1));
         let flags = npyffi::NPY_ARRAY_WRITEABLE | if aligned { npyffi::NPY_ARRAY_ALIGNED } else { 0 };
         let mut shape: Vec<npy_intp> = shape.iter().map(|&dimension| dimension as npy_intp).collect();
-        let mut strides: Vec<npy_intp> = strides.into_iter().flatten().map(|&step| step as npy_intp).collect();
+        let mut strides: Vec<npy_intp> =
+            strides.into_iter().flatten().map(|&step| step as npy_intp).collect();
         let walk = if data.is_null() || strides.is_empty() { ptr::null_mut() } else { strides.as_mut_ptr() };
         // SAFETY: the checks above keep every element inside the region, whose memory the base object keeps alive; the
         // descriptor holds no Python objects; NumPy takes a reference to the descriptor, copies shape and strides, and reports

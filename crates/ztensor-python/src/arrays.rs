@@ -25,9 +25,9 @@ impl<'py> Names<'py> {
         if let Ok(name) = name.cast::<PyString>() {
             return Ok(Names::One(name.clone()));
         }
-        let names = name.try_iter().map_err(|_| {
-            pyo3::exceptions::PyTypeError::new_err("name must be a str or a list of str")
-        })?;
+        let names = name
+            .try_iter()
+            .map_err(|_| pyo3::exceptions::PyTypeError::new_err("name must be a str or a list of str"))?;
         let names = names.map(|name| Ok(name?.cast_into::<PyString>()?)).collect::<PyResult<_>>()?;
         Ok(Names::Many(names))
     }
@@ -41,7 +41,11 @@ impl<'py> Names<'py> {
     }
 
     /// One result for one name, a dictionary in the order of the names otherwise.
-    pub(crate) fn answer(self, py: Python<'py>, results: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn answer(
+        self,
+        py: Python<'py>,
+        results: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Names::One(_) => results.into_iter().next().ok_or_else(|| argument("nothing was read")),
             Names::Many(names) => {
@@ -76,7 +80,10 @@ impl<'a> Single<'a> {
         let shape = object.shape.to_usize().ok_or_else(too_large)?;
         if object.layout == Layout::Dense {
             if component.element.bits().is_none() {
-                return Err(refuse(format!("its elements are of the unknown type \"{}\"", component.element)));
+                return Err(refuse(format!(
+                    "its elements are of the unknown type \"{}\"",
+                    component.element
+                )));
             }
             return Ok(Single { name, component, element: component.element.clone(), shape });
         }

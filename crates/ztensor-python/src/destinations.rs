@@ -59,7 +59,8 @@ fn matching(single: &Single<'_>, destination: &Bound<'_, PyAny>) -> PyResult<Opt
     if !torch::is_tensor(destination)? {
         return Ok(None);
     }
-    let device: String = destination.getattr(intern!(py, "device"))?.getattr(intern!(py, "type"))?.extract()?;
+    let device: String =
+        destination.getattr(intern!(py, "device"))?.getattr(intern!(py, "type"))?.extract()?;
     let strided = destination.getattr(intern!(py, "layout"))?.str()?.to_string() == "torch.strided";
     if device != "cpu" || !strided || destination.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
         return Ok(None);
@@ -69,7 +70,8 @@ fn matching(single: &Single<'_>, destination: &Bound<'_, PyAny>) -> PyResult<Opt
     }
     // The tensor is contiguous and on the CPU, so the array is the tensor's own memory.
     let (array, shape, element) = torch::to_array(destination)?;
-    let same = element == single.element && shape.iter().map(|d| *d as usize).eq(single.shape.iter().copied());
+    let same =
+        element == single.element && shape.iter().map(|d| *d as usize).eq(single.shape.iter().copied());
     Ok(ArrayBytes::of(&array).filter(|bytes| same && bytes.is_writable()))
 }
 

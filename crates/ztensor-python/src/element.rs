@@ -71,9 +71,8 @@ pub(crate) fn descriptor<'py>(py: Python<'py>, element: &ElementType) -> PyResul
     let (name, extension) = match &element.logical {
         None => (element.storage.long_name(), element.storage == DType::BF16),
         Some(logical) => {
-            let name = logical_name(logical).ok_or_else(|| {
-                argument(format!("NumPy has no type for \"{}\" elements", logical.name()))
-            })?;
+            let name = logical_name(logical)
+                .ok_or_else(|| argument(format!("NumPy has no type for \"{}\" elements", logical.name())))?;
             (name, !matches!(logical, LogicalType::Complex64 | LogicalType::Complex128))
         }
     };
@@ -150,7 +149,9 @@ fn of_extension(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<ElementType> {
 /// The element type of a storage name and an optional logical name, as `Tensor` and the manifest spell them.
 pub(crate) fn of_names(storage: &str, logical: Option<&str>) -> PyResult<ElementType> {
     let Some(storage) = DType::parse(storage) else {
-        return Err(argument(format!("\"{storage}\" is not a storage type such as float32, bfloat16 or uint8")));
+        return Err(argument(format!(
+            "\"{storage}\" is not a storage type such as float32, bfloat16 or uint8"
+        )));
     };
     Ok(ElementType { storage, logical: logical.map(LogicalType::parse) })
 }
@@ -167,7 +168,8 @@ pub(crate) fn torch_name(element: &ElementType) -> Option<&'static str> {
 
 /// The element type of one of PyTorch's names, such as `bfloat16`.
 pub(crate) fn of_torch_name(name: &str) -> Option<ElementType> {
-    let plain = DType::ALL.iter().find(|storage| storage.long_name() == name).map(|storage| (*storage).into());
+    let plain =
+        DType::ALL.iter().find(|storage| storage.long_name() == name).map(|storage| (*storage).into());
     plain.or_else(|| {
         let mut logical = LOGICAL.iter().map(|logical| ElementType::logical(logical.clone()));
         logical.find(|element| torch_name(element) == Some(name))

@@ -23,9 +23,10 @@ pub(crate) fn array<'py>(
     let descriptor = element::descriptor(py, element)?;
     let count = shape.iter().try_fold(1usize, |count, &dimension| count.checked_mul(dimension));
     let bits = element.bits().and_then(|bits| u32::try_from(bits).ok()).unwrap_or(8);
-    let count = count
-        .filter(|count| element.byte_length(*count as u64) == Some(packed.len() as u64))
-        .ok_or_else(|| argument(format!("{} bytes do not hold {shape:?} {element} elements", packed.len())))?;
+    let count =
+        count.filter(|count| element.byte_length(*count as u64) == Some(packed.len() as u64)).ok_or_else(
+            || argument(format!("{} bytes do not hold {shape:?} {element} elements", packed.len())),
+        )?;
     let mut block = Block::new(count).or_raise()?;
     let signed = matches!(element.logical, Some(LogicalType::I4 | LogicalType::I2));
     if let Some(target) = block.bytes().get_mut(..count) {

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString};
-use ztensor::source::Io;
 use ztensor::OpenOptions;
+use ztensor::source::Io;
 
 use crate::arrays::{self, Names};
 use crate::errors::{OrRaise, argument};
@@ -149,8 +149,10 @@ impl Reader {
                 .iter()
                 .map(|(name, target)| Ok((name.cast_into::<PyString>()?, target)))
                 .collect::<PyResult<_>>()?;
-            let targets: Vec<(&str, Bound<'py, PyAny>)> =
-                names.iter().map(|(name, target)| Ok((name.to_str()?, target.clone()))).collect::<PyResult<_>>()?;
+            let targets: Vec<(&str, Bound<'py, PyAny>)> = names
+                .iter()
+                .map(|(name, target)| Ok((name.to_str()?, target.clone())))
+                .collect::<PyResult<_>>()?;
             return destinations::fill(name.py(), &file, &targets);
         }
         let text = name.cast::<PyString>()?;

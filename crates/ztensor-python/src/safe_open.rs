@@ -93,7 +93,8 @@ impl safe_open {
     fn offset_keys(&self) -> PyResult<Vec<String>> {
         let file = self.reader.file()?;
         let mut objects: Vec<_> = file.objects().collect();
-        objects.sort_by_key(|(_, object)| object.principal().and_then(|component| component.data.first_span()));
+        objects
+            .sort_by_key(|(_, object)| object.principal().and_then(|component| component.data.first_span()));
         Ok(objects.into_iter().map(|(name, _)| name.to_owned()).collect())
     }
 

@@ -121,7 +121,8 @@ fn part<'py>(
         py.detach(|| reader.component_range_into(single.name, "data", start, target)).or_raise()?;
     }
     let memory = Memory::of_block(py, block)?.into_bound(py);
-    let region = Region::new(&memory, 0, 0, length as u64).ok_or_else(|| argument("the part is too large"))?;
+    let region =
+        Region::new(&memory, 0, 0, length as u64).ok_or_else(|| argument("the part is too large"))?;
     let mut shape = shape.to_vec();
     if let Some(first) = shape.first_mut() {
         *first = rows.count;

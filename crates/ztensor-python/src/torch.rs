@@ -48,7 +48,9 @@ impl<'py> Torch<'py> {
     pub(crate) fn carrier(&self, element: &ElementType) -> PyResult<Bound<'py, PyArrayDescr>> {
         let py = self.module.py();
         if element::torch_name(element).is_none() {
-            return Err(argument(format!("PyTorch has no type for {element} elements; read them with NumPy")));
+            return Err(argument(format!(
+                "PyTorch has no type for {element} elements; read them with NumPy"
+            )));
         }
         match element.storage {
             // Every PyTorch takes int16 from NumPy; uint16 only newer ones.
@@ -69,7 +71,11 @@ impl<'py> Torch<'py> {
     }
 
     /// A tensor over an array of the carrier type.
-    pub(crate) fn tensor(&self, element: &ElementType, array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn tensor(
+        &self,
+        element: &ElementType,
+        array: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.module.py();
         let tensor = self.from_numpy.call1((array,))?;
         let plain = element.logical.is_none() && element.storage != DType::BF16;

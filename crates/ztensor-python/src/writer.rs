@@ -43,9 +43,9 @@ impl Writer {
         py.detach(|| {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *state {
-                State::Open(writer) => writer
-                    .write_object(&tensor.name, &tensor.input(), compression, checksum)
-                    .or_raise(),
+                State::Open(writer) => {
+                    writer.write_object(&tensor.name, &tensor.input(), compression, checksum).or_raise()
+                }
                 State::Finished => Err(argument("the file is finished; Writer.append adds tensors to it")),
                 State::Discarded => Err(argument("the file was discarded")),
             }

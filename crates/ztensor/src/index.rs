@@ -195,6 +195,11 @@ impl Component {
         self.element.bits().map(|bits| (u128::from(self.length) * 8 / u128::from(bits)) as u64)
     }
 
+    /// Whether there is a checksum that can be checked without decoding.
+    pub(crate) fn checks_stored_bytes(&self) -> bool {
+        self.digest.as_ref().is_some_and(|digest| digest.over == Coverage::Stored)
+    }
+
     /// Encoded bytes that decode to `length` bytes.
     pub fn encoded(element: impl Into<ElementType>, data: Data, length: u64) -> Self {
         Component { element: element.into(), data, length, digest: None }
@@ -228,6 +233,8 @@ pub enum Data {
     Z4ai(Span),
     /// A raw deflate stream (a zip member).
     Deflate(Span),
+    /// A deflated zip member behind a header that the parser has already read.
+    DeflatedTail(Deflated),
     /// Bytes that the parser already has, because the format spreads them over the file.
     Inline(Arc<[u8]>),
     /// One element repeated, such as an HDF5 fill value.
@@ -235,12 +242,28 @@ pub enum Data {
     /// Several ranges one after the other.
     Pieces(Arc<[Span]>),
     /// Protobuf varints, each narrowed to an element of the component's storage type.
-    Varints(Arc<[Span]>),
+    Varints(Arc<[VarintRun]>),
+    /// Row-major positions in a tensor, to be spread into one coordinate list per dimension (u64 each).
+    Unraveled {
+        /// The dimensions of the tensor.
+        shape: Shape,
+        /// One u64 per position.
+        inner: Box<Data>,
+    },
     /// Elements of another byte order.
     Swapped {
         /// The width of the unit to reverse (4 for complex64).
         width: u8,
         /// The big-endian bytes.
+        inner: Box<Data>,
+    },
+    /// Blocks of fixed size with fields of another byte order, such as the scales of big-endian GGUF blocks.
+    SwappedBlocks {
+        /// Bytes of one block.
+        block: usize,
+        /// What to reverse in each.
+        fields: &'static [SwappedFields],
+        /// The blocks as stored.
         inner: Box<Data>,
     },
     /// A view with strides into a buffer, such as a transposed or sliced tensor.
@@ -254,6 +277,17 @@ pub enum Data {
     },
     /// HDF5 chunks with their filters.
     Chunked(Arc<Chunked>),
+}
+
+/// Neighbouring fields of one width inside a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwappedFields {
+    /// Where the first begins in the block.
+    pub offset: usize,
+    /// Bytes of each.
+    pub width: usize,
+    /// How many there are.
+    pub count: usize,
 }
 
 /// A view with strides into a buffer.
@@ -271,6 +305,26 @@ pub struct Strided {
     pub strides: Vec<i64>,
 }
 
+/// A deflated zip member of which the first bytes are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deflated {
+    /// The raw deflate stream.
+    pub span: Span,
+    /// Inflated bytes to leave out.
+    pub skip: u64,
+    /// CRC-32 of all inflated bytes. Deflate itself would not notice most damage.
+    pub crc32: u32,
+}
+
+/// Consecutive protobuf varints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VarintRun {
+    /// Their bytes.
+    pub span: Span,
+    /// Whether a field tag of one byte stands before each value, as it does in fields that are not packed.
+    pub tagged: bool,
+}
+
 /// An HDF5 dataset stored in chunks.
 #[derive(Clone, Debug)]
 pub struct Chunked {
@@ -282,7 +336,7 @@ pub struct Chunked {
     pub width: usize,
     /// The filters in the order the writer applied them.
     pub filters: Vec<Filter>,
-    /// The chunks that exist; the others hold the fill value.
+    /// The chunks that exist, by rising number; the others hold the fill value.
     pub chunks: Vec<Chunk>,
     /// One element as it stands in chunks that do not exist.
     pub fill: Vec<u8>,
@@ -291,8 +345,8 @@ pub struct Chunked {
 /// One stored chunk.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Coordinates of its first element.
-    pub origin: Vec<u64>,
+    /// Its place in the grid of chunks, counted in row-major order.
+    pub number: u64,
     /// Where its filtered bytes lie.
     pub span: Span,
     /// Bit *i* set: filter *i* was not applied to this chunk.
@@ -314,12 +368,15 @@ impl Data {
     pub fn stored_length(&self) -> u64 {
         match self {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => span.length,
+            Data::DeflatedTail(member) => member.span.length,
             Data::Inline(bytes) => bytes.len() as u64,
             Data::Fill(_) => 0,
-            Data::Pieces(spans) | Data::Varints(spans) => {
-                spans.iter().map(|s| s.length).fold(0, u64::saturating_add)
+            Data::Pieces(spans) => spans.iter().map(|s| s.length).fold(0, u64::saturating_add),
+            Data::Varints(runs) => runs.iter().map(|run| run.span.length).fold(0, u64::saturating_add),
+            Data::Unraveled { inner, .. } => inner.stored_length(),
+            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
+                inner.stored_length()
             }
-            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.stored_length(),
             Data::Strided(view) => view.inner.stored_length(),
             Data::Chunked(chunked) => {
                 chunked.chunks.iter().map(|c| c.span.length).fold(0, u64::saturating_add)
@@ -331,9 +388,14 @@ impl Data {
     pub fn first_span(&self) -> Option<Span> {
         match self {
             Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
+            Data::DeflatedTail(member) => Some(member.span),
             Data::Inline(_) | Data::Fill(_) => None,
-            Data::Pieces(spans) | Data::Varints(spans) => spans.first().copied(),
-            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.first_span(),
+            Data::Pieces(spans) => spans.first().copied(),
+            Data::Varints(runs) => runs.first().map(|run| run.span),
+            Data::Unraveled { inner, .. } => inner.first_span(),
+            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
+                inner.first_span()
+            }
             Data::Strided(view) => view.inner.first_span(),
             Data::Chunked(chunked) => chunked.chunks.first().map(|chunk| chunk.span),
         }
@@ -362,12 +424,13 @@ impl Data {
             Data::Raw(_) => "raw",
             Data::Zstd(_) => "zstd",
             Data::Z4ai(_) => "z4ai",
-            Data::Deflate(_) => "deflate",
+            Data::Deflate(_) | Data::DeflatedTail(_) => "deflate",
             Data::Inline(_) => "inline",
             Data::Fill(_) => "fill",
             Data::Pieces(_) => "pieces",
             Data::Varints(_) => "varint",
-            Data::Swapped { .. } => "big-endian",
+            Data::Unraveled { .. } => "unraveled",
+            Data::Swapped { .. } | Data::SwappedBlocks { .. } => "big-endian",
             Data::Strided(_) => "strided",
             Data::Negated { imaginary_only: true, .. } => "conjugated",
             Data::Negated { .. } => "negated",

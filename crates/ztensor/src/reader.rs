@@ -101,6 +101,7 @@ impl Reader {
     /// One component's elements: borrowed where they lie plainly in memory, decoded otherwise.
     pub fn component_bytes(&self, name: &str, role: &str) -> Result<Cow<'_, [u8]>> {
         self.with_component(name, role, |position, component| {
+            self.verify_stored(position, component)?;
             let bytes = decode::bytes(&self.files, component)?;
             self.verify(position, component, Some(&bytes))?;
             Ok(bytes)
@@ -121,6 +122,7 @@ impl Reader {
     /// Decodes one component into a buffer of exactly its length.
     pub fn component_into(&self, name: &str, role: &str, out: &mut [u8]) -> Result<()> {
         self.with_component(name, role, |position, component| {
+            self.verify_stored(position, component)?;
             decode::read_into(&self.files, component, out)?;
             self.verify(position, component, Some(out))
         })
@@ -199,8 +201,11 @@ impl Reader {
             .par_iter()
             .map(|(name, object)| {
                 let result = object.components.iter().try_for_each(|(_, component)| {
+                    if component.checks_stored_bytes() {
+                        decode::verify(&self.files, component, None)?;
+                    }
                     let bytes = decode::bytes(&self.files, component)?;
-                    decode::verify(&self.files, component, Some(&bytes))
+                    if component.checks_stored_bytes() { Ok(()) } else { decode::verify(&self.files, component, Some(&bytes)) }
                 });
                 result.err().map(|error| (name.clone(), error.with_tensor(name)))
             })
@@ -261,6 +266,11 @@ impl Reader {
                 .with_tensor(name));
         }
         Ok(component)
+    }
+
+    /// Checks a checksum over stored bytes before they are decoded: damage is then named as what it is.
+    fn verify_stored(&self, position: (usize, usize), component: &Component) -> Result<()> {
+        if component.checks_stored_bytes() { self.verify(position, component, None) } else { Ok(()) }
     }
 
     fn verify(&self, position: (usize, usize), component: &Component, decoded: Option<&[u8]>) -> Result<()> {

@@ -2,10 +2,18 @@
 //! contiguous elements from any [`Data`], in parallel where there is work.
 
 mod checksum;
-#[cfg(any(feature = "npz", feature = "pytorch"))]
+#[cfg(feature = "hdf5")]
+mod chunked;
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 mod deflate;
+#[cfg(feature = "hdf5")]
+mod filter;
 mod order;
 mod strided;
+#[cfg(feature = "onnx")]
+mod unravel;
+#[cfg(feature = "onnx")]
+mod varints;
 mod zstandard;
 
 use std::borrow::Cow;
@@ -14,6 +22,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 pub(crate) use checksum::Hasher;
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+pub(crate) use deflate::inflate;
+#[cfg(feature = "onnx")]
+pub(crate) use varints::read_varint;
 pub(crate) use zstandard::compress as compress_zstd;
 
 use crate::error::{Error, Kind, Result};
@@ -80,13 +92,14 @@ pub(crate) fn read_into(files: &Files, component: &Component, out: &mut [u8]) ->
 
 /// Decodes the bytes from `start` on, as many as the buffer takes; only those are read where the encoding allows it.
 pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: &mut [u8]) -> Result<()> {
-    let end = start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
-        Error::argument(format!(
-            "{} bytes from byte {start} on, but the tensor has {}",
-            out.len(),
-            component.length
-        ))
-    })?;
+    let end =
+        start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
+            Error::argument(format!(
+                "{} bytes from byte {start} on, but the tensor has {}",
+                out.len(),
+                component.length
+            ))
+        })?;
     match &component.data {
         Data::Raw(span) if span.length == component.length => {
             copy(source(files, *span)?, span.offset + start, out)
@@ -137,6 +150,11 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             order::swap(out, usize::from(*width));
             Ok(())
         }
+        Data::SwappedBlocks { block, fields, inner } => {
+            decode(files, inner, out, component)?;
+            order::swap_blocks(out, *block, fields);
+            Ok(())
+        }
         Data::Negated { imaginary_only, inner } => {
             decode(files, inner, out, component)?;
             order::negate(out, &component.element, *imaginary_only)
@@ -154,8 +172,20 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             };
             strided::gather(buffer, strided, out)
         }
-        #[cfg(any(feature = "npz", feature = "pytorch"))]
-        Data::Deflate(span) => deflate::inflate(&stored(files, *span)?, out),
+        #[cfg(feature = "onnx")]
+        Data::Varints(runs) => varints::decode(files, runs, &component.element, out),
+        #[cfg(feature = "onnx")]
+        Data::Unraveled { shape, inner } => {
+            let positions = unravel::positions(shape, out)?;
+            decode(files, inner, positions, component)?;
+            unravel::spread(shape, out)
+        }
+        #[cfg(feature = "npz")]
+        Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),
+        #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
+        #[cfg(feature = "hdf5")]
+        Data::Chunked(chunked) => chunked::decode(files, chunked, out),
         other => {
             Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
         }

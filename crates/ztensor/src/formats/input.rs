@@ -102,8 +102,13 @@ impl Input {
             return Ok(FileId(found as u32));
         }
         let source = Source::open(path, self.io)?;
+        Ok(self.add(source))
+    }
+
+    /// Adds bytes that a parser had to unpack first, such as a file inside an archive.
+    pub fn add(&mut self, source: Source) -> FileId {
         self.files.push(Arc::new(source));
-        Ok(FileId((self.files.len() - 1) as u32))
+        FileId((self.files.len() - 1) as u32)
     }
 
     /// The opened files, by [`FileId`].

@@ -100,6 +100,7 @@ logical_types! {
     U4 "u4" over U8, 4 bits;
     I2 "i2" over U8, 2 bits;
     U2 "u2" over U8, 2 bits;
+    Complex32 "complex32" over F16, 32 bits;
     Complex64 "complex64" over F32, 64 bits;
     Complex128 "complex128" over F64, 128 bits;
 }

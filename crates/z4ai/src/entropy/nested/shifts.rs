@@ -1,0 +1,158 @@
+//! Row and column shifts: whole octaves taken off the exponents of a row or column before they are coded, so that rows
+//! and columns of different scale share one short code. They come from integer sums, the same on every machine.
+
+/// The shifts that apply to one block of a row-major matrix. An empty list shifts nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Shifts<'a> {
+    /// Shift of each row the block touches, the row of the first element first.
+    pub(crate) rows: &'a [u8],
+    /// Shift of each column of the matrix.
+    pub(crate) columns: &'a [u8],
+    /// Elements per row; at least 1 when either list is given.
+    pub(crate) row_length: usize,
+    /// Column of the block's first element.
+    pub(crate) first_column: usize,
+}
+
+impl Shifts<'_> {
+    /// Whether every list reaches as far as a block of `count` elements needs.
+    pub(crate) fn cover(&self, count: usize) -> bool {
+        let Some(last) = self.first_column.checked_add(count.saturating_sub(1)) else { return false };
+        let row_fits = self.rows.is_empty()
+            || last.checked_div(self.row_length).is_some_and(|row| row < self.rows.len());
+        let column_fits = self.columns.is_empty() || self.columns.len() == self.row_length;
+        row_fits && column_fits && (self.is_none() || self.first_column < self.row_length)
+    }
+
+    fn is_none(&self) -> bool {
+        self.rows.is_empty() && self.columns.is_empty()
+    }
+
+    /// Take the shifts off the exponents of the elements from `start` on.
+    #[inline(always)]
+    pub(crate) fn subtract(&self, start: usize, exponents: &mut [u8]) {
+        self.each_row(start, exponents, |exponent, shift| exponent.wrapping_sub(shift));
+    }
+
+    /// Put the shifts back on the symbols of the elements from `start` on.
+    #[inline(always)]
+    pub(crate) fn add(&self, start: usize, symbols: &mut [u8]) {
+        self.each_row(start, symbols, |symbol, shift| symbol.wrapping_add(shift));
+    }
+
+    #[inline(always)]
+    fn each_row(&self, start: usize, mut values: &mut [u8], apply: impl Fn(u8, u8) -> u8) {
+        if self.is_none() {
+            return;
+        }
+        let position = self.first_column + start;
+        let (mut row, mut column) = (position / self.row_length, position % self.row_length);
+        while !values.is_empty() {
+            let (run, rest) = values.split_at_mut((self.row_length - column).min(values.len()));
+            let row_shift = self.rows.get(row).copied().unwrap_or(0);
+            if self.columns.is_empty() {
+                for value in run {
+                    *value = apply(*value, row_shift);
+                }
+            } else {
+                let columns = self.columns.get(column..).unwrap_or(&[]);
+                for (value, &shift) in run.iter_mut().zip(columns) {
+                    *value = apply(*value, shift.wrapping_add(row_shift));
+                }
+            }
+            (values, row, column) = (rest, row + 1, 0);
+        }
+    }
+}
+
+/// Shifts measured on a whole matrix.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// Octaves, modulo 256, by which each row lies above the mean exponent.
+    pub(crate) rows: Vec<u8>,
+    /// The same for each column.
+    pub(crate) columns: Vec<u8>,
+}
+
+/// Sums of the exponents along rows and columns of a matrix; feed it row after row, then ask for the shifts.
+#[derive(Debug, Clone)]
+pub(crate) struct Measure {
+    row_length: usize,
+    rows: Vec<u64>,
+    columns: Vec<u64>,
+}
+
+impl Measure {
+    /// An empty measurement for rows of this many elements.
+    pub(crate) fn new(row_length: usize) -> Self {
+        Self { row_length: row_length.max(1), rows: Vec::new(), columns: vec![0; row_length.max(1)] }
+    }
+
+    /// Add whole rows of exponents.
+    pub(crate) fn add_rows(&mut self, exponents: &[u8]) {
+        for row in exponents.chunks_exact(self.row_length) {
+            self.rows.push(row.iter().map(|&exponent| u64::from(exponent)).sum());
+            self.columns.iter_mut().zip(row).for_each(|(sum, &exponent)| *sum += u64::from(exponent));
+        }
+    }
+
+    /// The shift of each row and column: its mean exponent minus the mean of all, rounded to whole octaves.
+    pub(crate) fn shifts(&self) -> Measured {
+        let count = (self.rows.len() * self.row_length) as i128;
+        if count == 0 {
+            return Measured::default();
+        }
+        let total = i128::from(self.rows.iter().sum::<u64>());
+        let octaves = |&sum: &u64, terms: usize| {
+            let excess = i128::from(sum) * count - total * terms as i128;
+            let unit = count * terms as i128;
+            (2 * excess + unit).div_euclid(2 * unit) as u8
+        };
+        Measured {
+            rows: self.rows.iter().map(|sum| octaves(sum, self.row_length)).collect(),
+            columns: self.columns.iter().map(|sum| octaves(sum, self.rows.len())).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measured_shifts_flatten_scaled_rows_and_columns() {
+        let (rows, columns) = (5, 7);
+        let exponents: Vec<u8> =
+            (0..rows * columns).map(|i| (100 + 3 * (i / columns) + 2 * (i % columns)) as u8).collect();
+        let mut measure = Measure::new(columns);
+        measure.add_rows(&exponents);
+        let measured = measure.shifts();
+        let mut flat = exponents.clone();
+        let shifts =
+            Shifts { rows: &measured.rows, columns: &measured.columns, row_length: columns, first_column: 0 };
+        assert!(shifts.cover(flat.len()) && !shifts.cover(flat.len() + 1));
+        shifts.subtract(0, &mut flat);
+        assert!(flat.iter().all(|&exponent| exponent == flat[0]));
+        shifts.add(0, &mut flat);
+        assert_eq!(flat, exponents);
+    }
+
+    #[test]
+    fn a_block_may_start_inside_a_row() {
+        let shifts = Shifts { rows: &[10, 20], columns: &[1, 2, 3], row_length: 3, first_column: 2 };
+        let mut values = [0; 4];
+        shifts.add(0, &mut values);
+        assert_eq!(values, [13, 21, 22, 23]);
+        let mut later = [0; 2];
+        shifts.add(2, &mut later);
+        assert_eq!(later, [22, 23]);
+    }
+
+    #[test]
+    fn lists_that_do_not_reach_are_noticed() {
+        assert!(Shifts::default().cover(1 << 40));
+        assert!(!Shifts { rows: &[1], columns: &[], row_length: 0, first_column: 0 }.cover(1));
+        assert!(!Shifts { rows: &[], columns: &[1, 2], row_length: 3, first_column: 0 }.cover(1));
+        assert!(!Shifts { rows: &[1, 1], columns: &[], row_length: 3, first_column: 3 }.cover(1));
+    }
+}
