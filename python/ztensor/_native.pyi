@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, final, overload
 import torch
 from numpy.typing import NDArray
 
-from ._types import Compression
+from ._types import Buffer, Compression
 
 _Array: TypeAlias = NDArray[Any]
 _Names: TypeAlias = list[str] | tuple[str, ...] | set[str] | KeysView[str] | Iterator[str]
@@ -23,6 +23,9 @@ __all__ = [
     "TensorSlice",
     "Writer",
     "__version__",
+    "compress",
+    "decompress",
+    "decompress_array",
     "remove_tensors",
     "repair",
     "replace_tensor",
@@ -213,6 +216,23 @@ class safe_open:
         """One tensor to take parts of, as in `file.get_slice(name)[:, 2:4]`."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
+
+def compress(
+    data: Buffer | Any,
+    *,
+    dtype: str | None = None,
+    shape: Sequence[int] | None = None,
+    level: int | None = None,
+    threads: int = 0,
+    effort: str | None = None,
+) -> bytes:
+    """Compresses a buffer, a NumPy array or a torch.Tensor into a z4ai frame."""
+
+def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
+    """Restores the bytes of a z4ai frame, into `out` if it is given. `out` must have exactly the right size."""
+
+def decompress_array(blob: Buffer, *, threads: int = 0) -> _Array:
+    """Restores the array of a z4ai frame, with its dtype and shape."""
 
 def save_file(
     tensors: dict[str, Any], path: _Path, metadata: dict[str, Any] | None = None, compression: Compression = None

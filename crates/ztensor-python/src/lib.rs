@@ -6,6 +6,7 @@ mod arrays;
 mod attributes;
 mod blocks;
 mod cli;
+mod codec;
 mod destinations;
 mod edit;
 mod element;
@@ -35,6 +36,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::cli::run_cli;
+    #[pymodule_export]
+    use crate::codec::{compress, decompress, decompress_array};
     #[pymodule_export]
     use crate::edit::{remove_tensors, repair, replace_tensor};
     #[pymodule_export]
