@@ -179,13 +179,13 @@ impl Writer {
 
 /// `None`/`False`/0, `True`, or a zstd level.
 pub(crate) fn compression(value: Option<&Bound<'_, PyAny>>) -> PyResult<Compression> {
-    let refuse = || argument("compression must be a bool or a zstd level from 1 to 22");
+    let refuse = || argument("compression must be a bool, a zstd level from 1 to 22, \"z4ai\", \"fast\" or \"max\"");
     let Some(value) = value else { return Ok(Compression::None) };
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(if flag.is_true() { Compression::Zstd(3) } else { Compression::None });
     }
-    if value.is_instance_of::<PyString>() {
-        return Err(refuse());
+    if let Ok(name) = value.cast::<PyString>() {
+        return Compression::parse(name.to_str()?).or_raise();
     }
     match value.extract::<i32>().map_err(|_| refuse())? {
         0 => Ok(Compression::None),

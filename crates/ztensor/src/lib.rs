@@ -24,6 +24,7 @@ pub use open::{OpenOptions, open};
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Source};
 pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
+pub use z4ai::Effort;
 pub use zt::{
     Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Version, Writer, remove_tensors,
     repair, replace_tensor,

@@ -8,6 +8,7 @@ mod chunked;
 mod deflate;
 #[cfg(feature = "hdf5")]
 mod filter;
+mod frame;
 mod order;
 mod strided;
 #[cfg(feature = "onnx")]
@@ -26,6 +27,7 @@ pub(crate) use checksum::Hasher;
 pub(crate) use deflate::inflate;
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
+pub(crate) use frame::compress as compress_z4ai;
 pub(crate) use zstandard::compress as compress_zstd;
 
 use crate::error::{Error, Kind, Result};
@@ -104,6 +106,7 @@ pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: 
         Data::Raw(span) if span.length == component.length => {
             copy(source(files, *span)?, span.offset + start, out)
         }
+        Data::Z4ai(span) => frame::decompress_range(&stored(files, *span)?, start, out),
         _ => {
             let whole = bytes(files, component)?;
             // The range lies inside the component, so both ends fit the memory it was decoded to.
@@ -145,6 +148,7 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
         Data::Fill(element) => order::fill(element, out),
         Data::Pieces(spans) => gather(files, spans, out),
         Data::Zstd(span) => zstandard::decompress(&stored(files, *span)?, out),
+        Data::Z4ai(span) => frame::decompress(&stored(files, *span)?, out),
         Data::Swapped { width, inner } => {
             decode(files, inner, out, component)?;
             order::swap(out, usize::from(*width));

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use rayon::prelude::*;
+use z4ai::Effort;
 
 use super::append::Append;
 use super::manifest::{self, Item};
@@ -42,6 +43,24 @@ pub enum Compression {
     None,
     /// zstd at a level from 1 to 22.
     Zstd(i32),
+    /// z4ai, which knows how weights are made. Readers of other makes do not know it yet.
+    Z4ai(Effort),
+}
+
+impl Compression {
+    /// `z4ai`, `fast` or `max`: z4ai at its default, fastest or smallest; `zstd`; `none`.
+    pub fn parse(name: &str) -> Result<Compression> {
+        match name {
+            "none" | "raw" => Ok(Compression::None),
+            "zstd" => Ok(Compression::Zstd(3)),
+            "z4ai" | "default" | "balanced" => Ok(Compression::Z4ai(Effort::Default)),
+            "fast" => Ok(Compression::Z4ai(Effort::Fast)),
+            "max" => Ok(Compression::Z4ai(Effort::Max)),
+            other => Err(Error::argument(format!(
+                "compression must be \"none\", \"zstd\", \"z4ai\", \"fast\" or \"max\", not \"{other}\""
+            ))),
+        }
+    }
 }
 
 /// Which checksum is stored with a component.
@@ -523,10 +542,20 @@ fn encode<'a>(
     compression: Compression,
     version: Version,
 ) -> Result<Vec<Encoded<'a>>> {
-    tensor.components.iter().map(|(_, _, bytes)| encode_component(bytes, compression, version)).collect()
+    let encode = |(role, element, bytes): &(Cow<'a, str>, ElementType, &'a [u8])| {
+        let whole = tensor.layout == Layout::Dense && role == "data";
+        encode_component(bytes, element, whole.then_some(&tensor.shape), compression, version)
+    };
+    tensor.components.iter().map(encode).collect()
 }
 
-fn encode_component(bytes: &[u8], compression: Compression, version: Version) -> Result<Encoded<'_>> {
+fn encode_component<'a>(
+    bytes: &'a [u8],
+    element: &ElementType,
+    shape: Option<&Shape>,
+    compression: Compression,
+    version: Version,
+) -> Result<Encoded<'a>> {
     let decoded = bytes.len() as u64;
     let raw = Encoded { bytes: Cow::Borrowed(bytes), decoded, place: Data::Raw };
     match compression {
@@ -542,6 +571,12 @@ fn encode_component(bytes: &[u8], compression: Compression, version: Version) ->
             // What does not shrink is stored as it is, and stays zero-copy.
             let shrunk = packed.len() < bytes.len();
             Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Zstd } } else { raw })
+        }
+        Compression::Z4ai(effort) => {
+            let flat = Shape::from([decoded / element.storage.width() as u64]);
+            let packed = decode::compress_z4ai(bytes, element, shape.unwrap_or(&flat), effort)?;
+            let shrunk = packed.len() < bytes.len();
+            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Z4ai } } else { raw })
         }
     }
 }
