@@ -7,6 +7,7 @@ mod arch;
 mod block;
 mod compress;
 mod decompress;
+mod description;
 mod dtype;
 mod entropy;
 mod error;
@@ -25,6 +26,7 @@ pub use decompress::{
     decoded_len, decompress, decompress_into, decompress_into_with, decompress_range, decompress_with,
     is_frame,
 };
+pub use description::{Description, describe};
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
 pub use estimate::estimate;

@@ -131,12 +131,14 @@ pub(crate) fn of_descriptor(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<El
         (b'c', 16) => return Ok(ElementType::logical(LogicalType::Complex128)),
         _ => return of_extension(descriptor),
     };
-    // Types that packages add have numbers of their own, whatever kind they claim to be.
-    if descriptor.num() > LAST_BUILTIN { of_extension(descriptor) } else { Ok(plain.into()) }
+    if is_builtin(descriptor) { Ok(plain.into()) } else { of_extension(descriptor) }
 }
 
-/// NumPy's own types have numbers up to that of `float16`.
-const LAST_BUILTIN: i32 = 23;
+/// Whether a type is NumPy's own. Types that packages add have larger numbers, whatever kind they claim to be.
+pub(crate) fn is_builtin(descriptor: &Bound<'_, PyArrayDescr>) -> bool {
+    const FLOAT16: i32 = 23;
+    descriptor.num() <= FLOAT16
+}
 
 fn of_extension(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<ElementType> {
     let name: String = descriptor.getattr("name")?.extract()?;
