@@ -33,8 +33,9 @@ fn safetensors() -> Vec<u8> {
 #[test]
 fn every_format_comes_back_byte_for_byte_and_reads_like_the_original() {
     let folder = tempfile::tempdir().unwrap();
-    let (packed, restored) = (folder.path().join("a.zstn"), folder.path().join("r"));
     for path in samples() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let (packed, restored) = (folder.path().join(format!("{name}.zstn")), folder.path().join("r"));
         let stats = archive(&path, &packed, &ArchiveOptions::default(), &mut |_| {}).unwrap();
         assert_eq!(stats.original, std::fs::metadata(&path).unwrap().len());
         restore(&packed, &restored, &mut |_| {}).unwrap();

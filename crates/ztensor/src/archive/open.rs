@@ -1,5 +1,6 @@
 //! Opening: from the objects of an archive to a source that reads like the original.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::description::{Description, SKELETON};
@@ -46,8 +47,16 @@ pub(crate) fn assemble(description: &Description, index: &Index, files: &[Arc<So
     if taken != skeleton.len() as u64 {
         return Err(Error::malformed("the skeleton is too long"));
     }
-    let path = files.first().and_then(|file| file.path());
-    Ok(Source::from_assembly(Assembly::new(parts)?, path))
+    let path = files.first().and_then(|file| file.path()).map(original_path);
+    Ok(Source::from_assembly(Assembly::new(parts)?, path.as_deref()))
+}
+
+/// Where the original would lie: formats that name a tensor after the file see the original's name.
+fn original_path(archive: &Path) -> PathBuf {
+    match archive.extension() {
+        Some(extension) if extension == "zstn" => archive.with_extension(""),
+        _ => archive.to_path_buf(),
+    }
 }
 
 /// Bytes that belong to no tensor.
