@@ -114,12 +114,7 @@ impl FloatModel {
         put_length(out, escapes.len());
         plane::write_bytes(&escapes, kernel, out)?;
         out.extend_from_slice(&low);
-        let mut plane = Vec::with_capacity(count);
-        for (tail, model) in self.tails.iter().enumerate() {
-            plane.clear();
-            plane.extend(bytes.chunks_exact(width).map(|element| element[tail]));
-            model.encode(&plane, kernel, out);
-        }
+        self.tails.encode(bytes, width, start, kernel, out);
         Ok(())
     }
 
