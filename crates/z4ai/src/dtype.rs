@@ -160,6 +160,24 @@ impl FloatLayout {
     pub fn tail_bytes(self) -> usize {
         self.width - 2
     }
+
+    /// The heads of the whole elements in `bytes`.
+    #[inline(always)]
+    pub fn read_heads(self, bytes: &[u8], heads: &mut [u16]) {
+        // Widths are spelt out so that each loop has a constant stride.
+        match self.width {
+            2 => read_heads::<2>(bytes, heads),
+            4 => read_heads::<4>(bytes, heads),
+            _ => read_heads::<8>(bytes, heads),
+        }
+    }
+}
+
+#[inline(always)]
+fn read_heads<const WIDTH: usize>(bytes: &[u8], heads: &mut [u16]) {
+    for (element, head) in bytes.chunks_exact(WIDTH).zip(heads) {
+        *head = u16::from_le_bytes([element[WIDTH - 2], element[WIDTH - 1]]);
+    }
 }
 
 #[cfg(test)]

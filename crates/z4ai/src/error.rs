@@ -18,6 +18,8 @@ pub enum ErrorKind {
     ChecksumMismatch,
     /// An unknown dtype, or one that does not fit the request.
     InvalidDtype,
+    /// An unknown effort.
+    InvalidEffort,
     /// A shape that does not match the bytes.
     InvalidShape,
     /// The caller's buffer has the wrong length.
@@ -44,6 +46,7 @@ impl ErrorKind {
             Self::Corrupt => "corrupt",
             Self::ChecksumMismatch => "checksum_mismatch",
             Self::InvalidDtype => "invalid_dtype",
+            Self::InvalidEffort => "invalid_effort",
             Self::InvalidShape => "invalid_shape",
             Self::WrongOutputSize => "wrong_output_size",
             Self::OutOfRange => "out_of_range",
@@ -80,6 +83,10 @@ impl Error {
 
     pub(crate) fn corrupt(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Corrupt, message)
+    }
+
+    pub(crate) fn out_of_memory(bytes: usize) -> Self {
+        Self::new(ErrorKind::OutOfMemory, format!("cannot reserve {bytes} bytes of memory"))
     }
 
     pub(crate) fn truncated(what: &'static str) -> Self {

@@ -1,7 +1,26 @@
-//! Lossless compression of model weights.
+//! Lossless compression of model weights: bytes in, fewer bytes out, the same bytes back.
+//!
+//! [`compress`] makes a self-describing frame; [`decompress`], [`decompress_into`] and [`decompress_range`] restore all or part of it on all cores. The
+//! dtype and the shape in [`Options`] tell the encoder what the bytes are; it finds out by itself how they were made.
+
 mod arch;
+mod block;
+mod compress;
+mod decompress;
 mod dtype;
 mod entropy;
 mod error;
 mod frame;
+mod options;
+mod plan;
+mod threads;
 mod transform;
+
+pub use compress::compress;
+pub use decompress::{
+    decoded_len, decompress, decompress_into, decompress_into_with, decompress_range, decompress_with,
+    is_frame,
+};
+pub use dtype::Dtype;
+pub use error::{Error, ErrorKind, Result};
+pub use options::{Effort, Options};

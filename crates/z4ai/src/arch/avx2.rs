@@ -25,27 +25,33 @@ const fn word_of_lane() -> [u64; 256] {
     table
 }
 
+/// See [`super::Kernel::vectorised`].
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// See [`super::Kernel::rans_decode`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) fn rans_decode(
     tables: &DecoderTables,
     states: &mut [u32; LANES],
-    contexts: &[u8],
+    offsets: &[u16],
     words: &[u8],
     out: &mut [u8],
 ) -> (usize, usize) {
-    if contexts.is_empty() {
-        decode::<false>(tables, states, contexts, words, out)
+    if offsets.is_empty() {
+        decode::<false>(tables, states, offsets, words, out)
     } else {
-        decode::<true>(tables, states, contexts, words, out)
+        decode::<true>(tables, states, offsets, words, out)
     }
 }
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-fn decode<const CONTEXTS: bool>(
+fn decode<const OFFSETS: bool>(
     tables: &DecoderTables,
     states: &mut [u32; LANES],
-    contexts: &[u8],
+    offsets: &[u16],
     words: &[u8],
     out: &mut [u8],
 ) -> (usize, usize) {
@@ -53,10 +59,10 @@ fn decode<const CONTEXTS: bool>(
     /// A group reads at most one word per lane, and each load reaches 16 bytes.
     const REACH: usize = 2 * LANES + 16;
     let slots = tables.slots();
-    assert!(slots.len().is_power_of_two() && slots.len() <= 1 << 28);
+    assert!(slots.len().is_power_of_two() && slots.len() >= 1 << tables.precision());
     let mut groups = out.len() / LANES;
-    if CONTEXTS {
-        groups = groups.min(contexts.len() / LANES);
+    if OFFSETS {
+        groups = groups.min(offsets.len() / LANES);
     }
     let index_mask = _mm256_set1_epi32((slots.len() - 1) as i32);
     let slot_mask = _mm256_set1_epi32((1 << tables.precision()) - 1);
@@ -74,18 +80,15 @@ fn decode<const CONTEXTS: bool>(
         let mut symbols = [_mm256_setzero_si256(); VECTORS];
         for (vector, x) in state.iter_mut().enumerate() {
             let mut index = _mm256_and_si256(*x, slot_mask);
-            if CONTEXTS {
-                // SAFETY: group < contexts.len() / LANES, so 8 bytes at this offset are inside.
-                let context = unsafe {
-                    _mm256_cvtepu8_epi32(_mm_loadl_epi64(
-                        contexts.as_ptr().add(group * LANES + vector * 8).cast(),
-                    ))
-                };
-                index = _mm256_or_si256(index, _mm256_sll_epi32(context, shift));
+            if OFFSETS {
+                // SAFETY: group < offsets.len() / LANES, so eight values at this place are inside.
+                let offset =
+                    unsafe { _mm_loadu_si128(offsets.as_ptr().add(group * LANES + vector * 8).cast()) };
+                index = _mm256_or_si256(index, _mm256_cvtepu16_epi32(offset));
                 index = _mm256_and_si256(index, index_mask);
             }
             // SAFETY: the index is masked below the power-of-two length of `slots`, which holds all of slot_mask's range.
-            let entry = unsafe { _mm256_i32gather_epi32::<4>(slots.as_ptr().cast(), index) };
+            let entry = unsafe { lookup(slots, index) };
             symbols[vector] = _mm256_and_si256(entry, byte_mask);
             let frequency = _mm256_srli_epi32::<20>(entry);
             let offset = _mm256_and_si256(_mm256_srli_epi32::<8>(entry), low12);
@@ -115,4 +118,21 @@ fn decode<const CONTEXTS: bool>(
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
     }
     (group * LANES, bytes)
+}
+
+/// `slots[index]` for eight indices. Eight plain loads beat the gather instruction on the CPUs where that is microcoded, and are not slower elsewhere.
+///
+/// # Safety
+///
+/// Every index must be inside `slots`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn lookup(slots: &[u32], index: __m256i) -> __m256i {
+    let mut indices = [0u32; 8];
+    // SAFETY: the array holds eight u32.
+    unsafe { _mm256_storeu_si256(indices.as_mut_ptr().cast(), index) };
+    // SAFETY: the caller vouches for the indices.
+    let [a, b, c, d, e, f, g, h] =
+        indices.map(|index| unsafe { *slots.get_unchecked(index as usize) } as i32);
+    _mm256_setr_epi32(a, b, c, d, e, f, g, h)
 }

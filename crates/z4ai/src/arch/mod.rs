@@ -87,15 +87,26 @@ impl Kernel {
         self,
         tables: &DecoderTables,
         states: &mut [u32; LANES],
-        contexts: &[u8],
+        offsets: &[u16],
         words: &[u8],
         out: &mut [u8],
     ) -> (usize, usize) {
         match self.0 {
-            Level::Portable => portable::rans_decode(tables, states, contexts, words, out),
+            Level::Portable => portable::rans_decode(tables, states, offsets, words, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2::rans_decode(tables, states, contexts, words, out) },
+            Level::Avx2 => unsafe { avx2::rans_decode(tables, states, offsets, words, out) },
+        }
+    }
+
+    /// Runs `work` compiled for this level's instructions: loops that are inlined into the closure vectorise with the wider registers.
+    #[inline]
+    pub fn vectorised<R>(self, work: impl FnOnce() -> R) -> R {
+        match self.0 {
+            Level::Portable => work(),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2::vectorised(work) },
         }
     }
 }

@@ -5,9 +5,10 @@
 //! States live in `[2^15, 2^31)` and exchange 16-bit little-endian words with the stream. A stream is: the final states (4 bytes per lane),
 //! then the words in the order in which the decoder wants them.
 
-use super::table::{EncoderSymbol, FrequencyTable};
-use crate::arch;
+use super::table::{EncoderSymbol, FrequencyTable, SYMBOLS};
+use crate::arch::Kernel;
 use crate::error::{Error, Result};
+use crate::frame::wire::{Reader, put_length};
 
 /// Lower bound of a state between symbols.
 pub(crate) const STATE_MIN: u32 = 1 << 15;
@@ -25,15 +26,15 @@ pub(crate) fn lanes_for(count: usize) -> usize {
     }
 }
 
-/// Tables ready for encoding: 256 entries per context.
+/// Tables ready for encoding: one row of symbols per context.
 #[derive(Debug)]
 pub(crate) struct EncoderTables {
-    symbols: Vec<EncoderSymbol>,
+    contexts: Vec<[EncoderSymbol; SYMBOLS]>,
 }
 
 impl EncoderTables {
     pub fn new(tables: &[FrequencyTable]) -> Self {
-        Self { symbols: tables.iter().flat_map(FrequencyTable::encoder_symbols).collect() }
+        Self { contexts: tables.iter().map(FrequencyTable::encoder_symbols).collect() }
     }
 }
 
@@ -65,59 +66,113 @@ impl DecoderTables {
     }
 }
 
-/// Encodes `symbols`, each in the context of the same index (or all in context 0 when `contexts` is empty), and appends the stream. Every symbol
-/// must have a frequency in its context's table.
-pub(crate) fn encode(tables: &EncoderTables, symbols: &[u8], contexts: &[u8], out: &mut Vec<u8>) {
+/// Encodes `symbols`, each in the context of the same index (or all in context 0 when `contexts` is empty), and appends the stream's length and the stream.
+/// Every symbol must have a frequency in its context's table.
+pub(crate) fn encode(
+    tables: &EncoderTables,
+    symbols: &[u8],
+    contexts: &[u8],
+    kernel: Kernel,
+    out: &mut Vec<u8>,
+) {
     match lanes_for(symbols.len()) {
-        1 => encode_lanes::<1>(tables, symbols, contexts, out),
-        4 => encode_lanes::<4>(tables, symbols, contexts, out),
-        _ => encode_lanes::<LANES>(tables, symbols, contexts, out),
+        1 => encode_lanes::<1>(tables, symbols, contexts, kernel, out),
+        4 => encode_lanes::<4>(tables, symbols, contexts, kernel, out),
+        _ => encode_lanes::<LANES>(tables, symbols, contexts, kernel, out),
     }
 }
 
-fn encode_lanes<const N: usize>(tables: &EncoderTables, symbols: &[u8], contexts: &[u8], out: &mut Vec<u8>) {
-    let mut states = [STATE_MIN; N];
-    // The encoder runs backwards; words are collected in its order and turned round at the end.
-    let mut words: Vec<u16> = vec![0; symbols.len() + 1];
-    let mut count = 0;
-    let mut step = |state: &mut u32, symbol: u8, context: u8| {
-        let entry = tables.symbols[usize::from(context) << 8 | usize::from(symbol)];
-        // Branch-free: the word is always written, and kept only if the state was too large.
-        let spill = *state >= entry.limit;
-        if let Some(word) = words.get_mut(count) {
-            *word = *state as u16;
+fn encode_lanes<const N: usize>(
+    tables: &EncoderTables,
+    symbols: &[u8],
+    contexts: &[u8],
+    kernel: Kernel,
+    out: &mut Vec<u8>,
+) {
+    let mut encoder = Encoder::<N> { states: [STATE_MIN; N], words: vec![0; symbols.len() + N], count: 0 };
+    kernel.vectorised(
+        #[inline(always)]
+        || match tables.contexts.as_slice() {
+            [one] => encoder.run(std::array::from_ref(one), symbols, &[]),
+            many => match many.first_chunk::<4>() {
+                Some(four) => encoder.run(four, symbols, contexts),
+                None => {}
+            },
+        },
+    );
+    encoder.finish(out);
+}
+
+/// The encoder's side of a stream. It runs backwards, so that the decoder can run forwards.
+struct Encoder<const N: usize> {
+    states: [u32; N],
+    /// In the encoder's order; turned round at the end.
+    words: Vec<u16>,
+    count: usize,
+}
+
+impl<const N: usize> Encoder<N> {
+    #[inline(always)]
+    fn run<const C: usize>(
+        &mut self,
+        tables: &[[EncoderSymbol; SYMBOLS]; C],
+        symbols: &[u8],
+        contexts: &[u8],
+    ) {
+        let whole = symbols.len() / N * N;
+        let (body, tail) = symbols.split_at(whole);
+        let (body_contexts, tail_contexts) = contexts.split_at(whole.min(contexts.len()));
+        if !tail.is_empty() {
+            self.group(tables, tail, tail_contexts);
         }
-        count += usize::from(spill);
-        let x = if spill { *state >> 16 } else { *state };
-        let quotient = ((u64::from(x) * u64::from(entry.reciprocal)) >> 32) as u32 >> entry.shift;
-        *state = x.wrapping_add(entry.bias).wrapping_add(quotient.wrapping_mul(u32::from(entry.complement)));
-    };
-    let whole = symbols.len() / N * N;
-    let (body, tail) = symbols.split_at(whole);
-    if contexts.is_empty() {
-        for (lane, &symbol) in tail.iter().enumerate().rev() {
-            step(&mut states[lane], symbol, 0);
-        }
-        for group in body.chunks_exact(N).rev() {
-            for lane in (0..N).rev() {
-                step(&mut states[lane], group[lane], 0);
-            }
-        }
-    } else {
-        let (body_contexts, tail_contexts) = contexts.split_at(whole);
-        for (lane, (&symbol, &context)) in tail.iter().zip(tail_contexts).enumerate().rev() {
-            step(&mut states[lane], symbol, context);
-        }
-        for (group, group_contexts) in body.chunks_exact(N).zip(body_contexts.chunks_exact(N)).rev() {
-            for lane in (0..N).rev() {
-                step(&mut states[lane], group[lane], group_contexts[lane]);
-            }
+        if C == 1 {
+            body.chunks_exact(N).rev().for_each(|group| self.group(tables, group, &[]));
+        } else {
+            let groups = body.chunks_exact(N).zip(body_contexts.chunks_exact(N));
+            groups.rev().for_each(|(group, contexts)| self.group(tables, group, contexts));
         }
     }
-    words.truncate(count);
-    out.reserve(4 * N + 2 * count);
-    states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
-    out.extend(words.iter().rev().flat_map(|word| word.to_le_bytes()));
+
+    /// Encodes up to one symbol per lane.
+    #[inline(always)]
+    fn group<const C: usize>(
+        &mut self,
+        tables: &[[EncoderSymbol; SYMBOLS]; C],
+        symbols: &[u8],
+        contexts: &[u8],
+    ) {
+        // The words have room for one per symbol and a whole group more.
+        let Some(window) = self.words.get_mut(self.count..).and_then(<[u16]>::first_chunk_mut::<N>) else {
+            return;
+        };
+        let mut used = 0;
+        for lane in (0..symbols.len().min(N)).rev() {
+            let context = if C == 1 { 0 } else { usize::from(contexts[lane]) & (C - 1) };
+            let entry = tables[context][usize::from(symbols[lane])];
+            let state = self.states[lane];
+            // Whether a word leaves is a coin toss to a branch predictor, so it is always written and kept only if it had to leave.
+            let spill = u32::from(state >= entry.limit);
+            window[used & (N - 1)] = state as u16;
+            used += spill as usize;
+            let state = state >> (16 * spill);
+            let quotient = (u64::from(state) * u64::from(entry.reciprocal) >> entry.shift) as u32;
+            self.states[lane] = state
+                .wrapping_add(entry.bias)
+                .wrapping_add(quotient.wrapping_mul(u32::from(entry.complement)));
+        }
+        self.count += used;
+    }
+
+    fn finish(&self, out: &mut Vec<u8>) {
+        put_length(out, 4 * N + 2 * self.count);
+        self.states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
+        let start = out.len();
+        out.resize(start + 2 * self.count, 0);
+        let words = self.words.get(..self.count).unwrap_or_default();
+        for (bytes, word) in out[start..].chunks_exact_mut(2).zip(words.iter().rev()) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
 }
 
 /// Decodes one stream, piece by piece.
@@ -127,17 +182,19 @@ pub(crate) struct Decoder<'a> {
     states: [u32; LANES],
     lanes: usize,
     words: &'a [u8],
-    kernel: arch::Kernel,
+    kernel: Kernel,
 }
 
 impl<'a> Decoder<'a> {
-    /// Opens a stream of `count` symbols that fills `stream`.
-    pub fn new(
+    /// Opens the stream of `count` symbols at the reader's position.
+    pub fn open<'f: 'a>(
         tables: &'a DecoderTables,
-        stream: &'a [u8],
+        reader: &mut Reader<'f>,
         count: usize,
-        kernel: arch::Kernel,
+        kernel: Kernel,
     ) -> Result<Self> {
+        let length = reader.length()?;
+        let stream = reader.take(length)?;
         let lanes = lanes_for(count);
         let (head, words) =
             stream.split_at_checked(4 * lanes).ok_or_else(|| Error::truncated("entropy-coded stream"))?;
@@ -151,21 +208,21 @@ impl<'a> Decoder<'a> {
         Ok(Self { tables, states, lanes, words, kernel })
     }
 
-    /// Decodes the next `out.len()` symbols. Every piece but the last must be a multiple of [`LANES`] long. `contexts` is empty for context 0 throughout.
-    pub fn decode(&mut self, contexts: &[u8], out: &mut [u8]) -> Result<()> {
+    /// Decodes the next `out.len()` symbols; every piece but the last must be a multiple of [`LANES`] long. `offsets` has where in the slots each symbol's
+    /// context begins ([`DecoderTables::precision`] bits to the left of its number), or is empty for context 0 throughout.
+    pub fn decode(&mut self, offsets: &[u16], out: &mut [u8]) -> Result<()> {
         let mut done = 0;
         if self.lanes == LANES {
             let (symbols, bytes) =
-                self.kernel.rans_decode(self.tables, &mut self.states, contexts, self.words, out);
+                self.kernel.rans_decode(self.tables, &mut self.states, offsets, self.words, out);
             done = symbols;
             self.words = self.words.get(bytes..).unwrap_or_default();
         }
         for index in done..out.len() {
-            let context = usize::from(contexts.get(index).copied().unwrap_or(0));
+            let offset = usize::from(offsets.get(index).copied().unwrap_or(0));
             let state = &mut self.states[index % self.lanes];
             let slot = *state as usize & ((1 << self.tables.precision) - 1);
-            let entry =
-                self.tables.slots[(context << self.tables.precision | slot) & (self.tables.slots.len() - 1)];
+            let entry = self.tables.slots[(offset | slot) & (self.tables.slots.len() - 1)];
             out[index] = entry as u8;
             *state = (entry >> 20) * (*state >> self.tables.precision) + (entry >> 8 & 0xfff);
             if *state < STATE_MIN {
@@ -207,27 +264,40 @@ mod tests {
             .collect()
     }
 
+    fn decode_all(
+        tables: &DecoderTables,
+        stream: &[u8],
+        offsets: &[u16],
+        count: usize,
+        kernel: Kernel,
+    ) -> Result<Vec<u8>> {
+        let mut reader = Reader::new(stream, "test");
+        let mut decoder = Decoder::open(tables, &mut reader, count, kernel)?;
+        let mut decoded = vec![0; count];
+        for (start, piece) in decoded.chunks_mut(4096).enumerate() {
+            let offsets = if offsets.is_empty() { offsets } else { &offsets[start * 4096..][..piece.len()] };
+            decoder.decode(offsets, piece)?;
+        }
+        decoder.finish()?;
+        Ok(decoded)
+    }
+
     fn round_trip(symbols: &[u8], contexts: &[u8], count: usize, precision: u32) {
         let tables = tables(symbols, contexts, count, precision);
-        let mut stream = Vec::new();
-        encode(&EncoderTables::new(&tables), symbols, contexts, &mut stream);
         let decoder_tables = DecoderTables::new(&tables).unwrap();
-        for kernel in arch::Kernel::available() {
-            let mut decoder = Decoder::new(&decoder_tables, &stream, symbols.len(), kernel).unwrap();
-            let mut decoded = vec![0; symbols.len()];
-            for (start, piece) in decoded.chunks_mut(4096).enumerate() {
-                let contexts =
-                    if contexts.is_empty() { contexts } else { &contexts[start * 4096..][..piece.len()] };
-                decoder.decode(contexts, piece).unwrap();
-            }
+        let offsets: Vec<u16> = contexts.iter().map(|&context| u16::from(context) << precision).collect();
+        for kernel in Kernel::available() {
+            let mut stream = Vec::new();
+            encode(&EncoderTables::new(&tables), symbols, contexts, kernel, &mut stream);
+            let decoded = decode_all(&decoder_tables, &stream, &offsets, symbols.len(), kernel).unwrap();
             assert_eq!(decoded, symbols, "{kernel:?}");
-            decoder.finish().unwrap();
-            for cut in [stream.len() - 1, stream.len() / 2, 3] {
-                let short = Decoder::new(&decoder_tables, &stream[..cut], symbols.len(), kernel);
-                let failed =
-                    short.and_then(|mut d| d.decode(contexts, &mut decoded).and_then(|()| d.finish()));
-                assert!(failed.is_err());
-            }
+            // The same without its last word, or without the last byte of its states.
+            let mut length = Reader::new(&stream, "test");
+            let body = length.length().unwrap() - 2;
+            let mut cut = Vec::new();
+            put_length(&mut cut, body);
+            cut.extend_from_slice(&length.rest()[..body]);
+            assert!(decode_all(&decoder_tables, &cut, &offsets, symbols.len(), kernel).is_err());
         }
     }
 

@@ -135,14 +135,13 @@ impl FrequencyTable {
     }
 
     /// The encoder's constants for each symbol.
-    pub fn encoder_symbols(&self) -> Vec<EncoderSymbol> {
+    pub fn encoder_symbols(&self) -> [EncoderSymbol; SYMBOLS] {
         let mut start = 0u32;
-        let symbols = self.frequencies.iter().map(|&frequency| {
+        self.frequencies.map(|frequency| {
             let symbol = EncoderSymbol::new(start, u32::from(frequency), self.precision);
             start += u32::from(frequency);
             symbol
-        });
-        symbols.collect()
+        })
     }
 }
 
@@ -171,6 +170,7 @@ pub(crate) struct EncoderSymbol {
     pub bias: u32,
     /// `2^precision - frequency`.
     pub complement: u16,
+    /// Of the 64-bit product with the reciprocal.
     pub shift: u16,
 }
 
@@ -184,11 +184,11 @@ impl EncoderSymbol {
         let complement = (size - frequency) as u16;
         if frequency == 1 {
             // x / 1 = x: the reciprocal yields x - 1, which the bias makes up for.
-            return Self { limit, reciprocal: u32::MAX, bias: start + size - 1, complement, shift: 0 };
+            return Self { limit, reciprocal: u32::MAX, bias: start + size - 1, complement, shift: 32 };
         }
         let shift = 32 - (frequency - 1).leading_zeros();
         let reciprocal = ((1u64 << (shift + 31)) + u64::from(frequency) - 1) / u64::from(frequency);
-        Self { limit, reciprocal: reciprocal as u32, bias: start, complement, shift: (shift - 1) as u16 }
+        Self { limit, reciprocal: reciprocal as u32, bias: start, complement, shift: (shift + 31) as u16 }
     }
 }
 

@@ -32,6 +32,11 @@ impl<'a> Reader<'a> {
         Ok(slice)
     }
 
+    /// Everything not yet read, without reading it.
+    pub fn peek(&self) -> &'a [u8] {
+        self.bytes.get(self.position..).unwrap_or_default()
+    }
+
     pub fn rest(&mut self) -> &'a [u8] {
         let slice = self.bytes.get(self.position..).unwrap_or_default();
         self.position = self.bytes.len();

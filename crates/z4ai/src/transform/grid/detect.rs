@@ -51,7 +51,7 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Plan> 
         for group in group_sizes(row_length) {
             let Some(plan) = estimate::<F>(&rows, group, scheme) else { continue };
             // Plain integers are the fastest to decode, so the others must be clearly better.
-            let margin = if scheme.is_mirrored() { 1.0 } else { 1.02 };
+            let margin = if scheme.is_mirrored() { 1.0 } else { 1.1 };
             if best.as_ref().is_none_or(|best| plan.bits_per_element * margin < best.bits_per_element) {
                 best = Some(plan);
                 worse = 0;

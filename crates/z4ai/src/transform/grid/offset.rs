@@ -112,12 +112,12 @@ impl<F: Format> Distinct<F> {
         let Some(first) = self.elements.first() else { return Vec::new() };
         match kind {
             Offset::Minimum => {
-                // The first element is the rounded minimum; the minimum itself may lie anywhere in its interval.
-                let (low, high) = interval::<F>(first.bits);
-                let inner =
-                    (1..REACH).map(|part| (low + (high - low) * f64::from(part) / f64::from(REACH)) as f32);
-                let own = F::value(first.bits);
-                [own].into_iter().chain(inner.filter(|&inner| F::WIDTH < 4 && inner != own)).collect()
+                let inside = self.minima(first.bits).into_iter().flat_map(|(low, high)| {
+                    let sign = if low + high < 0.0 { -1.0 } else { 1.0 };
+                    let magnitudes = (low.abs().min(high.abs()), low.abs().max(high.abs()));
+                    candidates(magnitudes).take(REACH as usize).map(move |magnitude| sign * magnitude)
+                });
+                [F::value(first.bits)].into_iter().chain(inside).collect()
             }
             Offset::Centre => {
                 let centre = (-first.value / step) as f32;
@@ -131,6 +131,40 @@ impl<F: Format> Distinct<F> {
                 offsets
             }
         }
+    }
+
+    /// The minima for which some scale is left. The width of that interval of scales is a concave function of the
+    /// minimum, so its peak is found by trisection and the ends by bisection.
+    fn minima(&self, first: u32) -> Option<(f64, f64)> {
+        const STEPS: usize = 48;
+        let (bottom, top) = interval::<F>(first);
+        let width = |minimum: f64| {
+            let limits = self.elements.iter().filter(|element| element.level > 0.0).map(|element| {
+                let (least, most) = interval::<F>(element.bits);
+                ((least - minimum) / element.level, (most - minimum) / element.level)
+            });
+            let (low, high) = limits
+                .fold((f64::MIN, f64::MAX), |(low, high), (least, most)| (low.max(least), high.min(most)));
+            high - low
+        };
+        let (mut low, mut high) = (bottom, top);
+        for _ in 0..STEPS {
+            let third = (high - low) / 3.0;
+            if width(low + third) < width(high - third) { low += third } else { high -= third }
+        }
+        let peak = (low + high) / 2.0;
+        if width(peak) < 0.0 {
+            return None;
+        }
+        let end = |outside: f64| {
+            let (mut inside, mut outside) = (peak, outside);
+            for _ in 0..STEPS {
+                let middle = (inside + outside) / 2.0;
+                if width(middle) < 0.0 { outside = middle } else { inside = middle }
+            }
+            inside
+        };
+        Some((end(bottom), end(top)))
     }
 
     /// The scales that are left for an offset.
