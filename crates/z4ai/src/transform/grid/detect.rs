@@ -46,20 +46,20 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Plan> 
         Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme)).collect();
     let mut best: Option<Plan> = None;
     for scheme in viable {
-        let mut worse = 0;
         // From the largest group down: groups that are parts of the true ones fit as well, but cost more scales.
         for group in group_sizes(row_length) {
+            if best.as_ref().is_some_and(|best| best.scheme == scheme && group < best.group / 4) {
+                break;
+            }
             let Some(plan) = estimate::<F>(&rows, group, scheme) else { continue };
             // Plain integers are the fastest to decode, so the others must be clearly better.
             let margin = if scheme.is_mirrored() { 1.0 } else { 1.1 };
-            if best.as_ref().is_none_or(|best| plan.bits_per_element * margin < best.bits_per_element) {
+            let limit = best.as_ref().map_or(f64::INFINITY, |best| match best.scheme == scheme {
+                true => best.bits_per_element,
+                false => best.bits_per_element / margin,
+            });
+            if plan.bits_per_element < limit {
                 best = Some(plan);
-                worse = 0;
-            } else {
-                worse += 1;
-                if worse == 3 {
-                    break;
-                }
             }
         }
     }

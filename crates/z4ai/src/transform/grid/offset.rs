@@ -3,7 +3,7 @@
 //! smallest and the largest element say almost everything; what is left is a search among neighbouring floats.
 
 use super::fit::{Fit, Group, candidates};
-use super::format::Format;
+use super::format::{Bf16, Format, Fp16};
 
 /// How level, scale and offset are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +46,13 @@ impl Offset {
         let mut levels = Distinct::collect(group)?;
         for &largest in largest {
             let Some(step) = levels.assign(largest) else { continue };
-            let found = levels.offsets(self, step).into_iter().find_map(|offset| {
+            let with = |offset: f32| {
                 let scales = levels.scales(self, offset)?;
                 let scale = candidates(scales).find(|&scale| levels.reproduced_by(self, scale, offset))?;
                 Some((scale, offset))
-            });
+            };
+            let likely = levels.likely_offsets(self, step).into_iter().find_map(with);
+            let found = likely.or_else(|| levels.possible_offsets(self).into_iter().find_map(with));
             if let Some((scale, offset)) = found {
                 numbers.clear();
                 numbers.extend(group.bits().map(|bits| levels.level_of(bits)));
@@ -107,44 +109,61 @@ impl<F: Format> Distinct<F> {
         Some(step)
     }
 
-    /// Offsets worth a try, those stored in few bits first.
-    fn offsets(&self, kind: Offset, step: f64) -> Vec<f32> {
+    /// Offsets that the smallest element suggests, nearest first.
+    fn likely_offsets(&self, kind: Offset, step: f64) -> Vec<f32> {
         let Some(first) = self.elements.first() else { return Vec::new() };
         match kind {
             Offset::Minimum => {
-                let inside = self.minima(first.bits).into_iter().flat_map(|(low, high)| {
-                    let sign = if low + high < 0.0 { -1.0 } else { 1.0 };
-                    let magnitudes = (low.abs().min(high.abs()), low.abs().max(high.abs()));
-                    candidates(magnitudes).take(REACH as usize).map(move |magnitude| sign * magnitude)
-                });
-                [F::value(first.bits)].into_iter().chain(inside).collect()
+                let own = F::value(first.bits);
+                let (low, high) = interval::<F>(first.bits);
+                let finer =
+                    around::<Fp16>(own).into_iter().filter(|&near| (low..=high).contains(&f64::from(near)));
+                [own].into_iter().chain(finer).collect()
             }
             Offset::Centre => {
                 let centre = (-first.value / step) as f32;
-                let formats = [
-                    around::<super::format::Bf16>(centre),
-                    around::<super::format::Fp16>(centre),
-                    around::<F>(centre),
-                ];
-                let mut offsets = formats.concat();
+                let mut offsets =
+                    [around::<Bf16>(centre), around::<Fp16>(centre), around::<F>(centre)].concat();
                 offsets.retain(|offset| offset.abs() < LARGEST_CENTRE);
                 offsets
             }
         }
     }
 
+    /// Minima that were rounded away with the smallest element, those stored in few bits first.
+    fn possible_offsets(&self, kind: Offset) -> Vec<f32> {
+        let found = self
+            .elements
+            .first()
+            .filter(|_| kind == Offset::Minimum)
+            .and_then(|first| self.minima(first.bits));
+        let Some((low, high)) = found else { return Vec::new() };
+        let middle = ((low + high) / 2.0) as f32;
+        let short =
+            around::<Fp16>(middle).into_iter().filter(|&near| (low..=high).contains(&f64::from(near)));
+        let magnitudes = (low.abs().min(high.abs()), low.abs().max(high.abs()));
+        short.chain(candidates(magnitudes).take(8).map(|magnitude| magnitude.copysign(middle))).collect()
+    }
+
     /// The minima for which some scale is left. The width of that interval of scales is a concave function of the
     /// minimum, so its peak is found by trisection and the ends by bisection.
     fn minima(&self, first: u32) -> Option<(f64, f64)> {
-        const STEPS: usize = 48;
+        const STEPS: usize = 24;
         let (bottom, top) = interval::<F>(first);
-        let width = |minimum: f64| {
-            let limits = self.elements.iter().filter(|element| element.level > 0.0).map(|element| {
+        let above = self.elements.iter().filter(|element| element.level > 0.0);
+        let limits: Vec<(f64, f64, f64)> = above
+            .map(|element| {
                 let (least, most) = interval::<F>(element.bits);
-                ((least - minimum) / element.level, (most - minimum) / element.level)
-            });
-            let (low, high) = limits
-                .fold((f64::MIN, f64::MAX), |(low, high), (least, most)| (low.max(least), high.min(most)));
+                let reciprocal = 1.0 / element.level;
+                (least * reciprocal, most * reciprocal, reciprocal)
+            })
+            .collect();
+        let width = |minimum: f64| {
+            let (mut low, mut high) = (f64::MIN, f64::MAX);
+            for &(least, most, reciprocal) in &limits {
+                low = low.max(least - minimum * reciprocal);
+                high = high.min(most - minimum * reciprocal);
+            }
             high - low
         };
         let (mut low, mut high) = (bottom, top);

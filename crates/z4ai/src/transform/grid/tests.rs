@@ -192,6 +192,8 @@ fn offsets_in_groups() {
         found::<Fp32>(Dtype::F32, size, 4.8, minimum::<Fp16>(4));
         found::<Fp16>(Dtype::F16, size, 4.8, minimum::<Fp16>(4));
         found::<Bf16>(Dtype::Bf16, size, 4.8, minimum::<Bf16>(4));
+        found::<Bf16>(Dtype::Bf16, size, 5.0, minimum::<Fp16>(4));
+        found::<Bf16>(Dtype::Bf16, size, 5.0, minimum::<Fp32>(4));
         found::<Fp16>(Dtype::F16, size, 4.8, centre::<Fp16>(4));
         found::<Fp32>(Dtype::F32, size, 5.0, centre::<Fp32>(4));
     }
