@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::checksum;
 use crate::frame::section::Section;
 use crate::frame::wire::{Reader, put_length};
-use crate::transform::Model;
+use crate::model::Model;
 
 /// The section's model.
 const CODED: u8 = 0;

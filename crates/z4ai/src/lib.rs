@@ -11,6 +11,7 @@ mod dtype;
 mod entropy;
 mod error;
 mod frame;
+mod model;
 mod options;
 mod plan;
 mod threads;

@@ -3,8 +3,8 @@
 use crate::arch::Kernel;
 use crate::dtype::Dtype;
 use crate::error::Result;
+use crate::model::{FastModel, GridModel, Model, PaletteModel, SparseModel};
 use crate::options::{Effort, Options};
-use crate::transform::Model;
 use crate::transform::float::FloatModel;
 use crate::transform::planes::PlanesModel;
 
@@ -25,20 +25,62 @@ impl Plan {
     pub fn choose(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<Self> {
         let width = options.scalar_width();
         let elements = &bytes[..bytes.len() / width * width];
+        let Some(dtype) = options.dtype.filter(|_| !elements.is_empty()) else {
+            return Ok(Self::opaque(options));
+        };
         let block_length = BLOCK_ELEMENTS * width;
+        let model = match Self::structure(elements, dtype, options, block_length, kernel)? {
+            Some(model) => model,
+            None => Self::dense(elements, dtype, options, block_length, kernel)?,
+        };
+        Ok(Self { model, block_length })
+    }
+
+    /// The traces of how weights were made, the most telling first.
+    fn structure(
+        elements: &[u8],
+        dtype: Dtype,
+        options: &Options,
+        block: usize,
+        kernel: Kernel,
+    ) -> Result<Option<Model>> {
+        if let Some(model) = PaletteModel::fit(elements, dtype.scalar_width(), block)? {
+            return Ok(Some(Model::Palette(model)));
+        }
+        if let Some(model) = GridModel::fit(elements, dtype, options.row_length()) {
+            return Ok(Some(Model::Grid(model)));
+        }
+        Ok(SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse))
+    }
+
+    /// Ordinary elements.
+    fn dense(
+        elements: &[u8],
+        dtype: Dtype,
+        options: &Options,
+        block: usize,
+        kernel: Kernel,
+    ) -> Result<Model> {
+        if options.effort == Effort::Fast
+            && let Some(model) = FastModel::fit(elements, Some(dtype), options.row_length(), kernel)
+        {
+            return Ok(Model::Fast(model));
+        }
+        Ok(match dtype.float_layout() {
+            Some(layout) => {
+                let fitted = FloatModel::fit(layout, elements, options.row_length(), block, kernel)?;
+                Model::Float(Box::new(fitted))
+            }
+            None => Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?),
+        })
+    }
+
+    fn opaque(options: &Options) -> Self {
         let level = options.level.unwrap_or(match options.effort {
             Effort::Fast => 1,
             Effort::Default => 3,
             Effort::Max => 19,
         });
-        let model = match options.dtype.and_then(Dtype::float_layout) {
-            Some(layout) if !elements.is_empty() => {
-                let fitted = FloatModel::fit(layout, elements, options.row_length(), block_length, kernel)?;
-                Model::Float(Box::new(fitted))
-            }
-            None if options.dtype.is_some() => Model::Planes(PlanesModel::fit(elements, width)?),
-            _ => return Ok(Self { model: Model::Opaque { level, long: false }, block_length: OPAQUE_BLOCK }),
-        };
-        Ok(Self { model, block_length })
+        Self { model: Model::Opaque { level, long: false }, block_length: OPAQUE_BLOCK }
     }
 }

@@ -103,6 +103,21 @@ impl PlaneModel {
         }
     }
 
+    /// Decodes a whole plane of `count` bytes.
+    pub fn decode(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
+        let mut decoder = self.decoder(reader, count, kernel)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(count).map_err(|_| Error::out_of_memory(count))?;
+        bytes.resize(count, 0);
+        if let PlaneDecoder::Raw(raw) = decoder {
+            bytes.copy_from_slice(raw);
+        } else {
+            decoder.next(count, &mut bytes)?;
+        }
+        decoder.finish()?;
+        Ok(bytes)
+    }
+
     /// Opens a plane of `count` bytes at the reader's position.
     pub fn decoder<'m, 'a: 'm>(
         &'m self,
@@ -167,18 +182,7 @@ pub(crate) fn write_bytes(bytes: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Re
 
 /// Reads what [`write_bytes`] wrote.
 pub(crate) fn read_bytes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
-    let model = PlaneModel::read(reader)?;
-    let mut decoder = model.decoder(reader, count, kernel)?;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(count).map_err(|_| Error::out_of_memory(count))?;
-    bytes.resize(count, 0);
-    if let PlaneDecoder::Raw(raw) = decoder {
-        bytes.copy_from_slice(raw);
-    } else {
-        decoder.next(count, &mut bytes)?;
-    }
-    decoder.finish()?;
-    Ok(bytes)
+    PlaneModel::read(reader)?.decode(reader, count, kernel)
 }
 
 #[cfg(test)]

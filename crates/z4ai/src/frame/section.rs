@@ -36,7 +36,8 @@ pub(crate) fn write(
 ) {
     let start = out.len();
     put_length(out, length);
-    put_length(out, block_length);
+    // A single block, which small tensors have, needs no length of its own.
+    put_length(out, if block_length == length { 0 } else { block_length });
     put_length(out, model.len());
     for (payload, _) in blocks {
         put_length(out, payload.len());
@@ -65,10 +66,11 @@ impl<'a> Section<'a> {
         if length == 0 {
             return Ok(None);
         }
-        let block_length = reader.length()?;
-        if block_length == 0 || block_length > length {
-            return Err(Error::corrupt("a section's block length is out of range"));
-        }
+        let block_length = match reader.length()? {
+            0 => length,
+            several if several < length => several,
+            _ => return Err(Error::corrupt("a section's block length is out of range")),
+        };
         let model_length = reader.length()?;
         let count = length.div_ceil(block_length);
         // Every block takes at least one byte for its length and four for its checksum.

@@ -7,9 +7,9 @@ mod decode;
 mod encode;
 mod low_bits;
 mod model;
-mod scale;
+pub(crate) mod scale;
 
-pub(crate) use model::FloatModel;
+pub(crate) use model::{FloatModel, choose_scales};
 
 /// Elements that are transformed together; all the temporaries of a chunk stay in the first-level cache.
 const CHUNK: usize = 4096;
