@@ -1,1 +1,32 @@
-//! Tensors and the files they live in.
+//! Tensors and the files they live in: one API over `.zt`, `.safetensors`, `.pt`, `.gguf`, `.npz`, `.onnx` and `.h5`.
+//!
+//! [`open`] recognises a file by its content and returns a [`Reader`]; a [`Writer`] makes `.zt` files. A format is a function from bytes
+//! to an [`index::Index`]; one reading path then serves every format.
+
+pub mod archive;
+pub mod convert;
+mod decode;
+pub mod error;
+pub mod formats;
+pub mod index;
+pub mod limits;
+mod open;
+mod output;
+mod reader;
+pub mod source;
+pub mod tensor;
+pub mod zt;
+
+pub use decode::View;
+pub use error::{Error, Kind, Result};
+pub use index::{Format, Skipped};
+pub use limits::Limits;
+pub use open::{OpenOptions, open};
+pub use reader::{ComponentData, Reader, TensorData};
+pub use source::{Io, Source};
+pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
+pub use z4ai::Effort;
+pub use zt::{
+    Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Version, Writer, remove_tensors,
+    repair, replace_tensor,
+};

@@ -4,7 +4,7 @@ use super::model::FloatModel;
 use super::scale::STEPS;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
-use crate::entropy::plane::PlaneDecoder;
+use crate::entropy::plane::{self, PlaneDecoder};
 use crate::entropy::rans;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -28,8 +28,12 @@ impl FloatModel {
         let width = self.layout.width;
         let count = out.len() / width;
         let mut symbols = rans::Decoder::open(&self.decoder, reader, count, kernel)?;
-        let escape_bytes = reader.length()?.checked_mul(self.escape_bytes());
-        let mut escapes = reader.take(escape_bytes.ok_or_else(|| Error::truncated("escapes"))?)?;
+        let escape_bytes = reader.length()?;
+        if escape_bytes > count * self.escape_bytes() {
+            return Err(Error::corrupt("a block has more escapes than elements"));
+        }
+        let escapes = plane::read_bytes(reader, escape_bytes, kernel)?;
+        let mut escapes = escapes.as_slice();
         let bits = self.low_bits();
         let mut low = reader.take(low_bits::packed_len(count, bits))?;
         let mut tails: Vec<PlaneDecoder> =
@@ -88,6 +92,23 @@ impl FloatModel {
         }
         symbols.finish()?;
         tails.iter().try_for_each(PlaneDecoder::finish)
+    }
+
+    /// The planes of a block of `elements` elements, by name and encoded length.
+    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let start = reader.position();
+        let length = reader.length()?;
+        reader.take(length)?;
+        let escape_bytes = reader.length()?;
+        plane::skip_bytes(reader, escape_bytes)?;
+        let mut parts = vec![("exponent".to_owned(), reader.position() - start)];
+        let low = low_bits::packed_len(elements, self.low_bits());
+        reader.take(low)?;
+        parts.push(("sign and mantissa".to_owned(), low));
+        for (index, tail) in self.tails.iter().enumerate() {
+            parts.push((format!("mantissa byte {index}"), tail.skip(reader, elements)?));
+        }
+        Ok(parts)
     }
 
     /// Expected exponents (into `expected`) and where the slots of their contexts begin, for the next elements.

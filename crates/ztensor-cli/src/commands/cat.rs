@@ -1,0 +1,85 @@
+//! `ztensor cat`
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use ztensor::Layout;
+
+use crate::display::say;
+use crate::{Failure, Outcome, Result, npy};
+
+/// Elements shown on a terminal.
+const SHOWN: usize = 64;
+
+#[derive(Args)]
+pub(crate) struct Cat {
+    /// The file, of any format
+    file: PathBuf,
+    /// The tensor's name
+    name: String,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Write the bytes alone, without a .npy header
+    #[arg(long)]
+    raw: bool,
+    /// The component to write, for tensors that have several
+    #[arg(long, value_name = "ROLE")]
+    component: Option<String>,
+}
+
+impl Cat {
+    pub(crate) fn run(self) -> Result {
+        let reader = ztensor::open(&self.file)?;
+        let object = reader.object(&self.name)?;
+        let role = match (&self.component, &object.layout) {
+            (Some(role), _) => role.clone(),
+            (None, Layout::Dense) => "data".to_owned(),
+            (None, layout) => match &object.components[..] {
+                [(only, _)] => only.to_string(),
+                several => {
+                    let roles: Vec<&str> = several.iter().map(|(role, _)| &**role).collect();
+                    return Err(Failure::new(format!(
+                        "a {layout} tensor has components {}; choose one with --component",
+                        roles.join(", ")
+                    )));
+                }
+            },
+        };
+        let bytes = reader.component_bytes(&self.name, &role)?;
+        let component =
+            object.component(&role).ok_or_else(|| Failure::new(format!("no component \"{role}\"")))?;
+        let shape = object.component_shape(&role).unwrap_or_default();
+        let to_terminal = self.output.is_none() && std::io::stdout().is_terminal();
+        if to_terminal && !self.raw {
+            say(&format!("{} {} {}", self.name, component.element, object.shape))?;
+            let values = super::diff::values(&component.element, &bytes, SHOWN);
+            let text: Vec<String> = values.iter().map(|value| format!("{value}")).collect();
+            let more =
+                if component.elements().is_some_and(|count| count > SHOWN as u64) { " …" } else { "" };
+            say(&format!("{}{more}", text.join(" ")))?;
+            return Ok(Outcome::Done);
+        }
+        let header = if self.raw { Vec::new() } else { npy::header(&component.element, &shape)? };
+        match &self.output {
+            Some(path) => {
+                let folder = path
+                    .parent()
+                    .filter(|parent| !parent.as_os_str().is_empty())
+                    .unwrap_or(std::path::Path::new("."));
+                let mut file = tempfile::NamedTempFile::new_in(folder)?;
+                file.write_all(&header)?;
+                file.write_all(&bytes)?;
+                file.persist(path)?;
+            }
+            None => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(&header)?;
+                out.write_all(&bytes)?;
+                out.flush()?;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,165 @@
+//! `ztensor convert`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ztensor::convert::{Precision, Storage, copy_into, file_order, to_safetensors};
+use ztensor::{Reader, Version, Writer};
+
+use super::storage::StorageOptions;
+use crate::display::{say, size};
+use crate::progress::Progress;
+use crate::{Failure, Outcome, Result};
+
+#[derive(Args)]
+pub(crate) struct Convert {
+    /// Files of any readable format
+    #[arg(required = true)]
+    inputs: Vec<PathBuf>,
+    /// Output file (.zt or .safetensors), or a folder for several inputs [default: beside the input, as .zt]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// What to write when the output does not say: zt or safetensors
+    #[arg(long, value_name = "FORMAT", default_value = "zt", value_parser = ["zt", "safetensors"])]
+    to: String,
+    /// Generation of the .zt container: 1 (any 1.2 reader opens it) or 2 (canonical: sorted, page-aligned, a digest on every tensor)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    zt_version: u8,
+    /// Turn quantised GGUF blocks into plain elements: f32 or f16
+    #[arg(long, value_name = "DTYPE", value_parser = ["f32", "f16"])]
+    dequantize: Option<String>,
+    #[command(flatten)]
+    storage: StorageOptions,
+    /// Delete each input once its output has been read back and compared
+    #[arg(long)]
+    delete_original: bool,
+    /// Replace outputs that exist
+    #[arg(short, long)]
+    force: bool,
+}
+
+impl Convert {
+    pub(crate) fn run(self) -> Result {
+        let mut storage = self.storage.storage()?;
+        storage.dequantize = self.dequantize.as_deref().map(|name| if name == "f16" { Precision::F16 } else { Precision::F32 });
+        if self.inputs.len() > 1 && self.output.as_deref().is_some_and(|output| !output.is_dir()) {
+            return Err(Failure::new(
+                "several inputs need a folder as --output; to join them into one file use `ztensor merge`",
+            ));
+        }
+        for input in &self.inputs {
+            let output = self.output_for(input)?;
+            if output.exists() && !self.force && !same_file(input, &output) {
+                return Err(Failure::new(format!(
+                    "\"{}\" exists; use --force to replace it",
+                    output.display()
+                )));
+            }
+            let reader = ztensor::open(input)?;
+            warn_skipped(&reader, input)?;
+            let version = if self.zt_version == 2 { Version::Two } else { Version::One };
+            write(&reader, &output, storage, version)?;
+            say(&report(&reader, input, &output)?)?;
+            if self.delete_original {
+                if self.dequantize.is_some() {
+                    return Err(Failure::new(format!("\"{}\" is kept: dequantised weights do not replace it", input.display())));
+                }
+                delete_verified(&reader, input, &output)?;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn output_for(&self, input: &Path) -> Result<PathBuf> {
+        let named = |folder: &Path| {
+            let stem = input
+                .file_stem()
+                .ok_or_else(|| Failure::new(format!("\"{}\" has no file name", input.display())))?;
+            // model.safetensors.index.json becomes model.zt
+            let stem = Path::new(stem).to_string_lossy().trim_end_matches(".safetensors.index").to_owned();
+            Ok(folder.join(format!("{stem}.{}", self.to)))
+        };
+        match &self.output {
+            Some(output) if output.is_dir() => named(output),
+            Some(output) => Ok(output.clone()),
+            None => named(input.parent().unwrap_or(Path::new(""))),
+        }
+    }
+}
+
+/// Writes a file as `.safetensors` or `.zt`, by the name of the output.
+pub(super) fn write(reader: &Reader, output: &Path, storage: Storage, version: Version) -> Result<()> {
+    let total = reader.objects().map(|(_, object)| object.decoded_length()).sum();
+    let progress = Progress::new("writing", total);
+    let mut advance = |bytes| progress.advance(bytes);
+    if output.extension().is_some_and(|extension| extension == "safetensors") {
+        let names: Vec<&str> = file_order(reader).into_iter().map(|(name, _)| name).collect();
+        to_safetensors(reader, &names, output, storage.dequantize, &mut advance)?;
+    } else {
+        let mut writer = Writer::create_version(output, version)?;
+        copy_into(&mut writer, reader, storage, &mut advance)?;
+        writer.finish()?;
+    }
+    Ok(())
+}
+
+/// One line: what became what, and how large it is.
+pub(super) fn report(reader: &Reader, input: &Path, output: &Path) -> Result<String> {
+    let before: u64 = reader.sources().iter().map(|source| source.len()).sum();
+    let after = std::fs::metadata(output).map(|metadata| metadata.len())?;
+    let percent = 100.0 * after as f64 / before.max(1) as f64;
+    Ok(format!(
+        "{} ({}) -> {} ({}, {percent:.1} %), {} tensors",
+        input.display(),
+        size(before),
+        output.display(),
+        size(after),
+        reader.len()
+    ))
+}
+
+/// What cannot be carried over is said, never dropped in silence.
+pub(super) fn warn_skipped(reader: &Reader, input: &Path) -> Result<()> {
+    for skipped in reader.skipped() {
+        crate::display::complain(&format!(
+            "{}: not read: {}: {}",
+            input.display(),
+            skipped.name,
+            skipped.reason
+        ));
+    }
+    Ok(())
+}
+
+fn delete_verified(reader: &Reader, input: &Path, output: &Path) -> Result<()> {
+    if same_file(input, output) {
+        return Ok(());
+    }
+    if !reader.skipped().is_empty() {
+        return Err(Failure::new(format!(
+            "\"{}\" is kept: not everything in it could be read",
+            input.display()
+        )));
+    }
+    let written = ztensor::open(output)?;
+    for (name, object) in reader.objects() {
+        for (role, _) in &object.components {
+            if reader.component_bytes(name, role)? != written.component_bytes(name, role)? {
+                return Err(Failure::new(format!(
+                    "\"{}\" is kept: tensor \"{name}\" differs in the output",
+                    input.display()
+                )));
+            }
+        }
+    }
+    for source in reader.sources() {
+        if let Some(path) = source.path() {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}

@@ -1,0 +1,54 @@
+//! `ztensor merge`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ztensor::convert::copy_into;
+use ztensor::{Reader, Writer};
+
+use super::convert::warn_skipped;
+use super::storage::StorageOptions;
+use crate::display::{say, size};
+use crate::progress::Progress;
+use crate::{Outcome, Result};
+
+#[derive(Args)]
+pub(crate) struct Merge {
+    /// Files of any readable format; a name may occur in one of them only
+    #[arg(required = true)]
+    inputs: Vec<PathBuf>,
+    /// The .zt file to write
+    #[arg(short, long, value_name = "PATH")]
+    output: PathBuf,
+    #[command(flatten)]
+    storage: StorageOptions,
+}
+
+impl Merge {
+    pub(crate) fn run(self) -> Result {
+        let storage = self.storage.storage()?;
+        let readers: Vec<Reader> = self.inputs.iter().map(ztensor::open).collect::<ztensor::Result<_>>()?;
+        let total = readers
+            .iter()
+            .flat_map(|reader| reader.objects())
+            .map(|(_, object)| object.decoded_length())
+            .sum();
+        let progress = Progress::new("merging", total);
+        let mut writer = Writer::create(&self.output)?;
+        for (reader, input) in readers.iter().zip(&self.inputs) {
+            warn_skipped(reader, input)?;
+            copy_into(&mut writer, reader, storage, &mut |bytes| progress.advance(bytes))
+                .map_err(|error| error.with_path(input))?;
+        }
+        let written = writer.finish()?;
+        drop(progress);
+        let tensors: usize = readers.iter().map(Reader::len).sum();
+        say(&format!(
+            "{} files -> {} ({}), {tensors} tensors",
+            readers.len(),
+            self.output.display(),
+            size(written)
+        ))?;
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,85 @@
+//! `ztensor split`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Map, Value as Json, json};
+use ztensor::convert::{file_order, to_safetensors};
+
+use crate::display::say;
+use crate::progress::Progress;
+use crate::{Failure, Outcome, Result};
+
+#[derive(Args)]
+pub(crate) struct Split {
+    /// The file, of any format
+    file: PathBuf,
+    /// Folder for the shards [default: beside the file]
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Largest size of a shard, such as 5GB or 500MB; a tensor is never cut
+    #[arg(short, long, value_name = "SIZE", default_value = "5GB")]
+    max_size: String,
+}
+
+impl Split {
+    /// Writes safetensors shards and the index that opens them as one, as Hugging Face lays them out.
+    pub(crate) fn run(self) -> Result {
+        let limit = parse_size(&self.max_size)?;
+        let reader = ztensor::open(&self.file)?;
+        super::convert::warn_skipped(&reader, &self.file)?;
+        let folder =
+            self.output.clone().unwrap_or_else(|| self.file.parent().unwrap_or(Path::new("")).to_path_buf());
+        if !folder.as_os_str().is_empty() {
+            std::fs::create_dir_all(&folder)?;
+        }
+        let stem = self.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut shards: Vec<Vec<&str>> = vec![Vec::new()];
+        let (mut filled, mut total) = (0u64, 0u64);
+        for (name, object) in file_order(&reader) {
+            let length = object.decoded_length();
+            if filled > 0 && filled + length > limit {
+                shards.push(Vec::new());
+                filled = 0;
+            }
+            if let Some(shard) = shards.last_mut() {
+                shard.push(name);
+            }
+            filled += length;
+            total += length;
+        }
+        let progress = Progress::new("splitting", total);
+        let mut weight_map = Map::new();
+        for (number, names) in shards.iter().enumerate() {
+            let file_name = format!("{stem}-{:05}-of-{:05}.safetensors", number + 1, shards.len());
+            to_safetensors(&reader, names, &folder.join(&file_name), None, &mut |bytes| progress.advance(bytes))?;
+            weight_map.extend(names.iter().map(|name| ((*name).to_owned(), Json::from(file_name.as_str()))));
+        }
+        drop(progress);
+        let index = json!({ "metadata": { "total_size": total }, "weight_map": weight_map });
+        let index_path = folder.join(format!("{stem}.safetensors.index.json"));
+        std::fs::write(&index_path, format!("{index:#}\n"))?;
+        say(&format!("{} -> {} shards, {}", self.file.display(), shards.len(), index_path.display()))?;
+        Ok(Outcome::Done)
+    }
+}
+
+/// A size with a unit: decimal (KB, MB, GB) or binary (KiB, MiB, GiB).
+fn parse_size(text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
+    let factor: f64 = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kb" | "k" => 1e3,
+        "mb" | "m" => 1e6,
+        "gb" | "g" => 1e9,
+        "tb" | "t" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1_048_576.0,
+        "gib" => 1_073_741_824.0,
+        _ => return Err(Failure::new(format!("\"{text}\" is not a size; write 5GB or 500MiB"))),
+    };
+    match digits.parse::<f64>() {
+        Ok(number) if number > 0.0 => Ok((number * factor) as u64),
+        _ => Err(Failure::new(format!("\"{text}\" is not a size; write 5GB or 500MiB"))),
+    }
+}

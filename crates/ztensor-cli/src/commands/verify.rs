@@ -1,0 +1,63 @@
+//! `ztensor verify`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::display::{count, say, say_json};
+use crate::{Outcome, Result};
+
+#[derive(Args)]
+pub(crate) struct Verify {
+    /// Files of any readable format
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    pub(crate) fn run(self) -> Result {
+        let mut outcome = Outcome::Done;
+        let mut documents = Vec::new();
+        for file in &self.files {
+            let reader = ztensor::open(file)?;
+            let failures = reader.verify_all();
+            let checked = reader
+                .objects()
+                .flat_map(|(_, object)| &object.components)
+                .filter(|(_, component)| component.digest.is_some())
+                .count();
+            if !failures.is_empty() {
+                outcome = Outcome::Different;
+            }
+            if self.json {
+                documents.push(json!({
+                    "path": file.display().to_string(),
+                    "tensors": reader.len(),
+                    "checksums": checked,
+                    "failures": failures.iter().map(|(name, error)| json!({
+                        "name": name, "kind": error.kind().name(), "reason": error.message(),
+                    })).collect::<Vec<_>>(),
+                }));
+                continue;
+            }
+            for (_, error) in &failures {
+                say(&format!("{}: {error}", file.display()))?;
+            }
+            let verdict =
+                if failures.is_empty() { "good".to_owned() } else { format!("{} damaged", failures.len()) };
+            say(&format!(
+                "{}: {verdict}; {} tensors, {checked} checksums",
+                file.display(),
+                count(reader.len() as u64)
+            ))?;
+        }
+        if self.json {
+            say_json(&documents.into())?;
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,110 @@
+//! What people see: sizes in human units, tables, and output that survives a closed pipe.
+
+use std::io::Write;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde_json::{Map, Value as Json};
+use ztensor::{Attributes, Value};
+
+use crate::{Outcome, Result};
+
+/// Writes a line (or several) to standard output. A reader that has seen enough (`| head`) ends the program quietly.
+pub(crate) fn say(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => Ok(other?),
+    }
+}
+
+/// Writes a line to standard error.
+pub(crate) fn complain(text: &str) {
+    // If even standard error is gone there is nobody left to tell.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Prints a JSON document.
+pub(crate) fn say_json(document: &Json) -> Result {
+    say(&format!("{document:#}"))?;
+    Ok(Outcome::Done)
+}
+
+/// A byte count in human units.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A number with thousands separated.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A plain table; `right` names the columns that hold numbers.
+pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    for &column in right {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A metadata value as JSON.
+pub(crate) fn json(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::from(*value),
+        Value::Integer(value) => match (i64::try_from(*value), u64::try_from(*value)) {
+            (Ok(value), _) => Json::from(value),
+            (_, Ok(value)) => Json::from(value),
+            _ => Json::from(value.to_string()),
+        },
+        Value::Float(value) => Json::from(*value),
+        Value::Text(text) => Json::from(text.as_str()),
+        Value::Bytes(bytes) => Json::from(bytes.as_slice()),
+        Value::List(values) => Json::from(values.iter().map(json).collect::<Vec<_>>()),
+        Value::Map(map) => json_map(map),
+    }
+}
+
+/// Metadata as a JSON object.
+pub(crate) fn json_map(attributes: &Attributes) -> Json {
+    Json::Object(attributes.iter().map(|(key, value)| (key.clone(), json(value))).collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_counts_are_for_people() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(1023), "1023 B");
+        assert_eq!(size(1536), "1.5 KiB");
+        assert_eq!(size(5 << 30), "5.0 GiB");
+        assert_eq!(count(0), "0");
+        assert_eq!(count(1234567), "1,234,567");
+    }
+}

@@ -1,0 +1,71 @@
+//! The `ztensor` command as a library: the binary and the Python package both call [`run`], so there is one program, whichever way it was installed.
+
+mod commands;
+mod display;
+mod npy;
+mod progress;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use commands::Command;
+
+/// Exit codes, as other tools of this kind use them.
+mod exit {
+    pub(crate) const DIFFERENT: u8 = 1;
+    pub(crate) const FAILED: u8 = 2;
+}
+
+/// Reads, converts and checks model files of any format.
+#[derive(Parser)]
+#[command(name = "ztensor", version, about, arg_required_else_help = true, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What a command found: everything in order, or a difference to report by exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    Different,
+}
+
+/// A failure of a command, as it is shown to the user.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure(error.to_string())
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Failure(message.into())
+    }
+}
+
+pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
+
+/// Runs the command with the arguments of a process, the program's name first. Returns the exit code: 0 for success, 1 when files differ or a check
+/// fails, 2 for errors.
+pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are "errors" to the parser; they print to stdout and succeed. A closed pipe is not worth a word.
+            let _ = error.print();
+            return if error.use_stderr() { exit::FAILED } else { 0 };
+        }
+    };
+    match arguments.command.run() {
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Different) => exit::DIFFERENT,
+        Err(Failure(message)) => {
+            display::complain(&format!("ztensor: {message}"));
+            exit::FAILED
+        }
+    }
+}

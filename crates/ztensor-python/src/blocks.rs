@@ -1,0 +1,117 @@
+//! Decoding into memory of our own: which component goes into which block, and the work of filling them, in file order, on all cores,
+//! without the interpreter lock.
+
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use ztensor::Error;
+
+use crate::errors::{OrRaise, to_python};
+use crate::load::Wanted;
+use crate::memory::Block;
+
+/// Components below this size share a block.
+const SMALL: usize = 1 << 20;
+/// Size of a shared block.
+const SHARED: usize = 4 << 20;
+/// Alignment inside shared blocks: a cache line, and what every SIMD load wants.
+const ALIGNMENT: usize = 64;
+/// Bytes to decode before Python may handle signals, so that Ctrl-C is not ignored for long.
+const BATCH: usize = 256 << 20;
+
+/// Decodes components into fresh blocks. Returns the blocks and, for each component, its block and the offset there.
+pub(crate) fn fill(
+    py: Python<'_>,
+    reader: &ztensor::Reader,
+    wanted: &[&Wanted<'_>],
+) -> PyResult<(Vec<Block>, Vec<(usize, usize)>)> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by_key(|&number| wanted[number].component.data.first_span());
+
+    let mut packing = Packing::default();
+    let mut places = vec![(0, 0); wanted.len()];
+    for &number in &order {
+        let Wanted { component, name, .. } = wanted[number];
+        let length = usize::try_from(component.length).map_err(|_| {
+            to_python(&Error::malformed("the tensor is larger than the address space").with_tensor(name))
+        })?;
+        places[number] = packing.place(number, length);
+    }
+
+    let mut blocks: Vec<Block> =
+        packing.blocks.iter().map(|plan| Block::new(plan.size)).collect::<ztensor::Result<_>>().or_raise()?;
+    let mut tasks = Vec::with_capacity(wanted.len());
+    for (block, plan) in blocks.iter_mut().zip(&packing.blocks) {
+        let mut rest = block.bytes();
+        for slot in &plan.slots {
+            let (target, tail) = rest.split_at_mut(slot.length.next_multiple_of(ALIGNMENT));
+            tasks.push((wanted[slot.number], &mut target[..slot.length]));
+            rest = tail;
+        }
+    }
+    decode(py, reader, tasks)?;
+    Ok((blocks, places))
+}
+
+/// Decodes components into the memory given for each, in batches between which Python may handle signals.
+pub(crate) fn decode(
+    py: Python<'_>,
+    reader: &ztensor::Reader,
+    tasks: Vec<(&Wanted<'_>, &mut [u8])>,
+) -> PyResult<()> {
+    let mut tasks = tasks.into_iter().peekable();
+    while tasks.peek().is_some() {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while let Some(task) = tasks.next_if(|(_, target)| bytes == 0 || bytes + target.len() <= BATCH) {
+            bytes += task.1.len();
+            batch.push(task);
+        }
+        py.detach(|| {
+            batch
+                .into_par_iter()
+                .try_for_each(|(wanted, target)| reader.component_into(wanted.name, wanted.role, target))
+        })
+        .or_raise()?;
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
+/// Which component lies where, before there is memory.
+#[derive(Default)]
+struct Packing {
+    blocks: Vec<Plan>,
+    /// The shared block that still has room.
+    shared: Option<usize>,
+}
+
+#[derive(Default)]
+struct Plan {
+    size: usize,
+    slots: Vec<Slot>,
+}
+
+struct Slot {
+    number: usize,
+    length: usize,
+}
+
+impl Packing {
+    /// Finds a place for a component: its block and its offset there.
+    fn place(&mut self, number: usize, length: usize) -> (usize, usize) {
+        let open =
+            self.shared.filter(|&shared| length < SMALL && self.blocks[shared].size + length <= SHARED);
+        let block = open.unwrap_or_else(|| {
+            self.blocks.push(Plan::default());
+            self.blocks.len() - 1
+        });
+        if length < SMALL {
+            self.shared = Some(block);
+        }
+        let plan = &mut self.blocks[block];
+        let offset = plan.size;
+        plan.size += length.next_multiple_of(ALIGNMENT);
+        plan.slots.push(Slot { number, length });
+        (block, offset)
+    }
+}

@@ -1,0 +1,52 @@
+//! From the core's errors to Python's. The exception classes are Python (`ztensor/_errors.py`), because a missing file must be both a
+//! `ZTensorError` and a `FileNotFoundError`; here the context of a core error is handed to them.
+
+use std::path::Path;
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use ztensor::{Error, Kind};
+
+/// Turns the core's results into results that raise in Python.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for ztensor::Result<T> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(|error| to_python(&error))
+    }
+}
+
+/// The Python exception for a core error.
+pub(crate) fn to_python(error: &Error) -> PyErr {
+    Python::attach(|py| exception(py, error).map_or_else(|failure| failure, PyErr::from_value))
+}
+
+/// An error about an argument of the call, for checks made on this side.
+pub(crate) fn argument(message: impl Into<String>) -> PyErr {
+    to_python(&Error::argument(message))
+}
+
+/// A tensor that is not what the caller asked for.
+pub(crate) fn mismatch(name: &str, message: impl Into<String>, hint: &str) -> PyErr {
+    to_python(&Error::new(Kind::Mismatch, message).with_tensor(name).with_hint(hint))
+}
+
+fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    static FACTORY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let factory = FACTORY.import(py, "ztensor._errors", "from_core")?;
+    let exception = factory.call1((
+        error.kind().name(),
+        error.to_string(),
+        error.path().map(Path::as_os_str),
+        error.tensor(),
+        error.offset(),
+        error.hint(),
+    ))?;
+    if let Some(cause) = std::error::Error::source(error) {
+        exception.setattr("__cause__", PyException::new_err(cause.to_string()).into_value(py))?;
+    }
+    Ok(exception)
+}

@@ -1,0 +1,184 @@
+//! Tensors on their way into a file: the bytes of NumPy arrays, PyTorch tensors and `ztensor.Tensor`s, brought into little-endian, row-major
+//! order where they are not, and held while they are written without the interpreter lock.
+
+use std::borrow::Cow;
+
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use ztensor::{Attributes, ElementType, Error, Layout, Shape, TensorInput};
+
+use crate::array::ArrayBytes;
+use crate::errors::{argument, to_python};
+use crate::tensor::PyTensor;
+use crate::{attributes, element, packed, torch};
+
+/// A tensor to be written.
+pub(crate) struct Incoming {
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+    layout: Layout,
+    attributes: Attributes,
+    components: Vec<(String, ElementType, Bytes)>,
+}
+
+enum Bytes {
+    /// An array's own memory.
+    Array(ArrayBytes),
+    /// Elements that were packed several to a byte.
+    Packed(Vec<u8>),
+}
+
+impl Bytes {
+    fn get(&self) -> &[u8] {
+        match self {
+            Bytes::Array(array) => array.bytes(),
+            Bytes::Packed(bytes) => bytes,
+        }
+    }
+}
+
+impl Incoming {
+    /// A dense tensor from a NumPy array.
+    pub(crate) fn array(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<Incoming> {
+        let (element, bytes) = bytes_of(array).map_err(|error| about(name, array.py(), error))?;
+        Ok(Incoming::dense(name, shape_of(array), element, bytes))
+    }
+
+    /// A dense tensor from a PyTorch tensor, wherever it is.
+    pub(crate) fn torch(name: &str, tensor: &Bound<'_, PyAny>) -> PyResult<Incoming> {
+        let (array, shape, element) =
+            torch::to_array(tensor).map_err(|error| about(name, tensor.py(), error))?;
+        let (_, bytes) = bytes_of(&array).map_err(|error| about(name, tensor.py(), error))?;
+        Ok(Incoming::dense(name, shape.into(), element, bytes))
+    }
+
+    /// A NumPy array or a PyTorch tensor.
+    pub(crate) fn any(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Incoming> {
+        if let Ok(array) = value.cast::<PyUntypedArray>() {
+            return Incoming::array(name, array);
+        }
+        if torch::is_tensor(value)? {
+            return Incoming::torch(name, value);
+        }
+        let kind = value.get_type().name()?;
+        Err(argument(format!("\"{name}\" is neither a NumPy array nor a torch.Tensor but {kind}")))
+    }
+
+    /// A tensor of any layout with all its components.
+    pub(crate) fn object(name: &str, tensor: &Bound<'_, PyTensor>) -> PyResult<Incoming> {
+        let py = tensor.py();
+        let fields = tensor.get();
+        let principal = fields.principal(py)?;
+        let layout = Layout::parse(fields.format());
+        let sparse = matches!(layout, Layout::SparseCsr | Layout::SparseCoo);
+        let mut components = Vec::new();
+        for (role, array) in fields.components(py) {
+            let role = role.cast::<PyString>()?.to_str()?.to_owned();
+            let mut array = array.cast_into::<PyUntypedArray>()?;
+            if sparse && matches!(role.as_str(), "indices" | "indptr" | "coords") {
+                array = as_indices(&role, array).map_err(|error| about(name, py, error))?;
+            }
+            let (mut found, bytes) = bytes_of(&array).map_err(|error| about(name, py, error))?;
+            if principal.as_ref() == Some(&role) {
+                found = declared(fields.element()?, found).map_err(|error| about(name, py, error))?;
+            }
+            components.push((role, found, bytes));
+        }
+        Ok(Incoming {
+            name: name.to_owned(),
+            shape: fields.shape(py).extract::<Vec<u64>>()?.into(),
+            layout,
+            attributes: fields.attributes(py).map(attributes::from_dict).transpose()?.unwrap_or_default(),
+            components,
+        })
+    }
+
+    fn dense(name: &str, shape: Shape, element: ElementType, bytes: Bytes) -> Incoming {
+        Incoming {
+            name: name.to_owned(),
+            shape,
+            layout: Layout::Dense,
+            attributes: Attributes::new(),
+            components: vec![("data".to_owned(), element, bytes)],
+        }
+    }
+
+    /// What the writer takes.
+    pub(crate) fn input(&self) -> TensorInput<'_> {
+        let components = self
+            .components
+            .iter()
+            .map(|(role, element, bytes)| (Cow::Borrowed(role.as_str()), element.clone(), bytes.get()));
+        TensorInput {
+            shape: self.shape.clone(),
+            layout: self.layout.clone(),
+            attributes: self.attributes.clone(),
+            components: components.collect(),
+        }
+    }
+
+    /// Element type and bytes of a dense tensor.
+    pub(crate) fn data(&self) -> Option<(&ElementType, &[u8])> {
+        match self.components.as_slice() {
+            [(_, element, bytes)] => Some((element, bytes.get())),
+            _ => None,
+        }
+    }
+}
+
+fn shape_of(array: &Bound<'_, PyUntypedArray>) -> Shape {
+    array.shape().iter().map(|&dimension| dimension as u64).collect::<Vec<_>>().into()
+}
+
+/// Element type and bytes of an array, after a copy where it is not contiguous, little-endian memory.
+fn bytes_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<(ElementType, Bytes)> {
+    let descriptor = array.dtype();
+    let element = element::of_descriptor(&descriptor)?;
+    let mut array = array.clone();
+    if descriptor.is_native_byteorder() == Some(false) {
+        let native = descriptor.call_method1("newbyteorder", ("=",))?;
+        array = array.call_method1("astype", (native,))?.cast_into()?;
+    }
+    if !array.is_c_contiguous() {
+        array = array.call_method1("copy", ("C",))?.cast_into()?;
+    }
+    let bytes =
+        ArrayBytes::of(&array).ok_or_else(|| argument("the array is not plain, contiguous memory"))?;
+    match element.bits().and_then(|bits| u32::try_from(bits).ok()) {
+        Some(bits) if packed::is_packed(&element) => {
+            Ok((element, Bytes::Packed(packed::pack(bytes.bytes(), bits))))
+        }
+        _ => Ok((element, Bytes::Array(bytes))),
+    }
+}
+
+/// Readers of every version expect indices as unsigned 64-bit integers.
+fn as_indices<'py>(role: &str, array: Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let kind = array.dtype().kind();
+    if kind == b'i' && !array.is_empty() && array.call_method0("min")?.lt(0)? {
+        return Err(argument(format!("\"{role}\" has negative indices")));
+    }
+    match (kind, array.dtype().itemsize()) {
+        (b'u', 8) => Ok(array),
+        (b'i' | b'u', _) => Ok(array.call_method1("astype", ("uint64",))?.cast_into()?),
+        _ => Err(argument(format!("\"{role}\" must be an array of integers"))),
+    }
+}
+
+/// The type a tensor says its values have, where the array can stand for it: bfloat16 in a uint16 array, fp8 in bytes.
+fn declared(declared: ElementType, found: ElementType) -> PyResult<ElementType> {
+    if declared == found || (found.logical.is_none() && declared.storage.width() == found.storage.width()) {
+        return Ok(declared);
+    }
+    Err(argument(format!("the tensor says its values are {declared}, but the array holds {found}")))
+}
+
+/// Names the tensor in errors about its values.
+fn about(name: &str, py: Python<'_>, error: PyErr) -> PyErr {
+    let Ok(message) = error.value(py).str() else { return error };
+    if error.value(py).hasattr("kind").unwrap_or(false) {
+        return to_python(&Error::argument(message.to_string()).with_tensor(name));
+    }
+    error
+}

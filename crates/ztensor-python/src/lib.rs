@@ -1,0 +1,59 @@
+//! The extension module behind the Python packages `ztensor` and `z4ai`: one file per Python class, and the few that carry tensors between
+//! the core and NumPy or PyTorch. Everything that reads or writes files is in the `ztensor` crate.
+
+mod array;
+mod arrays;
+mod attributes;
+mod blocks;
+mod cli;
+mod codec;
+mod destinations;
+mod edit;
+mod element;
+mod errors;
+mod incoming;
+mod load;
+mod memory;
+mod metadata;
+mod objects;
+mod packed;
+mod reader;
+mod safe_open;
+mod save;
+mod slices;
+mod tensor;
+mod torch;
+mod writer;
+
+use pyo3::pymodule;
+
+/// The native half of ztensor and z4ai.
+#[pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
+    use crate::cli::run_cli;
+    #[pymodule_export]
+    use crate::codec::{compress, decompress, decompress_array};
+    #[pymodule_export]
+    use crate::edit::{remove_tensors, repair, replace_tensor};
+    #[pymodule_export]
+    use crate::memory::Memory;
+    #[pymodule_export]
+    use crate::metadata::TensorMetadata;
+    #[pymodule_export]
+    use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::safe_open::safe_open;
+    #[pymodule_export]
+    use crate::save::{save, save_file};
+    #[pymodule_export]
+    use crate::slices::TensorSlice;
+    #[pymodule_export]
+    use crate::tensor::PyTensor;
+    #[pymodule_export]
+    use crate::writer::Writer;
+}

@@ -1,0 +1,67 @@
+//! Memory that arrays lie over: the map of an opened file, or blocks of our own for what is copied or decoded. Blocks come
+//! straight from the operating system, in huge pages where it has them, because filling fresh memory page by page costs more than most decoding.
+
+use std::sync::Arc;
+
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use pyo3::prelude::*;
+use ztensor::{Error, Kind};
+
+/// From this size on a block asks for huge pages.
+pub(crate) const HUGE: usize = 4 << 20;
+
+/// The object that keeps an array's memory alive; NumPy shows it as the array's `base`.
+#[pyclass(frozen, module = "ztensor._native")]
+pub(crate) struct Memory(Holder);
+
+enum Holder {
+    /// A mapped file, together with the others its reader opened.
+    File(Arc<ztensor::Reader>),
+    Block(MmapRaw),
+}
+
+impl Memory {
+    /// The memory of an opened file's maps.
+    pub(crate) fn of_file(py: Python<'_>, reader: &Arc<ztensor::Reader>) -> PyResult<Py<Memory>> {
+        Py::new(py, Memory(Holder::File(Arc::clone(reader))))
+    }
+
+    /// Takes over a filled block.
+    pub(crate) fn of_block(py: Python<'_>, block: Block) -> PyResult<Py<Memory>> {
+        Py::new(py, Memory(Holder::Block(block.0.into())))
+    }
+
+    /// Start and length of the memory: of the block, or of the map of one of the reader's files.
+    pub(crate) fn extent(&self, file: usize) -> Option<(*mut u8, usize)> {
+        match &self.0 {
+            Holder::File(reader) => {
+                let source = reader.sources().get(file)?;
+                Some((source.map_address()?, usize::try_from(source.len()).ok()?))
+            }
+            Holder::Block(map) => Some((map.as_mut_ptr(), map.len())),
+        }
+    }
+}
+
+/// Zeroed memory that is being filled.
+pub(crate) struct Block(MmapMut);
+
+impl Block {
+    /// Asks the operating system for memory; a refusal is an error, not an abort.
+    pub(crate) fn new(length: usize) -> ztensor::Result<Block> {
+        let map = MmapOptions::new().len(length.max(1)).map_anon().map_err(|cause| {
+            Error::new(Kind::Limit, format!("not enough memory for {length} bytes")).with_cause(cause)
+        })?;
+        #[cfg(target_os = "linux")]
+        if length >= HUGE {
+            // Advice only: a kernel without huge pages serves small ones.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        Ok(Block(map))
+    }
+
+    /// The memory to fill.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}

@@ -1,0 +1,204 @@
+//! `Reader`: an opened model file of any format.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyIterator, PyList, PyString};
+use ztensor::OpenOptions;
+use ztensor::source::Io;
+
+use crate::arrays::{self, Names};
+use crate::errors::{OrRaise, argument};
+use crate::metadata::TensorMetadata;
+use crate::torch::Torch;
+use crate::{attributes, destinations, objects, slices};
+
+/// Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras.
+///
+/// The content decides, not the name. Tensors are views of a private, copy-on-write memory map: they may be written to, the file
+/// never changes, and they stay valid after the reader is gone. io="read" reads instead of mapping, for files that may shrink while
+/// they are open; verify=False skips the check of stored checksums.
+#[pyclass(frozen, module = "ztensor")]
+pub(crate) struct Reader {
+    file: RwLock<Option<Arc<ztensor::Reader>>>,
+}
+
+impl Reader {
+    fn new(file: ztensor::Reader) -> Self {
+        Reader { file: RwLock::new(Some(Arc::new(file))) }
+    }
+
+    /// The file, unless the reader was closed.
+    pub(crate) fn file(&self) -> PyResult<Arc<ztensor::Reader>> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        file.clone().ok_or_else(|| argument("the reader is closed"))
+    }
+
+    /// Opens a file as the constructor does.
+    pub(crate) fn open(py: Python<'_>, path: PathBuf, io: &str, verify: bool) -> PyResult<Self> {
+        let options =
+            OpenOptions { io: Io::parse(io).or_raise()?, skip_checksums: !verify, ..OpenOptions::default() };
+        py.detach(|| options.open(path)).or_raise().map(Reader::new)
+    }
+}
+
+#[pymethods]
+impl Reader {
+    #[new]
+    #[pyo3(signature = (path, io="auto", verify=true))]
+    fn from_path(py: Python<'_>, path: PathBuf, io: &str, verify: bool) -> PyResult<Self> {
+        Reader::open(py, path, io, verify)
+    }
+
+    /// Opens a file that is already in memory. Tensors are copied out of it.
+    #[staticmethod]
+    #[pyo3(signature = (data, verify=true))]
+    fn from_bytes(py: Python<'_>, data: pyo3::pybacked::PyBackedBytes, verify: bool) -> PyResult<Self> {
+        let options = OpenOptions { skip_checksums: !verify, ..OpenOptions::default() };
+        py.detach(|| options.open_bytes(data)).or_raise().map(Reader::new)
+    }
+
+    /// The names of all tensors.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let file = self.file()?;
+        PyList::new(py, file.names())
+    }
+
+    /// The detected format: "zt", "safetensors", "pickle", "gguf", "npz", "onnx" or "hdf5".
+    #[getter]
+    fn format(&self) -> PyResult<&'static str> {
+        Ok(self.file()?.format().name())
+    }
+
+    /// The file's own metadata.
+    #[getter]
+    fn file_metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        attributes::to_dict(py, self.file()?.attributes())
+    }
+
+    /// What the file holds but cannot be read, with the reasons.
+    fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for skipped in self.file()?.skipped() {
+            dict.set_item(&skipped.name, &skipped.reason)?;
+        }
+        Ok(dict)
+    }
+
+    /// Metadata of one tensor, or of a list of tensors, without reading them.
+    fn metadata<'py>(&self, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = name.py();
+        let file = self.file()?;
+        let of = |name: &str| Ok(Bound::new(py, TensorMetadata::new(&file, name)?)?.into_any());
+        match Names::from(name)? {
+            Names::One(name) => of(name.to_str()?),
+            Names::Many(names) => {
+                let all: Vec<Bound<'py, PyAny>> =
+                    names.iter().map(|name| of(name.to_str()?)).collect::<PyResult<_>>()?;
+                Ok(PyList::new(py, all)?.into_any())
+            }
+        }
+    }
+
+    /// Reads one tensor as a ztensor.Tensor, or a list of tensors as a dict of them; any layout.
+    #[pyo3(signature = (name, *, copy=false))]
+    fn read<'py>(&self, name: &Bound<'py, PyAny>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+        let py = name.py();
+        let names = Names::from(name)?;
+        let tensors = objects::read(py, &self.file()?, &names.texts()?, copy)?;
+        names.answer(py, tensors)
+    }
+
+    /// Reads one dense tensor as a NumPy array, or a list of tensors as a dict of arrays.
+    #[pyo3(signature = (name, *, copy=false))]
+    fn read_numpy<'py>(&self, name: &Bound<'py, PyAny>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+        let py = name.py();
+        let names = Names::from(name)?;
+        let arrays = arrays::numpy_arrays(py, &self.file()?, &names.texts()?, copy)?;
+        names.answer(py, arrays)
+    }
+
+    /// Reads one tensor as a torch.Tensor, or a list of tensors as a dict of them. device is what torch.device takes, or a GPU's number.
+    #[pyo3(signature = (name, *, copy=false, device=None), text_signature = "($self, name, *, copy=False, device='cpu')")]
+    fn read_torch<'py>(
+        &self,
+        name: &Bound<'py, PyAny>,
+        copy: bool,
+        device: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = name.py();
+        let names = Names::from(name)?;
+        let torch = Torch::new(py, device)?;
+        let tensors = arrays::torch_tensors(py, &torch, &self.file()?, &names.texts()?, copy)?;
+        names.answer(py, tensors)
+    }
+
+    /// Reads a part of a dense tensor as a NumPy array: slices is what one would write between the brackets of array[...].
+    fn read_slice<'py>(&self, name: &str, slices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        slices::numpy_slice(&self.file()?, name, slices)
+    }
+
+    /// Copies a tensor into an array or tensor of the same shape and type, on any device; or, given a dict, each tensor into its own.
+    #[pyo3(signature = (name, dst=None))]
+    fn read_into<'py>(&self, name: &Bound<'py, PyAny>, dst: Option<Bound<'py, PyAny>>) -> PyResult<()> {
+        let file = self.file()?;
+        if let Ok(targets) = name.cast::<PyDict>() {
+            let names: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)> = targets
+                .iter()
+                .map(|(name, target)| Ok((name.cast_into::<PyString>()?, target)))
+                .collect::<PyResult<_>>()?;
+            let targets: Vec<(&str, Bound<'py, PyAny>)> = names
+                .iter()
+                .map(|(name, target)| Ok((name.to_str()?, target.clone())))
+                .collect::<PyResult<_>>()?;
+            return destinations::fill(name.py(), &file, &targets);
+        }
+        let text = name.cast::<PyString>()?;
+        let dst = dst.ok_or_else(|| PyTypeError::new_err("dst is needed when name is a str"))?;
+        destinations::fill(name.py(), &file, &[(text.to_str()?, dst)])
+    }
+
+    /// Closes the reader. Tensors that were read stay valid.
+    pub(crate) fn close(&self) {
+        self.file.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn __getitem__<'py>(&self, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let name = name.cast::<PyString>().map_err(|_| PyTypeError::new_err("tensor names are str"))?;
+        self.read(name, false)
+    }
+
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match name.cast::<PyString>() {
+            Ok(name) => Ok(self.file()?.contains(name.to_str()?)),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.file()?.len())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.keys(py)?.try_iter()
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) {
+        self.close();
+    }
+
+    fn __repr__(&self) -> String {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        match &*file {
+            Some(file) => format!("<ztensor.Reader [{}, {} tensor(s)]>", file.format(), file.len()),
+            None => "<ztensor.Reader [closed]>".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `safe_open`: the interface of safetensors' class of that name, for files of any format.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use ztensor::Value;
+
+use crate::arrays;
+use crate::errors::argument;
+use crate::reader::Reader;
+use crate::slices::TensorSlice;
+use crate::torch::Torch;
+
+/// What tensors become: NumPy arrays, or PyTorch tensors on a device.
+pub(crate) enum Target {
+    Numpy,
+    Torch { device: Option<Py<PyAny>> },
+}
+
+impl Target {
+    /// PyTorch, if tensors are to become its tensors.
+    pub(crate) fn torch<'py>(&self, py: Python<'py>) -> PyResult<Option<Torch<'py>>> {
+        match self {
+            Target::Numpy => Ok(None),
+            Target::Torch { device } => {
+                let device = device.as_ref().map(|device| device.bind(py));
+                Torch::new(py, device).map(Some)
+            }
+        }
+    }
+}
+
+/// Opens a model file of any format lazily and gives tensors as they are asked for.
+///
+/// framework: "pt" for PyTorch, "np" for NumPy. device: what torch.device takes, or a GPU's number. backend: "mmap" or "pread".
+#[pyclass(frozen, module = "ztensor", name = "safe_open")]
+#[allow(non_camel_case_types)]
+pub(crate) struct safe_open {
+    reader: Reader,
+    target: Arc<Target>,
+}
+
+impl safe_open {
+    fn tensors<'py>(&self, py: Python<'py>, names: &[&str]) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let file = self.reader.file()?;
+        match self.target.torch(py)? {
+            Some(torch) => arrays::torch_tensors(py, &torch, &file, names, false),
+            None => arrays::numpy_arrays(py, &file, names, false),
+        }
+    }
+}
+
+#[pymethods]
+impl safe_open {
+    #[new]
+    #[pyo3(signature = (filename, framework, device=None, *, backend=None), text_signature = "(filename, framework, device='cpu', *, backend=None)")]
+    fn new(
+        py: Python<'_>,
+        filename: PathBuf,
+        framework: &str,
+        device: Option<Py<PyAny>>,
+        backend: Option<&str>,
+    ) -> PyResult<Self> {
+        let target = match framework {
+            "pt" | "pytorch" | "torch" => Target::Torch { device },
+            "np" | "numpy" => Target::Numpy,
+            other => {
+                return Err(argument(format!("framework must be \"pt\" or \"np\", not \"{other}\"")));
+            }
+        };
+        let io = match backend {
+            None => "auto",
+            Some("mmap") => "mmap",
+            Some("pread") => "read",
+            Some(other) => {
+                return Err(argument(format!("backend must be \"mmap\" or \"pread\", not \"{other}\"")));
+            }
+        };
+        target.torch(py)?;
+        Ok(safe_open { reader: Reader::open(py, filename, io, true)?, target: Arc::new(target) })
+    }
+
+    /// The names of all tensors, sorted.
+    fn keys(&self) -> PyResult<Vec<String>> {
+        let mut names: Vec<String> = self.reader.file()?.names().map(str::to_owned).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The names of all tensors in the order of their data in the file.
+    fn offset_keys(&self) -> PyResult<Vec<String>> {
+        let file = self.reader.file()?;
+        let mut objects: Vec<_> = file.objects().collect();
+        objects
+            .sort_by_key(|(_, object)| object.principal().and_then(|component| component.data.first_span()));
+        Ok(objects.into_iter().map(|(name, _)| name.to_owned()).collect())
+    }
+
+    /// The file's own metadata as text, or None where it has none.
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let file = self.reader.file()?;
+        if file.attributes().is_empty() {
+            return Ok(None);
+        }
+        let dict = PyDict::new(py);
+        for (key, value) in file.attributes() {
+            match value {
+                Value::Text(text) => dict.set_item(key, text)?,
+                other => dict.set_item(key, crate::attributes::to_python(py, other)?.str()?)?,
+            }
+        }
+        Ok(Some(dict))
+    }
+
+    /// One tensor.
+    fn get_tensor<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let tensors = self.tensors(name.py(), &[name.to_str()?])?;
+        tensors.into_iter().next().ok_or_else(|| argument("nothing was read"))
+    }
+
+    /// All tensors by name.
+    fn get_tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let file = self.reader.file()?;
+        let names: Vec<&str> = file.names().collect();
+        let dict = PyDict::new(py);
+        for (name, tensor) in names.iter().zip(self.tensors(py, &names)?) {
+            dict.set_item(name, tensor)?;
+        }
+        Ok(dict)
+    }
+
+    /// One tensor to take parts of, as in `file.get_slice(name)[:, 2:4]`.
+    fn get_slice(&self, name: &str) -> PyResult<TensorSlice> {
+        TensorSlice::new(self.reader.file()?, name, &self.target)
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.reader.close();
+    }
+}

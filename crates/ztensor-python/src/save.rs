@@ -1,0 +1,131 @@
+//! Whole dictionaries of tensors into a file or into bytes, in one call.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+use ztensor::formats::safetensors;
+use ztensor::{Attributes, Checksum, Compression, Error, Kind, TensorInput, Writer};
+
+use crate::attributes;
+use crate::errors::{OrRaise, argument, to_python};
+use crate::incoming::Incoming;
+use crate::writer::compression as parse_compression;
+
+/// Bytes to write before Python may handle signals, so that Ctrl-C is not ignored for long.
+const BATCH: usize = 256 << 20;
+
+/// Writes NumPy arrays or PyTorch tensors to a file: .safetensors when the path ends so, .zt otherwise.
+#[pyfunction]
+#[pyo3(signature = (tensors, path, metadata=None, compression=None))]
+pub(crate) fn save_file(
+    tensors: &Bound<'_, PyDict>,
+    path: PathBuf,
+    metadata: Option<&Bound<'_, PyDict>>,
+    compression: Option<&Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let py = tensors.py();
+    let compression = parse_compression(compression)?;
+    let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
+    let incoming = collect(tensors)?;
+    if path.extension().is_some_and(|extension| extension == "safetensors") {
+        let metadata = text_only(&metadata)?;
+        if compression != Compression::None {
+            return Err(argument("a .safetensors file cannot be compressed; name it .zt"));
+        }
+        return py.detach(|| write_safetensors(&path, &incoming, &metadata)).or_raise();
+    }
+    let mut writer = py.detach(|| Writer::create(path)).or_raise()?;
+    fill(py, &mut writer, &incoming, metadata, compression)?;
+    py.detach(|| writer.finish()).or_raise().map(drop)
+}
+
+/// Writes NumPy arrays or PyTorch tensors as the bytes of a .zt file.
+#[pyfunction]
+#[pyo3(signature = (tensors, metadata=None, compression=None))]
+pub(crate) fn save<'py>(
+    tensors: &Bound<'py, PyDict>,
+    metadata: Option<&Bound<'_, PyDict>>,
+    compression: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let py = tensors.py();
+    let compression = parse_compression(compression)?;
+    let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
+    let incoming = collect(tensors)?;
+    let mut writer = Writer::in_memory().or_raise()?;
+    fill(py, &mut writer, &incoming, metadata, compression)?;
+    let bytes = py.detach(|| writer.into_bytes()).or_raise()?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+fn collect(tensors: &Bound<'_, PyDict>) -> PyResult<Vec<Incoming>> {
+    let mut incoming = Vec::with_capacity(tensors.len());
+    for (name, value) in tensors {
+        let name = name.cast::<PyString>().map_err(|_| argument("tensor names must be str"))?;
+        incoming.push(Incoming::any(name.to_str()?, &value)?);
+    }
+    Ok(incoming)
+}
+
+fn fill(
+    py: Python<'_>,
+    writer: &mut Writer,
+    incoming: &[Incoming],
+    metadata: Attributes,
+    compression: Compression,
+) -> PyResult<()> {
+    metadata.into_iter().for_each(|(key, value)| writer.set_attribute(key, value));
+    let mut rest = incoming;
+    while !rest.is_empty() {
+        let (mut count, mut bytes) = (0, 0);
+        while count < rest.len() && (count == 0 || bytes < BATCH) {
+            bytes += rest[count].data().map_or(0, |(_, data)| data.len());
+            count += 1;
+        }
+        let (batch, later) = rest.split_at(count);
+        py.detach(|| {
+            let inputs: Vec<(&str, TensorInput<'_>)> =
+                batch.iter().map(|tensor| (tensor.name.as_str(), tensor.input())).collect();
+            writer.write_batch(&inputs, compression, Checksum::None)
+        })
+        .or_raise()?;
+        py.check_signals()?;
+        rest = later;
+    }
+    Ok(())
+}
+
+fn write_safetensors(
+    path: &std::path::Path,
+    incoming: &[Incoming],
+    metadata: &[(String, String)],
+) -> ztensor::Result<()> {
+    let mut data = std::collections::HashMap::with_capacity(incoming.len());
+    let mut entries = Vec::with_capacity(incoming.len());
+    for tensor in incoming {
+        let Some((element, bytes)) = tensor.data() else { continue };
+        data.insert(tensor.name.as_str(), bytes);
+        entries.push(safetensors::WriteEntry {
+            name: &tensor.name,
+            element: element.clone(),
+            shape: tensor.shape.clone(),
+            length: bytes.len() as u64,
+        });
+    }
+    let missing = |name: &str| Error::new(Kind::NoSuchTensor, format!("no tensor \"{name}\""));
+    let bytes = |name: &str| data.get(name).map(|bytes| Cow::Borrowed(*bytes)).ok_or_else(|| missing(name));
+    safetensors::write(path, entries, metadata, bytes).map(drop)
+}
+
+fn text_only(metadata: &Attributes) -> PyResult<Vec<(String, String)>> {
+    metadata
+        .iter()
+        .map(|(key, value)| match value.as_text() {
+            Some(text) => Ok((key.clone(), text.to_owned())),
+            None => Err(to_python(&Error::argument(format!(
+                "safetensors metadata is text only, but \"{key}\" is not text"
+            )))),
+        })
+        .collect()
+}

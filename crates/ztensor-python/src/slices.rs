@@ -1,0 +1,179 @@
+//! Parts of tensors: NumPy's indexing on tensors that have not been read. Along the first dimension only the rows that are asked for are
+//! read or decoded; views of a map read nothing at all.
+
+use std::sync::Arc;
+
+use numpy::PyArrayDescr;
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PySlice, PyTuple};
+use ztensor::formats::safetensors;
+
+use crate::array::Region;
+use crate::arrays::Single;
+use crate::errors::{OrRaise, argument};
+use crate::load::{Terms, is_borrowed, load};
+use crate::memory::{Block, Memory};
+use crate::packed;
+use crate::torch::Torch;
+use crate::{element, safe_open};
+
+/// A tensor of a file to take parts of, by indexing it as one would index a NumPy array. Made by safe_open.get_slice.
+#[pyclass(frozen, module = "ztensor")]
+pub(crate) struct TensorSlice {
+    reader: Arc<ztensor::Reader>,
+    name: String,
+    target: Arc<safe_open::Target>,
+}
+
+impl TensorSlice {
+    pub(crate) fn new(
+        reader: Arc<ztensor::Reader>,
+        name: &str,
+        target: &Arc<safe_open::Target>,
+    ) -> PyResult<Self> {
+        reader.object(name).or_raise()?;
+        Ok(TensorSlice { reader, name: name.to_owned(), target: Arc::clone(target) })
+    }
+}
+
+#[pymethods]
+impl TensorSlice {
+    /// The shape of the whole tensor.
+    fn get_shape(&self) -> PyResult<Vec<u64>> {
+        Ok(self.reader.object(&self.name).or_raise()?.shape.to_vec())
+    }
+
+    /// The element type by the name safetensors gives it, such as "F32"; our own name where it has none.
+    fn get_dtype(&self) -> PyResult<String> {
+        let object = self.reader.object(&self.name).or_raise()?;
+        let element = object.principal().map(|component| &component.element);
+        Ok(element.map_or_else(String::new, |element| {
+            safetensors::name_of(element).map_or_else(|| element.name().into_owned(), str::to_owned)
+        }))
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match self.target.torch(key.py())? {
+            Some(torch) => torch_slice(&torch, &self.reader, &self.name, key),
+            None => numpy_slice(&self.reader, &self.name, key),
+        }
+    }
+}
+
+/// A part of a tensor as a NumPy array.
+pub(crate) fn numpy_slice<'py>(
+    reader: &Arc<ztensor::Reader>,
+    name: &str,
+    key: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = key.py();
+    let single = Single::of(name, reader.object(name).or_raise()?)?;
+    if packed::is_packed(&single.element) {
+        let bytes = py.detach(|| reader.bytes(name)).or_raise()?;
+        return packed::array(py, &bytes, &single.element, &single.shape)?.get_item(key);
+    }
+    let descriptor = element::descriptor(py, &single.element)?;
+    part(reader, &single, &descriptor, &single.shape, Terms::View, key)
+}
+
+/// A part of a tensor as a PyTorch tensor.
+fn torch_slice<'py>(
+    torch: &Torch<'py>,
+    reader: &Arc<ztensor::Reader>,
+    name: &str,
+    key: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let single = Single::of(name, reader.object(name).or_raise()?)?;
+    let carrier = torch.carrier(&single.element)?;
+    let shape = Torch::carrier_shape(&single.element, single.shape.clone())?;
+    let mut array = part(reader, &single, &carrier, &shape, Terms::AlignedView, key)?;
+    let strides: Vec<isize> = array.getattr("strides")?.extract()?;
+    if strides.iter().any(|step| *step < 0) {
+        array = array.call_method1("copy", ("C",))?;
+    }
+    // Indexing every dimension gives a NumPy scalar, which PyTorch does not take.
+    let array = key.py().import("numpy")?.call_method1("asarray", (array,))?;
+    torch.tensor(&single.element, &array)
+}
+
+/// Reads what the key needs and lets NumPy index it.
+fn part<'py>(
+    reader: &Arc<ztensor::Reader>,
+    single: &Single<'_>,
+    descriptor: &Bound<'py, PyArrayDescr>,
+    shape: &[usize],
+    terms: Terms,
+    key: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = key.py();
+    let rows = if is_borrowed(reader, single.component, terms) { None } else { Rows::of(key, shape)? };
+    let Some(rows) = rows else {
+        let loaded = load(py, reader, &[single.wanted()], terms)?.into_iter().next();
+        let loaded = loaded.ok_or_else(|| argument("nothing was read"))?;
+        return loaded.region.array(descriptor, shape, loaded.strides)?.get_item(key);
+    };
+    let total = usize::try_from(single.component.length).unwrap_or(usize::MAX);
+    let row = total / shape.first().map_or(1, |&all| all.max(1));
+    let length = rows.count * row;
+    let mut block = Block::new(length).or_raise()?;
+    if let Some(target) = block.bytes().get_mut(..length) {
+        let start = (rows.first * row) as u64;
+        py.detach(|| reader.component_range_into(single.name, "data", start, target)).or_raise()?;
+    }
+    let memory = Memory::of_block(py, block)?.into_bound(py);
+    let region =
+        Region::new(&memory, 0, 0, length as u64).ok_or_else(|| argument("the part is too large"))?;
+    let mut shape = shape.to_vec();
+    if let Some(first) = shape.first_mut() {
+        *first = rows.count;
+    }
+    region.array(descriptor, &shape, None)?.get_item(rows.key)
+}
+
+/// The rows a key needs, and the key that picks the same elements from just those rows.
+struct Rows<'py> {
+    first: usize,
+    count: usize,
+    key: Bound<'py, PyAny>,
+}
+
+impl<'py> Rows<'py> {
+    /// `None` where the key does not begin with a number or a slice, or where it would be wrong: NumPy then says so.
+    fn of(key: &Bound<'py, PyAny>, shape: &[usize]) -> PyResult<Option<Rows<'py>>> {
+        let py = key.py();
+        let tuple = match key.cast::<PyTuple>() {
+            Ok(tuple) => tuple.clone(),
+            Err(_) => PyTuple::new(py, [key])?,
+        };
+        let (Ok(head), Some(&rows)) = (tuple.get_item(0), shape.first()) else { return Ok(None) };
+        let total = rows as isize;
+        let (first, count, head) = if let Ok(slice) = head.cast::<PySlice>() {
+            let indices = slice.indices(total)?;
+            let (count, step) = (indices.slicelength as isize, indices.step);
+            if count == 0 {
+                return Ok(None);
+            }
+            let last = indices.start + (count - 1) * step;
+            let (low, high) = (indices.start.min(last), indices.start.max(last));
+            let span = high - low + 1;
+            // Counted from the end so that a negative step stops behind the first row.
+            let (start, stop) = if step > 0 { (0, span) } else { (span - 1, -span - 1) };
+            (low, span, PySlice::new(py, start, stop, step).into_any())
+        } else if head.is_exact_instance_of::<PyInt>() {
+            let index: isize = head.extract()?;
+            let index = if index < 0 { index + total } else { index };
+            if !(0..total).contains(&index) {
+                return Ok(None);
+            }
+            (index, 1, 0isize.into_pyobject(py)?.into_any())
+        } else {
+            return Ok(None);
+        };
+        let mut items: Vec<Bound<'py, PyAny>> = tuple.iter().collect();
+        if let Some(item) = items.first_mut() {
+            *item = head;
+        }
+        let key = PyTuple::new(py, items)?.into_any();
+        Ok(Some(Rows { first: first as usize, count: count as usize, key }))
+    }
+}

@@ -1,0 +1,195 @@
+//! `Writer`: makes `.zt` files, tensor by tensor.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use numpy::PyUntypedArray;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
+use ztensor::{Checksum, Compression};
+
+use crate::attributes;
+use crate::errors::{OrRaise, argument};
+use crate::incoming::Incoming;
+use crate::tensor::PyTensor;
+
+/// Creates a .zt file, with compression and checksum chosen per tensor.
+///
+/// Nothing appears under the path before finish(); as a context manager, the file is finished at the end and discarded when an
+/// exception leaves the block.
+#[pyclass(frozen, module = "ztensor")]
+pub(crate) struct Writer(Mutex<State>);
+
+enum State {
+    Open(Box<ztensor::Writer>),
+    Finished,
+    Discarded,
+}
+
+impl Writer {
+    fn new(writer: ztensor::Writer) -> Self {
+        Writer(Mutex::new(State::Open(Box::new(writer))))
+    }
+
+    fn put(
+        &self,
+        py: Python<'_>,
+        tensor: &Incoming,
+        compress: Option<&Bound<'_, PyAny>>,
+        checksum: &str,
+    ) -> PyResult<()> {
+        let compression = compression(compress)?;
+        let checksum = Checksum::parse(checksum).or_raise()?;
+        py.detach(|| {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match &mut *state {
+                State::Open(writer) => {
+                    writer.write_object(&tensor.name, &tensor.input(), compression, checksum).or_raise()
+                }
+                State::Finished => Err(argument("the file is finished; Writer.append adds tensors to it")),
+                State::Discarded => Err(argument("the file was discarded")),
+            }
+        })
+    }
+
+    fn take(&self, then: State) -> State {
+        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), then)
+    }
+}
+
+#[pymethods]
+impl Writer {
+    #[new]
+    fn create(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| ztensor::Writer::create(path)).or_raise().map(Writer::new)
+    }
+
+    /// Opens an existing .zt file for more tensors. What it holds is kept, also when the process dies in the middle.
+    #[staticmethod]
+    fn append(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        py.detach(|| ztensor::Writer::append(path)).or_raise().map(Writer::new)
+    }
+
+    /// Writes a ztensor.Tensor of any format.
+    #[pyo3(signature = (name, tensor, *, compress=None, checksum="none"))]
+    fn write(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        tensor: &Bound<'_, PyTensor>,
+        compress: Option<&Bound<'_, PyAny>>,
+        checksum: &str,
+    ) -> PyResult<()> {
+        self.put(py, &Incoming::object(name, tensor)?, compress, checksum)
+    }
+
+    /// Writes a dense tensor from a NumPy array.
+    ///
+    /// compress: None or False stores it raw, True is zstd level 3, 1 to 22 is that zstd level. checksum: "none", "crc32c" or "sha256".
+    #[pyo3(signature = (name, data, *, compress=None, checksum="none"))]
+    fn write_numpy(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        data: &Bound<'_, PyUntypedArray>,
+        compress: Option<&Bound<'_, PyAny>>,
+        checksum: &str,
+    ) -> PyResult<()> {
+        self.put(py, &Incoming::array(name, data)?, compress, checksum)
+    }
+
+    /// Writes a dense tensor from a torch.Tensor, wherever it is and however it is strided.
+    #[pyo3(signature = (name, data, *, compress=None, checksum="none"))]
+    fn write_torch(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        data: &Bound<'_, PyAny>,
+        compress: Option<&Bound<'_, PyAny>>,
+        checksum: &str,
+    ) -> PyResult<()> {
+        self.put(py, &Incoming::torch(name, data)?, compress, checksum)
+    }
+
+    /// The same as write_numpy.
+    #[pyo3(signature = (name, data, compress=None, checksum="none"))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        data: &Bound<'_, PyUntypedArray>,
+        compress: Option<&Bound<'_, PyAny>>,
+        checksum: &str,
+    ) -> PyResult<()> {
+        self.write_numpy(py, name, data, compress, checksum)
+    }
+
+    /// Sets metadata of the file; Reader.file_metadata reads it.
+    fn set_metadata(&self, metadata: &Bound<'_, PyDict>) -> PyResult<()> {
+        let metadata = attributes::from_dict(metadata)?;
+        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Open(writer) => {
+                metadata.into_iter().for_each(|(key, value)| writer.set_attribute(key, value));
+                Ok(())
+            }
+            State::Finished | State::Discarded => Err(argument("the file is no longer open")),
+        }
+    }
+
+    /// Writes the manifest and puts the file in place. Returns its size in bytes.
+    fn finish(&self, py: Python<'_>) -> PyResult<u64> {
+        match self.take(State::Finished) {
+            State::Open(writer) => py.detach(|| writer.finish()).or_raise(),
+            State::Finished => Err(argument("the file is already finished")),
+            State::Discarded => {
+                self.take(State::Discarded);
+                Err(argument("the file was discarded"))
+            }
+        }
+    }
+
+    /// Gives up the file: nothing appears under its path, and a file that was appended to stays as it was.
+    fn discard(&self) {
+        self.take(State::Discarded);
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let open = matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Open(_));
+        if exception.iter().any(|part| !part.is_none()) {
+            self.discard();
+        } else if open {
+            self.finish(py)?;
+        }
+        Ok(())
+    }
+
+    fn __repr__(&self) -> &'static str {
+        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            State::Open(_) => "<ztensor.Writer (open)>",
+            State::Finished => "<ztensor.Writer (finished)>",
+            State::Discarded => "<ztensor.Writer (discarded)>",
+        }
+    }
+}
+
+/// `None`/`False`/0, `True`, or a zstd level.
+pub(crate) fn compression(value: Option<&Bound<'_, PyAny>>) -> PyResult<Compression> {
+    let refuse = || argument("compression must be a bool, a zstd level from 1 to 22, \"z4ai\", \"fast\" or \"max\"");
+    let Some(value) = value else { return Ok(Compression::None) };
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(if flag.is_true() { Compression::Zstd(3) } else { Compression::None });
+    }
+    if let Ok(name) = value.cast::<PyString>() {
+        return Compression::parse(name.to_str()?).or_raise();
+    }
+    match value.extract::<i32>().map_err(|_| refuse())? {
+        0 => Ok(Compression::None),
+        level @ 1..=22 => Ok(Compression::Zstd(level)),
+        _ => Err(refuse()),
+    }
+}

@@ -1,0 +1,266 @@
+//! The one place where an encoding becomes bytes. [`view`] borrows what lies plainly in memory; [`read_into`] produces little-endian, row-major,
+//! contiguous elements from any [`Data`], in parallel where there is work.
+
+mod checksum;
+#[cfg(feature = "hdf5")]
+mod chunked;
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+mod deflate;
+#[cfg(feature = "hdf5")]
+mod filter;
+mod frame;
+mod order;
+mod strided;
+#[cfg(feature = "onnx")]
+mod unravel;
+#[cfg(feature = "onnx")]
+mod varints;
+mod zstandard;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+pub(crate) use checksum::Hasher;
+#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+pub(crate) use deflate::inflate;
+#[cfg(feature = "onnx")]
+pub(crate) use varints::read_varint;
+pub(crate) use frame::compress as compress_z4ai;
+pub(crate) use zstandard::compress as compress_zstd;
+
+use crate::error::{Error, Kind, Result};
+use crate::index::{Component, Coverage, Data, Span};
+use crate::source::Source;
+
+/// The opened files that spans refer to.
+pub(crate) type Files = [Arc<Source>];
+
+/// Bytes that lie in memory as they are, perhaps with strides.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// For a contiguous view, the elements; for a strided one, the buffer the strides walk over.
+    pub bytes: &'a [u8],
+    /// Byte offset of the first element and byte strides per dimension; `None` for contiguous, row-major elements.
+    pub strides: Option<(u64, &'a [i64])>,
+}
+
+/// Borrows a component's elements without copying, where they lie plainly in memory.
+pub(crate) fn view<'a>(files: &'a Files, component: &'a Component) -> Option<View<'a>> {
+    match &component.data {
+        Data::Strided(strided) => {
+            let bytes = borrow(files, &strided.inner)?;
+            Some(View { bytes, strides: Some((strided.offset, &strided.strides)) })
+        }
+        data => Some(View { bytes: borrow(files, data)?, strides: None }),
+    }
+}
+
+fn borrow<'a>(files: &'a Files, data: &'a Data) -> Option<&'a [u8]> {
+    match data {
+        Data::Raw(span) => files.get(span.file.0 as usize)?.slice(span.offset, span.length),
+        Data::Inline(bytes) => Some(bytes),
+        Data::Swapped { width: 1, inner } => borrow(files, inner),
+        _ => None,
+    }
+}
+
+/// A component's elements: borrowed where they lie plainly, decoded otherwise.
+pub(crate) fn bytes<'a>(files: &'a Files, component: &'a Component) -> Result<Cow<'a, [u8]>> {
+    match view(files, component) {
+        Some(View { bytes, strides: None }) if bytes.len() as u64 == component.length => {
+            Ok(Cow::Borrowed(bytes))
+        }
+        _ => {
+            let mut out = allocate(component.length)?;
+            read_into(files, component, &mut out)?;
+            Ok(Cow::Owned(out))
+        }
+    }
+}
+
+/// Decodes a component into a buffer of exactly its length.
+pub(crate) fn read_into(files: &Files, component: &Component, out: &mut [u8]) -> Result<()> {
+    if out.len() as u64 != component.length {
+        return Err(Error::mismatch(format!(
+            "the destination has {} bytes, the tensor has {}",
+            out.len(),
+            component.length
+        )));
+    }
+    decode(files, &component.data, out, component)
+}
+
+/// Decodes the bytes from `start` on, as many as the buffer takes; only those are read where the encoding allows it.
+pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: &mut [u8]) -> Result<()> {
+    let end =
+        start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
+            Error::argument(format!(
+                "{} bytes from byte {start} on, but the tensor has {}",
+                out.len(),
+                component.length
+            ))
+        })?;
+    match &component.data {
+        Data::Raw(span) if span.length == component.length => {
+            copy(source(files, *span)?, span.offset + start, out)
+        }
+        Data::Z4ai(span) => frame::decompress_range(&stored(files, *span)?, start, out),
+        _ => {
+            let whole = bytes(files, component)?;
+            // The range lies inside the component, so both ends fit the memory it was decoded to.
+            out.copy_from_slice(&whole[start as usize..end as usize]);
+            Ok(())
+        }
+    }
+}
+
+/// Checks a component's stored checksum, if it has one. `decoded` saves decoding again where the caller already has the bytes.
+pub(crate) fn verify(files: &Files, component: &Component, decoded: Option<&[u8]>) -> Result<()> {
+    let Some(digest) = &component.digest else { return Ok(()) };
+    match (digest.over, decoded) {
+        (Coverage::Decoded, Some(bytes)) => digest.value.check(bytes),
+        (Coverage::Decoded, None) => digest.value.check(&bytes(files, component)?),
+        (Coverage::Stored, _) => {
+            let span = component
+                .data
+                .only_span()
+                .ok_or_else(|| Error::unsupported("a checksum over scattered bytes"))?;
+            digest.value.check_stream(|hasher| in_pieces(files, span, |piece| hasher.update(piece)))
+        }
+    }
+}
+
+fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> Result<()> {
+    match data {
+        Data::Raw(span) => {
+            if span.length != out.len() as u64 {
+                return Err(wrong_length(span.length, out.len()));
+            }
+            copy(source(files, *span)?, span.offset, out)
+        }
+        Data::Inline(bytes) if bytes.len() == out.len() => {
+            out.copy_from_slice(bytes);
+            Ok(())
+        }
+        Data::Inline(bytes) => Err(wrong_length(bytes.len() as u64, out.len())),
+        Data::Fill(element) => order::fill(element, out),
+        Data::Pieces(spans) => gather(files, spans, out),
+        Data::Zstd(span) => zstandard::decompress(&stored(files, *span)?, out),
+        Data::Z4ai(span) => frame::decompress(&stored(files, *span)?, out),
+        Data::Swapped { width, inner } => {
+            decode(files, inner, out, component)?;
+            order::swap(out, usize::from(*width));
+            Ok(())
+        }
+        Data::SwappedBlocks { block, fields, inner } => {
+            decode(files, inner, out, component)?;
+            order::swap_blocks(out, *block, fields);
+            Ok(())
+        }
+        Data::Negated { imaginary_only, inner } => {
+            decode(files, inner, out, component)?;
+            order::negate(out, &component.element, *imaginary_only)
+        }
+        Data::Strided(strided) => {
+            let owned;
+            let buffer = match borrow(files, &strided.inner) {
+                Some(buffer) => buffer,
+                None => {
+                    let mut buffer = allocate(strided.inner_length)?;
+                    decode(files, &strided.inner, &mut buffer, component)?;
+                    owned = buffer;
+                    &owned
+                }
+            };
+            strided::gather(buffer, strided, out)
+        }
+        #[cfg(feature = "onnx")]
+        Data::Varints(runs) => varints::decode(files, runs, &component.element, out),
+        #[cfg(feature = "onnx")]
+        Data::Unraveled { shape, inner } => {
+            let positions = unravel::positions(shape, out)?;
+            decode(files, inner, positions, component)?;
+            unravel::spread(shape, out)
+        }
+        #[cfg(feature = "npz")]
+        Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),
+        #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+        Data::Deflate(span) => inflate(&stored(files, *span)?, out),
+        #[cfg(feature = "hdf5")]
+        Data::Chunked(chunked) => chunked::decode(files, chunked, out),
+        // Only builds without some formats get here.
+        #[allow(unreachable_patterns)]
+        other => {
+            Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
+        }
+    }
+}
+
+fn gather(files: &Files, spans: &[Span], mut out: &mut [u8]) -> Result<()> {
+    let total = spans.iter().map(|span| span.length).fold(0, u64::saturating_add);
+    if total != out.len() as u64 {
+        return Err(wrong_length(total, out.len()));
+    }
+    for span in spans {
+        let (piece, rest) = out.split_at_mut(span.length as usize);
+        copy(source(files, *span)?, span.offset, piece)?;
+        out = rest;
+    }
+    Ok(())
+}
+
+/// Copies a range on all cores: page faults and copies of one large tensor are as much work as those of many small ones.
+fn copy(source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
+    const PIECE: usize = 4 << 20;
+    if out.len() <= PIECE {
+        return source.read_into(offset, out);
+    }
+    source.check(offset, out.len() as u64)?;
+    out.par_chunks_mut(PIECE)
+        .enumerate()
+        .try_for_each(|(number, piece)| source.read_into(offset + (number * PIECE) as u64, piece))
+}
+
+fn stored(files: &Files, span: Span) -> Result<Cow<'_, [u8]>> {
+    source(files, span)?.bytes(span.offset, span.length)
+}
+
+fn source(files: &Files, span: Span) -> Result<&Source> {
+    files
+        .get(span.file.0 as usize)
+        .map(|file| &**file)
+        .ok_or_else(|| Error::malformed("a byte range names a file that is not open"))
+}
+
+/// Walks a range in pieces of a few MiB, so that checking a large file that is not mapped takes little memory.
+fn in_pieces(files: &Files, span: Span, mut visit: impl FnMut(&[u8])) -> Result<()> {
+    const PIECE: u64 = 4 << 20;
+    let source = source(files, span)?;
+    if let Some(slice) = source.slice(span.offset, span.length) {
+        visit(slice);
+        return Ok(());
+    }
+    let mut done = 0;
+    while done < span.length {
+        let length = PIECE.min(span.length - done);
+        visit(&source.bytes(span.offset + done, length)?);
+        done += length;
+    }
+    Ok(())
+}
+
+/// A zeroed buffer whose size came from a file: failure to get the memory is an error, not an abort.
+pub(crate) fn allocate(length: u64) -> Result<Vec<u8>> {
+    let too_large = || Error::new(Kind::Limit, format!("not enough memory for a tensor of {length} bytes"));
+    let length = usize::try_from(length).map_err(|_| too_large())?;
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(length).map_err(|_| too_large())?;
+    buffer.resize(length, 0);
+    Ok(buffer)
+}
+
+fn wrong_length(stored: u64, expected: usize) -> Error {
+    Error::malformed(format!("the data has {stored} bytes, but the tensor needs {expected}"))
+}

@@ -1,0 +1,244 @@
+//! One error type for the whole crate: a stable [`Kind`] to match on, a sentence for people, and the context
+//! (path, tensor, offset, cause, what to do next) that each layer adds as the error travels up.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The crate's result type.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, as a stable name that programs may match on. Kinds are added, never renamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The file, directory or shard does not exist.
+    NotFound,
+    /// The operating system refused access.
+    PermissionDenied,
+    /// Any other failure of the operating system.
+    Io,
+    /// The disk, or the user's quota, is full.
+    NoSpace,
+    /// The bytes are of no format this library knows.
+    UnknownFormat,
+    /// The file ends before the data it announces.
+    Truncated,
+    /// The file breaks a rule of its format.
+    Malformed,
+    /// The file is legal but uses something this library does not read.
+    Unsupported,
+    /// A limit that protects the process was reached.
+    Limit,
+    /// A stored checksum does not match the bytes.
+    Checksum,
+    /// No tensor, component or attribute of that name.
+    NoSuchTensor,
+    /// A name is already taken.
+    Duplicate,
+    /// The tensor's dtype, shape or layout is not what the caller asked for.
+    Mismatch,
+    /// An argument of the call is not usable.
+    InvalidArgument,
+}
+
+impl Kind {
+    /// The kind's stable name, as Python sees it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::NotFound => "not_found",
+            Kind::PermissionDenied => "permission_denied",
+            Kind::Io => "io",
+            Kind::NoSpace => "no_space",
+            Kind::UnknownFormat => "unknown_format",
+            Kind::Truncated => "truncated",
+            Kind::Malformed => "malformed",
+            Kind::Unsupported => "unsupported",
+            Kind::Limit => "limit",
+            Kind::Checksum => "checksum",
+            Kind::NoSuchTensor => "no_such_tensor",
+            Kind::Duplicate => "duplicate",
+            Kind::Mismatch => "mismatch",
+            Kind::InvalidArgument => "invalid_argument",
+        }
+    }
+}
+
+/// An error with its context. Build one with [`Error::new`] and the `with_*` methods.
+#[derive(Debug)]
+pub struct Error(Box<Details>);
+
+#[derive(Debug)]
+struct Details {
+    kind: Kind,
+    message: String,
+    path: Option<PathBuf>,
+    tensor: Option<String>,
+    offset: Option<u64>,
+    hint: Option<String>,
+    cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of a kind, with a sentence that says what is wrong.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Error(Box::new(Details {
+            kind,
+            message: message.into(),
+            path: None,
+            tensor: None,
+            offset: None,
+            hint: None,
+            cause: None,
+        }))
+    }
+
+    /// The file breaks a rule of its format.
+    pub fn malformed(message: impl Into<String>) -> Self {
+        Error::new(Kind::Malformed, message)
+    }
+
+    /// The file ends before the data it announces.
+    pub fn truncated(message: impl Into<String>) -> Self {
+        Error::new(Kind::Truncated, message).with_hint(
+            "The file is incomplete; download or copy it again and compare its size with the original.",
+        )
+    }
+
+    /// The file is legal but uses something that is not read here.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Error::new(Kind::Unsupported, message)
+    }
+
+    /// An argument of the call is not usable.
+    pub fn argument(message: impl Into<String>) -> Self {
+        Error::new(Kind::InvalidArgument, message)
+    }
+
+    /// The tensor is not what the caller asked for.
+    pub fn mismatch(message: impl Into<String>) -> Self {
+        Error::new(Kind::Mismatch, message)
+    }
+
+    /// An operating-system failure while doing something to a path.
+    pub fn io(doing: &str, path: &Path, cause: std::io::Error) -> Self {
+        Error::from(cause).with_context(doing).with_path(path)
+    }
+
+    /// Puts what was being done in front of the message.
+    #[must_use]
+    pub fn with_context(mut self, doing: &str) -> Self {
+        self.0.message = format!("{doing}: {}", self.0.message);
+        self
+    }
+
+    /// Names the file, unless an inner layer already did.
+    #[must_use]
+    pub fn with_path(mut self, path: &Path) -> Self {
+        self.0.path.get_or_insert_with(|| path.to_path_buf());
+        self
+    }
+
+    /// Names the tensor, unless an inner layer already did.
+    #[must_use]
+    pub fn with_tensor(mut self, name: &str) -> Self {
+        self.0.tensor.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
+    /// Names the byte offset in the file, unless an inner layer already did.
+    #[must_use]
+    pub fn with_offset(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Says what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Attaches the error that caused this one.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.cause = Some(Box::new(cause));
+        self
+    }
+
+    /// The stable kind.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// What is wrong, without path, tensor, offset and hint.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The file the error is about.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The tensor the error is about.
+    pub fn tensor(&self) -> Option<&str> {
+        self.0.tensor.as_deref()
+    }
+
+    /// The byte offset in the file the error is about.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let details = &*self.0;
+        if let Some(path) = &details.path {
+            write!(f, "\"{}\": ", path.display())?;
+        }
+        if let Some(tensor) = &details.tensor {
+            write!(f, "tensor \"{tensor}\": ")?;
+        }
+        write!(f, "{}", details.message)?;
+        if let Some(offset) = details.offset {
+            write!(f, " (at byte {offset})")?;
+        }
+        if let Some(hint) = &details.hint {
+            write!(f, ". {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.cause.as_deref().map(|cause| cause as _)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(cause: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let kind = match cause.kind() {
+            ErrorKind::NotFound => Kind::NotFound,
+            ErrorKind::PermissionDenied => Kind::PermissionDenied,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Kind::NoSpace,
+            ErrorKind::UnexpectedEof => Kind::Truncated,
+            _ => Kind::Io,
+        };
+        let message = match kind {
+            Kind::NotFound => "no such file or directory".to_owned(),
+            Kind::PermissionDenied => "permission denied".to_owned(),
+            Kind::NoSpace => "no space left on the device".to_owned(),
+            _ => cause.to_string(),
+        };
+        Error::new(kind, message).with_cause(cause)
+    }
+}

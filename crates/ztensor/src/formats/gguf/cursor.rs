@@ -1,0 +1,138 @@
+//! Reads the header in order, in the file's byte order. A mapped file is walked in place; a file behind positioned reads comes
+//! in windows of a mebibyte, because nothing in a GGUF file says beforehand how long its header is.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Result};
+use crate::limits::Budget;
+use crate::source::Source;
+
+/// Bytes fetched at once where the source cannot be borrowed.
+const WINDOW: u64 = 1 << 20;
+
+/// The byte order of every number in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Little,
+    Big,
+}
+
+macro_rules! numbers {
+    ($($name:ident: $type:ty;)*) => {
+        impl Order {
+            $(pub(super) fn $name(self, bytes: [u8; size_of::<$type>()]) -> $type {
+                match self {
+                    Order::Little => <$type>::from_le_bytes(bytes),
+                    Order::Big => <$type>::from_be_bytes(bytes),
+                }
+            })*
+        }
+    };
+}
+
+numbers! { u16: u16; i16: i16; u32: u32; i32: i32; u64: u64; i64: i64; f32: f32; f64: f64; }
+
+/// A position in the header.
+pub(super) struct Cursor<'a> {
+    source: &'a Source,
+    budget: &'a mut Budget,
+    window: Cow<'a, [u8]>,
+    /// Where the window begins in the file.
+    start: u64,
+    /// Where the cursor stands in the window.
+    position: usize,
+    /// The byte order, known once the version has been read.
+    pub(super) order: Order,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(source: &'a Source, budget: &'a mut Budget) -> Self {
+        Cursor { source, budget, window: Cow::Borrowed(&[]), start: 0, position: 0, order: Order::Little }
+    }
+
+    /// The offset in the file of the next byte.
+    pub(super) fn offset(&self) -> u64 {
+        self.start + self.position as u64
+    }
+
+    /// The account to charge for what is made of the bytes.
+    pub(super) fn budget(&mut self) -> &mut Budget {
+        self.budget
+    }
+
+    /// The next bytes.
+    pub(super) fn take(&mut self, length: u64) -> Result<&[u8]> {
+        if length > (self.window.len() - self.position) as u64 {
+            self.refill(length)?;
+        }
+        // The window holds at least `length` bytes from here on, so the length fits `usize`.
+        let begin = self.position;
+        self.position += length as usize;
+        Ok(&self.window[begin..self.position])
+    }
+
+    #[cold]
+    fn refill(&mut self, length: u64) -> Result<()> {
+        let offset = self.offset();
+        self.source.check(offset, length)?;
+        self.budget.check_header(offset.saturating_add(length))?;
+        let ahead = if self.source.is_addressable() { self.budget.limits().header_bytes } else { WINDOW };
+        let wanted = length.max(ahead).min(self.source.len() - offset);
+        self.window = self.source.bytes(offset, wanted)?;
+        (self.start, self.position) = (offset, 0);
+        Ok(())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let offset = self.offset();
+        let bytes = self.take(N as u64)?;
+        bytes
+            .first_chunk()
+            .copied()
+            .ok_or_else(|| Error::truncated("the header ends early").with_offset(offset))
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32> {
+        let order = self.order;
+        self.array().map(|bytes| order.u32(bytes))
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64> {
+        let order = self.order;
+        self.array().map(|bytes| order.u64(bytes))
+    }
+
+    /// A fixed-width number of any type.
+    pub(super) fn number<const N: usize, T>(&mut self, convert: fn(Order, [u8; N]) -> T) -> Result<T> {
+        let order = self.order;
+        self.array().map(|bytes| convert(order, bytes))
+    }
+
+    /// A string's bytes: a length and as many bytes.
+    pub(super) fn string(&mut self) -> Result<&[u8]> {
+        let length = self.u64()?;
+        self.take(length)
+    }
+
+    /// A string that has to be text, such as a key.
+    pub(super) fn text(&mut self, what: &str) -> Result<&str> {
+        let offset = self.offset();
+        std::str::from_utf8(self.string()?).map_err(|cause| {
+            Error::malformed(format!("the {what} is not UTF-8")).with_offset(offset).with_cause(cause)
+        })
+    }
+
+    /// Checks an announced count against the bytes that are left, given the least that one item takes.
+    pub(super) fn check_count(&self, count: u64, least: u64, what: &str) -> Result<()> {
+        let left = self.source.len() - self.offset();
+        if count.checked_mul(least).is_some_and(|bytes| bytes <= left) {
+            return Ok(());
+        }
+        Err(Error::truncated(format!("the file announces {count} {what}, but only {left} bytes follow"))
+            .with_offset(self.offset()))
+    }
+}

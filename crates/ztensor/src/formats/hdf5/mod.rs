@@ -1,0 +1,66 @@
+//! HDF5, and with it Keras: groups of datasets with attributes, in all the generations of the format that h5py writes. The reader is
+//! strict, works from byte ranges and never recurses over what the file says; `walk` is the way through a file.
+
+mod attributes;
+mod checksum;
+mod chunks;
+mod cursor;
+mod dataset;
+mod group;
+mod header;
+mod heap;
+mod image;
+mod keras;
+mod message;
+mod soft_links;
+mod superblock;
+mod tree;
+mod walk;
+
+use std::sync::Arc;
+
+use self::image::Image;
+use self::superblock::Superblock;
+use super::{Input, zip};
+use crate::error::{Error, Result};
+use crate::index::{FileId, Format, Index};
+
+/// The signature at the start, or behind a user block of 512 bytes or a larger power of two; or a Keras archive.
+pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
+    let source = input.source();
+    if zip::matches(head) {
+        return keras::matches(&source);
+    }
+    superblock::is_at_start(head) || superblock::find(&source, 0, source.len()).is_some()
+}
+
+/// Indexes an HDF5 file or a Keras archive.
+pub(crate) fn index(input: &mut Input) -> Result<Index> {
+    let source = input.source();
+    if zip::matches(&source.bytes(0, source.len().min(8))?) {
+        return keras::index(input);
+    }
+    index_within(input, FileId(0), 0, source.len())
+}
+
+/// Indexes the HDF5 file that lies in `[start, end)` of an opened file.
+fn index_within(input: &mut Input, file: FileId, start: u64, end: u64) -> Result<Index> {
+    let source = Arc::clone(input.file(file)?);
+    source.check(start, end.saturating_sub(start))?;
+    let place = superblock::find(&source, start, end)
+        .ok_or_else(|| Error::malformed("there is no HDF5 signature").with_offset(start))?;
+    let start = start + place;
+    let superblock = Superblock::read(&source, start, end)?;
+    if superblock.length > end - start {
+        return Err(Error::truncated(format!(
+            "the file says it is {} bytes long, but it has {}",
+            superblock.length,
+            end - start
+        ))
+        .with_offset(start));
+    }
+    let mut index = Index::new(Format::Hdf5, superblock.version.to_string());
+    let image = Image::new(&source, file, start, end, superblock.widths);
+    walk::Walk::new(&image, &mut input.budget, &mut index).run(superblock.root)?;
+    Ok(index)
+}

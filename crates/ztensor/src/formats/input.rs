@@ -1,0 +1,118 @@
+//! What a parser gets: the file, a budget, and a guarded way to open the files beside it (shards, external data).
+
+use std::path::{Component as PathPart, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Kind, Result};
+use crate::index::{FileId, Span};
+use crate::limits::{Budget, Limits};
+use crate::source::{Io, Source};
+
+/// The input of a parser.
+#[derive(Debug)]
+pub struct Input {
+    files: Vec<Arc<Source>>,
+    io: Io,
+    /// The account that parsers charge before they allocate.
+    pub budget: Budget,
+}
+
+impl Input {
+    /// An input over one source.
+    pub fn new(source: Source, io: Io, limits: Limits) -> Self {
+        Input { files: vec![Arc::new(source)], io, budget: Budget::new(limits) }
+    }
+
+    /// The file that was asked for.
+    pub fn source(&self) -> Arc<Source> {
+        Arc::clone(&self.files[0])
+    }
+
+    /// The path of the file that was asked for, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        self.files[0].path()
+    }
+
+    /// The extension of that path in lower case, or an empty string. A tie-break only: content decides.
+    pub fn extension(&self) -> String {
+        let extension = self.path().and_then(Path::extension).and_then(|e| e.to_str());
+        extension.map(str::to_ascii_lowercase).unwrap_or_default()
+    }
+
+    /// One of the opened files.
+    pub fn file(&self, file: FileId) -> Result<&Arc<Source>> {
+        self.files
+            .get(file.0 as usize)
+            .ok_or_else(|| Error::malformed("a byte range names a file that is not open"))
+    }
+
+    /// A checked byte range of an opened file.
+    pub fn span(&self, file: FileId, offset: u64, length: u64) -> Result<Span> {
+        self.file(file)?.check(offset, length)?;
+        Ok(Span { file, offset, length })
+    }
+
+    /// Opens a file in the same folder, by its plain name: no separators, no `..`, no leading dot.
+    pub fn sibling(&mut self, name: &str) -> Result<FileId> {
+        let mut parts = Path::new(name).components();
+        let plain = matches!((parts.next(), parts.next()), (Some(PathPart::Normal(_)), None));
+        if !plain || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
+            return Err(Error::malformed(format!("\"{name}\" is not a plain file name beside this file")));
+        }
+        let folder = self.folder(name)?;
+        self.open_file(&folder.join(name))
+    }
+
+    /// Opens a file at a relative path beneath the folder of this one. Symbolic links may not lead out of it.
+    pub fn beneath(&mut self, relative: &str) -> Result<FileId> {
+        let path = Path::new(relative);
+        let inside = path.components().all(|part| matches!(part, PathPart::Normal(_) | PathPart::CurDir));
+        if relative.is_empty() || !inside || relative.contains(['\0', '\\']) {
+            return Err(Error::malformed(format!(
+                "\"{relative}\" does not name a file beneath the folder of this one"
+            )));
+        }
+        let folder = self.folder(relative)?;
+        let full = folder.join(path);
+        let real =
+            |p: &Path| p.canonicalize().map_err(|cause| Error::io("cannot find the external data", p, cause));
+        if !real(&full)?.starts_with(real(&folder)?) {
+            return Err(Error::malformed(format!("\"{relative}\" leads out of the folder of this file"))
+                .with_path(&full));
+        }
+        self.open_file(&full)
+    }
+
+    fn folder(&self, wanted: &str) -> Result<PathBuf> {
+        let Some(path) = self.path() else {
+            return Err(Error::new(
+                Kind::Unsupported,
+                format!("the data refers to another file, \"{wanted}\""),
+            )
+            .with_hint("Open it by path, not from memory."));
+        };
+        Ok(match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+            _ => PathBuf::from("."),
+        })
+    }
+
+    fn open_file(&mut self, path: &Path) -> Result<FileId> {
+        if let Some(found) = self.files.iter().position(|file| file.path() == Some(path)) {
+            return Ok(FileId(found as u32));
+        }
+        let source = Source::open(path, self.io)?;
+        Ok(self.add(source))
+    }
+
+    /// Adds bytes that a parser had to unpack first, such as a file inside an archive.
+    pub fn add(&mut self, source: Source) -> FileId {
+        self.files.push(Arc::new(source));
+        FileId((self.files.len() - 1) as u32)
+    }
+
+    /// The opened files, by [`FileId`].
+    pub fn into_files(self) -> Vec<Arc<Source>> {
+        self.files
+    }
+}

@@ -1,0 +1,58 @@
+//! PyTorch files: the zip archives of `torch.save` and of TorchScript, the stream that came before them, and plain pickles. Tensors are found by running the
+//! pickle in a machine that only notes what an unpickler would do (`pickle`), reading the noted calls that rebuild tensors
+//! (`rebuild`), and walking the values for names (`walk`). Nothing is imported, nothing is called.
+
+mod archive;
+mod attributes;
+mod globals;
+mod legacy;
+mod numpy;
+mod pickle;
+mod plain;
+mod quantized;
+mod rebuild;
+mod scan;
+mod sparse;
+mod storage;
+mod types;
+mod view;
+mod walk;
+
+pub use globals::Trust;
+pub use scan::{Scan, ScannedGlobal, ScannedPickle, scan, scan_source};
+
+use super::{Input, zip};
+use crate::error::{Error, Result};
+use crate::index::Index;
+
+/// The legacy stream's magic number, or a zip archive with a `data.pkl` in it, or the tar archive of the very first versions, or a pickle.
+pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
+    legacy::matches(head)
+        || is_old_tar(head)
+        || plain::matches(head)
+        || (zip::matches(head) && zip::any_name(&input.source(), archive::is_main_pickle))
+}
+
+/// Indexes a PyTorch file of any of the forms.
+pub(crate) fn index(input: &mut Input) -> Result<Index> {
+    let source = input.source();
+    let head = source.bytes(0, source.len().min(512))?.into_owned();
+    if legacy::matches(&head) {
+        legacy::index(input)
+    } else if is_old_tar(&head) {
+        Err(Error::unsupported("this is the tar form that PyTorch wrote before version 0.1.10")
+            .with_hint("Load it with PyTorch and save it again with torch.save."))
+    } else if plain::matches(&head) {
+        plain::index(input)
+    } else {
+        archive::index(input)
+    }
+}
+
+/// A tar archive whose first member is one of the four that the old form has.
+fn is_old_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar")
+        && [&b"sys_info\0"[..], b"pickle\0", b"storages\0", b"tensors\0"]
+            .iter()
+            .any(|name| head.starts_with(name))
+}

@@ -1,0 +1,123 @@
+//! From a path (or bytes) to an indexed file: detection by content, with the extension only as a tie-break, and a good word for
+//! files that are not model files at all.
+
+use std::path::Path;
+
+use crate::archive::{Description, assemble};
+use crate::error::{Error, Kind, Result};
+use crate::formats::{Input, PARSERS};
+use crate::index::Index;
+use crate::limits::Limits;
+use crate::reader::Reader;
+use crate::source::{Io, Source};
+
+/// Bytes of the file that detection looks at.
+const HEAD: u64 = 4096;
+/// Archives inside archives that are opened.
+const MOST_NESTED: usize = 4;
+
+/// How to open a file. The defaults suit trusted and hostile files alike.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Memory map or positioned reads.
+    pub io: Io,
+    /// What the file may cost before it is trusted.
+    pub limits: Limits,
+    /// Skip the check of stored checksums on first access.
+    pub skip_checksums: bool,
+}
+
+impl OpenOptions {
+    /// Opens a file.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
+        let path = path.as_ref();
+        self.read(Source::open(path, self.io)?).map_err(|error| error.with_path(path))
+    }
+
+    /// Opens a file that is already in memory.
+    pub fn open_bytes(&self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Reader> {
+        self.read(Source::from_bytes(bytes))
+    }
+
+    fn read(&self, source: Source) -> Result<Reader> {
+        let mut input = Input::new(source, self.io, self.limits.clone());
+        let mut index = detect(&mut input)?;
+        let mut archived = None;
+        // An archive reads like its original. Archives of archives are legal, but not without end.
+        for _ in 0..MOST_NESTED {
+            let Some(description) = Description::find(&index) else {
+                return Ok(Reader::new(input.into_files(), index, archived, !self.skip_checksums));
+            };
+            let (description, files) = (description?, input.into_files());
+            archived.get_or_insert_with(|| description.info(&files));
+            input = Input::new(assemble(&description, &index, &files)?, self.io, self.limits.clone());
+            index = detect(&mut input)?;
+        }
+        Err(Error::new(Kind::Limit, format!("more than {MOST_NESTED} archives inside one another")))
+    }
+
+    /// Opens an archive as the bytes of its original.
+    pub(crate) fn open_archive(&self, path: &Path) -> Result<(Description, Source)> {
+        let mut input = Input::new(Source::open(path, self.io)?, self.io, self.limits.clone());
+        let named = |error: Error| error.with_path(path);
+        let index = detect(&mut input).map_err(named)?;
+        let description = Description::find(&index).unwrap_or_else(|| {
+            Err(Error::argument(format!("this is a {} file, not an archive", index.format)).with_hint("Archives are made by `ztensor archive`."))
+        });
+        let description = description.map_err(named)?;
+        let source = assemble(&description, &index, &input.into_files()).map_err(named)?;
+        Ok((description, source))
+    }
+}
+
+/// Opens a model file of any format.
+///
+/// ```
+/// # fn main() -> ztensor::Result<()> {
+/// # let folder = tempfile::tempdir()?; let path = folder.path().join("model.zt");
+/// # let mut writer = ztensor::Writer::create(&path)?; writer.add("weight", &[2, 2], &[1f32, 2.0, 3.0, 4.0])?; writer.finish()?;
+/// let reader = ztensor::open(&path)?;
+/// for (name, object) in reader.objects() {
+///     println!("{name} {}", object.shape);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+    OpenOptions::default().open(path)
+}
+
+fn detect(input: &mut Input) -> Result<Index> {
+    let source = input.source();
+    if source.is_empty() {
+        return Err(Error::new(Kind::Truncated, "the file is empty").with_hint("Download or copy it again."));
+    }
+    let head = source.bytes(0, source.len().min(HEAD))?.into_owned();
+    if let Some(parser) = PARSERS.iter().find(|parser| (parser.matches)(&head, input)) {
+        return (parser.index)(input);
+    }
+    Err(unknown(&head))
+}
+
+/// Names what people most often mistake for a model file.
+fn unknown(head: &[u8]) -> Error {
+    let text = head.trim_ascii_start();
+    let starts =
+        |prefix: &[u8]| text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    let error = |message: &str| Error::new(Kind::UnknownFormat, message);
+    if starts(b"version https://git-lfs") {
+        error("this is a Git LFS pointer, not the model itself")
+            .with_hint("Run `git lfs pull` in the repository to fetch the real file.")
+    } else if starts(b"<!doctype html") || starts(b"<html") || starts(b"<?xml") {
+        error("this is a web page, not a model file").with_hint(
+            "The download was answered with a page (a login or an error); download the file itself.",
+        )
+    } else if starts(b"{") {
+        error("this is a JSON file, but not a shard index")
+            .with_hint("Open the weights, or a file named *.safetensors.index.json.")
+    } else {
+        error("the content is of no known tensor format").with_hint(
+            "Readable are .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx and .h5/.keras; the content decides, not the name.",
+        )
+    }
+}

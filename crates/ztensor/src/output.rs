@@ -1,0 +1,216 @@
+//! Where a container is written: a temporary file beside the target that replaces it in one step, a buffer in memory, or the end of an existing
+//! file. Small writes are gathered; large ones go straight to the operating system.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::error::{Error, Result};
+
+/// Writes below this are gathered in a buffer of this size.
+const BUFFER: usize = 1 << 20;
+
+/// A position-keeping sink.
+pub(crate) struct Output {
+    sink: Sink,
+    buffer: Vec<u8>,
+    position: u64,
+}
+
+enum Sink {
+    /// A new file under a temporary name, and the name it is to get.
+    New { file: File, temporary: Option<TempPath>, target: PathBuf },
+    /// A buffer.
+    Memory(Vec<u8>),
+    /// An existing file being extended.
+    Existing { file: File, path: PathBuf },
+}
+
+impl Output {
+    /// A file that appears under its name only when it is complete.
+    pub(crate) fn create(path: &Path) -> Result<Output> {
+        // A symbolic link keeps pointing where it did: what it points to is replaced.
+        let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let existing = std::fs::metadata(&target).ok();
+        let fail = |cause| Error::io("cannot create the file", path, cause);
+        if existing.as_ref().is_some_and(|metadata| metadata.is_dir()) {
+            return Err(Error::argument("this is a directory; name a file").with_path(path));
+        }
+        if existing.as_ref().is_some_and(|metadata| !metadata.is_file()) {
+            // A pipe or a device cannot be replaced by a rename; write to it directly.
+            let file = OpenOptions::new().write(true).open(&target).map_err(fail)?;
+            return Ok(Output::over(Sink::New { file, temporary: None, target }));
+        }
+        let folder =
+            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".").suffix(".partial");
+        #[cfg(unix)]
+        let builder = {
+            use std::os::unix::fs::PermissionsExt;
+            // The process's umask applies, as it would to a file created in the ordinary way.
+            builder.permissions(std::fs::Permissions::from_mode(0o666))
+        };
+        let (file, temporary) = builder.tempfile_in(folder).map(NamedTempFile::into_parts).map_err(fail)?;
+        if let Some(metadata) = existing {
+            file.set_permissions(metadata.permissions()).map_err(fail)?;
+        }
+        Ok(Output::over(Sink::New { file, temporary: Some(temporary), target }))
+    }
+
+    /// A buffer in memory.
+    pub(crate) fn memory() -> Output {
+        Output::over(Sink::Memory(Vec::new()))
+    }
+
+    /// An existing file, extended from its end.
+    pub(crate) fn extend(mut file: File, path: &Path) -> Result<Output> {
+        let position =
+            file.seek(SeekFrom::End(0)).map_err(|cause| Error::io("cannot extend the file", path, cause))?;
+        let mut output = Output::over(Sink::Existing { file, path: path.to_path_buf() });
+        output.position = position;
+        Ok(output)
+    }
+
+    fn over(sink: Sink) -> Output {
+        Output { sink, buffer: Vec::new(), position: 0 }
+    }
+
+    /// Bytes written so far, counted from the start of the file.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Writes zeros up to the next multiple of `alignment`.
+    pub(crate) fn align(&mut self, alignment: u64) -> Result<()> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        let mut gap = self.position.next_multiple_of(alignment) - self.position;
+        while gap > 0 {
+            let piece = gap.min(ZEROS.len() as u64);
+            self.write(&ZEROS[..piece as usize])?;
+            gap -= piece;
+        }
+        Ok(())
+    }
+
+    /// Writes some bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.position += bytes.len() as u64;
+        if let Sink::Memory(memory) = &mut self.sink {
+            memory.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let direct = bytes.len() >= BUFFER / 4;
+        if direct || self.buffer.len() + bytes.len() > BUFFER {
+            self.flush()?;
+        }
+        if direct {
+            return self.send(bytes);
+        }
+        if self.buffer.capacity() == 0 {
+            self.buffer.reserve_exact(BUFFER);
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Whether these bytes were written at an earlier offset.
+    pub(crate) fn holds(&mut self, offset: u64, bytes: &[u8]) -> Result<bool> {
+        self.flush()?;
+        let (file, path) = match &self.sink {
+            Sink::Memory(memory) => {
+                return Ok(memory.get(offset as usize..).is_some_and(|rest| rest.starts_with(bytes)));
+            }
+            Sink::New { temporary: None, .. } => return Ok(false),
+            Sink::New { file, target, .. } => (file, target),
+            Sink::Existing { file, path } => (file, path),
+        };
+        let mut piece = vec![0; bytes.len().min(BUFFER)];
+        for (number, expected) in bytes.chunks(BUFFER).enumerate() {
+            let found = &mut piece[..expected.len()];
+            crate::source::read_exact_at(file, found, offset + (number * BUFFER) as u64)
+                .map_err(|cause| Error::io("cannot read back", path, cause))?;
+            if found != expected {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let buffer = std::mem::take(&mut self.buffer);
+        let result = self.send(&buffer);
+        self.buffer = buffer;
+        self.buffer.clear();
+        result
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let (file, path) = match &mut self.sink {
+            Sink::New { file, target, .. } => (file, &*target),
+            Sink::Existing { file, path } => (file, &*path),
+            Sink::Memory(memory) => {
+                memory.extend_from_slice(bytes);
+                return Ok(());
+            }
+        };
+        file.write_all(bytes).map_err(|cause| write_error(path, cause))
+    }
+
+    /// Publishes a new file under its name. With `durable`, or when it replaces a file, its bytes reach the disk first, so that a crash
+    /// of the machine leaves the old file or the new one.
+    pub(crate) fn publish(mut self, durable: bool) -> Result<()> {
+        self.flush()?;
+        match self.sink {
+            Sink::Memory(_) => Ok(()),
+            Sink::Existing { file, path } => file.sync_all().map_err(|cause| write_error(&path, cause)),
+            Sink::New { file, temporary, target } => {
+                let Some(temporary) = temporary else { return Ok(()) };
+                let durable = durable || target.exists();
+                if durable {
+                    file.sync_all().map_err(|cause| write_error(&target, cause))?;
+                }
+                drop(file);
+                temporary
+                    .persist(&target)
+                    .map_err(|failed| Error::io("cannot put the file in place", &target, failed.error))?;
+                if durable { sync_folder(&target) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// The bytes of an output in memory.
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        match self.sink {
+            Sink::Memory(memory) => memory,
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Makes a rename durable.
+pub(crate) fn sync_folder(target: &Path) -> Result<()> {
+    #[cfg(unix)]
+    {
+        let folder =
+            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|cause| Error::io("cannot sync the folder", folder, cause))?;
+    }
+    #[cfg(not(unix))]
+    let _ = target;
+    Ok(())
+}
+
+pub(crate) fn write_error(path: &Path, cause: std::io::Error) -> Error {
+    let error = Error::io("cannot write", path, cause);
+    match error.kind() {
+        crate::error::Kind::NoSpace => {
+            error.with_hint("Free some space and try again; what was there before is unchanged.")
+        }
+        _ => error,
+    }
+}

@@ -1,0 +1,359 @@
+//! An opened file: its index and the sources behind it. Everything that hands out tensor bytes goes through here, so that stored checksums are
+//! checked once, on first access, whatever the way in.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::archive::ArchiveInfo;
+use crate::decode::{self, View};
+use crate::error::{Error, Kind, Result};
+use crate::index::{Component, Format, Index, Object, Skipped};
+use crate::open::OpenOptions;
+use crate::source::{Io, Source};
+use crate::tensor::{Attributes, Element, ElementType, Layout, Shape};
+
+/// An opened model file of any format.
+pub struct Reader {
+    files: Vec<Arc<Source>>,
+    index: Index,
+    archived: Option<ArchiveInfo>,
+    /// Components whose checksum has been found right; `None` when checks are switched off.
+    verified: Option<Mutex<HashSet<(usize, usize)>>>,
+}
+
+impl Reader {
+    pub(crate) fn new(files: Vec<Arc<Source>>, index: Index, archived: Option<ArchiveInfo>, verify: bool) -> Self {
+        Reader { files, index, archived, verified: verify.then(Mutex::default) }
+    }
+
+    /// Opens a file, choosing between a memory map and reads by where the file lies.
+    pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+        OpenOptions::default().open(path)
+    }
+
+    /// Opens a file as a memory map.
+    pub fn open_mmap(path: impl AsRef<Path>) -> Result<Reader> {
+        OpenOptions { io: Io::Mmap, ..OpenOptions::default() }.open(path)
+    }
+
+    /// Opens a file that is already in memory.
+    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Reader> {
+        OpenOptions::default().open_bytes(bytes)
+    }
+
+    /// The detected format.
+    pub fn format(&self) -> Format {
+        self.index.format
+    }
+
+    /// The index: everything that is known without reading tensor data.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The files behind the index, by `FileId`.
+    pub fn sources(&self) -> &[Arc<Source>] {
+        &self.files
+    }
+
+    /// Names and descriptions of all tensors.
+    pub fn objects(&self) -> impl ExactSizeIterator<Item = (&str, &Object)> {
+        self.index.objects.iter().map(|(name, object)| (name.as_str(), object))
+    }
+
+    /// The tensor names.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.index.objects.keys().map(String::as_str)
+    }
+
+    /// The number of tensors.
+    pub fn len(&self) -> usize {
+        self.index.objects.len()
+    }
+
+    /// Whether the file has no tensors.
+    pub fn is_empty(&self) -> bool {
+        self.index.objects.is_empty()
+    }
+
+    /// Whether there is a tensor of that name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.index.objects.contains_key(name)
+    }
+
+    /// The file's own metadata.
+    pub fn attributes(&self) -> &Attributes {
+        &self.index.attributes
+    }
+
+    /// What the archive says, where the file was opened through one.
+    pub fn archived(&self) -> Option<&ArchiveInfo> {
+        self.archived.as_ref()
+    }
+
+    /// What the file holds but this library does not read, with reasons.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.index.skipped
+    }
+
+    /// The description of one tensor.
+    pub fn object(&self, name: &str) -> Result<&Object> {
+        self.find(name).map(|(_, object)| object)
+    }
+
+    /// One component's elements: borrowed where they lie plainly in memory, decoded otherwise.
+    pub fn component_bytes(&self, name: &str, role: &str) -> Result<Cow<'_, [u8]>> {
+        self.with_component(name, role, |position, component| {
+            self.verify_stored(position, component)?;
+            let bytes = decode::bytes(&self.files, component)?;
+            self.verify(position, component, Some(&bytes))?;
+            Ok(bytes)
+        })
+    }
+
+    /// Borrows one component without copying; `None` where it has to be decoded.
+    pub fn component_view(&self, name: &str, role: &str) -> Result<Option<View<'_>>> {
+        self.with_component(name, role, |position, component| {
+            let view = decode::view(&self.files, component);
+            if let Some(View { bytes, strides }) = view {
+                self.verify(position, component, strides.is_none().then_some(bytes))?;
+            }
+            Ok(view)
+        })
+    }
+
+    /// Decodes one component into a buffer of exactly its length.
+    pub fn component_into(&self, name: &str, role: &str, out: &mut [u8]) -> Result<()> {
+        self.with_component(name, role, |position, component| {
+            self.verify_stored(position, component)?;
+            decode::read_into(&self.files, component, out)?;
+            self.verify(position, component, Some(out))
+        })
+    }
+
+    /// Decodes a part of one component: the bytes from `start` on, as many as the buffer takes.
+    pub fn component_range_into(&self, name: &str, role: &str, start: u64, out: &mut [u8]) -> Result<()> {
+        self.with_component(name, role, |position, component| {
+            self.verify(position, component, None)?;
+            decode::range_into(&self.files, component, start, out)
+        })
+    }
+
+    /// The bytes of a dense tensor: little-endian, row-major.
+    pub fn bytes(&self, name: &str) -> Result<Cow<'_, [u8]>> {
+        self.dense(name)?;
+        self.component_bytes(name, "data")
+    }
+
+    /// Copies a dense tensor's bytes into a buffer of exactly their length.
+    pub fn read_into(&self, name: &str, out: &mut [u8]) -> Result<()> {
+        self.dense(name)?;
+        self.component_into(name, "data", out)
+    }
+
+    /// Borrows a dense tensor as a slice of elements, without copying.
+    pub fn view_as<T: Element>(&self, name: &str) -> Result<&[T]> {
+        self.typed::<T>(name)?;
+        let error = |reason: &str| {
+            Error::mismatch(format!("cannot borrow this tensor: {reason}"))
+                .with_tensor(name)
+                .with_hint("Use read_as for a copy.")
+        };
+        match self.component_view(name, "data")? {
+            Some(View { bytes, strides: None }) => bytemuck::try_cast_slice(bytes)
+                .map_err(|_| error("its bytes are not aligned for the element type")),
+            Some(_) => Err(error("it is stored with strides")),
+            None => Err(error("it is stored encoded")),
+        }
+    }
+
+    /// Reads a dense tensor as elements.
+    pub fn read_as<T: Element>(&self, name: &str) -> Result<Vec<T>> {
+        let length = self.typed::<T>(name)?.length;
+        let mut elements: Vec<T> = Vec::new();
+        let count = usize::try_from(length).unwrap_or(usize::MAX) / size_of::<T>();
+        elements
+            .try_reserve_exact(count)
+            .map_err(|_| Error::new(Kind::Limit, format!("not enough memory for {length} bytes")))?;
+        elements.resize(count, T::zeroed());
+        self.component_into(name, "data", bytemuck::cast_slice_mut(&mut elements))?;
+        Ok(elements)
+    }
+
+    /// Reads a tensor of any layout with all its components, borrowing what lies plainly in memory.
+    pub fn read_object(&self, name: &str) -> Result<TensorData<'_>> {
+        let (_, object) = self.find(name)?;
+        let mut components = Vec::with_capacity(object.components.len());
+        for (role, component) in &object.components {
+            let bytes = self.component_bytes(name, role)?;
+            components.push((role.to_string(), ComponentData { element: component.element.clone(), bytes }));
+        }
+        Ok(TensorData {
+            shape: object.shape.clone(),
+            layout: object.layout.clone(),
+            attributes: object.attributes.clone(),
+            components,
+        })
+    }
+
+    /// Checks every stored checksum and decodes every component; returns the names of those that fail, with the reasons.
+    pub fn verify_all(&self) -> Vec<(String, Error)> {
+        let checked: Vec<Option<(String, Error)>> = self
+            .index
+            .objects
+            .par_iter()
+            .map(|(name, object)| {
+                let result = object.components.iter().try_for_each(|(_, component)| {
+                    if component.checks_stored_bytes() {
+                        decode::verify(&self.files, component, None)?;
+                    }
+                    let bytes = decode::bytes(&self.files, component)?;
+                    if component.checks_stored_bytes() {
+                        Ok(())
+                    } else {
+                        decode::verify(&self.files, component, Some(&bytes))
+                    }
+                });
+                result.err().map(|error| (name.clone(), error.with_tensor(name)))
+            })
+            .collect();
+        checked.into_iter().flatten().collect()
+    }
+
+    fn find(&self, name: &str) -> Result<(usize, &Object)> {
+        match self.index.objects.get_full(name) {
+            Some((position, _, object)) => Ok((position, object)),
+            None => Err(self.no_such(name)),
+        }
+    }
+
+    fn no_such(&self, name: &str) -> Error {
+        if let Some(skipped) = self.index.skipped.iter().find(|skipped| skipped.name == name) {
+            return Error::unsupported(format!("the file holds it, but it is not read: {}", skipped.reason))
+                .with_tensor(name);
+        }
+        Error::new(Kind::NoSuchTensor, format!("the file has no tensor \"{name}\""))
+            .with_hint("List the names with keys(), or `ztensor info` at the shell.")
+    }
+
+    fn with_component<'a, R>(
+        &'a self,
+        name: &str,
+        role: &str,
+        action: impl FnOnce((usize, usize), &'a Component) -> Result<R>,
+    ) -> Result<R> {
+        let (position, object) = self.find(name)?;
+        let found = object.components.iter().position(|(known, _)| known == role);
+        let number = found.ok_or_else(|| {
+            Error::new(
+                Kind::NoSuchTensor,
+                format!("there is no component \"{role}\" in a {} tensor", object.layout),
+            )
+            .with_tensor(name)
+        })?;
+        action((position, number), &object.components[number].1).map_err(|error| error.with_tensor(name))
+    }
+
+    fn dense(&self, name: &str) -> Result<&Component> {
+        let object = self.object(name)?;
+        match object.layout {
+            Layout::Dense => object
+                .component("data")
+                .ok_or_else(|| Error::malformed("a dense tensor without data").with_tensor(name)),
+            _ => Err(Error::mismatch(format!("this is a {} tensor, not a dense one", object.layout))
+                .with_tensor(name)
+                .with_hint("Use read_object (Python: read) for its components.")),
+        }
+    }
+
+    fn typed<T: Element>(&self, name: &str) -> Result<&Component> {
+        let component = self.dense(name)?;
+        if component.element != ElementType::plain(T::DTYPE) {
+            return Err(Error::mismatch(format!("the tensor holds {}, not {}", component.element, T::DTYPE))
+                .with_tensor(name));
+        }
+        Ok(component)
+    }
+
+    /// Checks a checksum over stored bytes before they are decoded: damage is then named as what it is.
+    fn verify_stored(&self, position: (usize, usize), component: &Component) -> Result<()> {
+        if component.checks_stored_bytes() { self.verify(position, component, None) } else { Ok(()) }
+    }
+
+    fn verify(&self, position: (usize, usize), component: &Component, decoded: Option<&[u8]>) -> Result<()> {
+        let (Some(verified), Some(_)) = (&self.verified, &component.digest) else { return Ok(()) };
+        if verified.lock().unwrap_or_else(PoisonError::into_inner).contains(&position) {
+            return Ok(());
+        }
+        decode::verify(&self.files, component, decoded)?;
+        verified.lock().unwrap_or_else(PoisonError::into_inner).insert(position);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("format", &self.format())
+            .field("tensors", &self.len())
+            .field("files", &self.files)
+            .finish()
+    }
+}
+
+/// A tensor of any layout, read.
+#[derive(Clone, Debug)]
+pub struct TensorData<'a> {
+    /// The logical shape.
+    pub shape: Shape,
+    /// How the components make one tensor.
+    pub layout: Layout,
+    /// The object's own metadata.
+    pub attributes: Attributes,
+    /// The components with their roles.
+    pub components: Vec<(String, ComponentData<'a>)>,
+}
+
+/// One component, read.
+#[derive(Clone, Debug)]
+pub struct ComponentData<'a> {
+    /// What the elements are.
+    pub element: ElementType,
+    /// The elements: little-endian, row-major.
+    pub bytes: Cow<'a, [u8]>,
+}
+
+impl TensorData<'_> {
+    /// The component of a role.
+    pub fn component(&self, role: &str) -> Option<&ComponentData<'_>> {
+        self.components.iter().find(|(name, _)| name == role).map(|(_, component)| component)
+    }
+
+    /// The same tensor, independent of the file.
+    pub fn into_owned(self) -> TensorData<'static> {
+        let own = |component: ComponentData<'_>| ComponentData {
+            element: component.element,
+            bytes: Cow::Owned(component.bytes.into_owned()),
+        };
+        TensorData {
+            shape: self.shape,
+            layout: self.layout,
+            attributes: self.attributes,
+            components: self.components.into_iter().map(|(role, component)| (role, own(component))).collect(),
+        }
+    }
+}
+
+impl ComponentData<'_> {
+    /// The elements as values of a Rust type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if self.element != ElementType::plain(T::DTYPE) {
+            return Err(Error::mismatch(format!("the component holds {}, not {}", self.element, T::DTYPE)));
+        }
+        Ok(bytemuck::allocation::pod_collect_to_vec(&self.bytes))
+    }
+}

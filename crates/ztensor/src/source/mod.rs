@@ -1,0 +1,277 @@
+//! Where bytes come from. A parser never knows a memory map from a buffer from a file that is read piece by piece: it asks a
+//! [`Source`] for ranges, which are checked against the length taken at open.
+
+pub(crate) mod assembly;
+mod file_system;
+mod map;
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Kind, Result};
+
+/// How a file is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// Memory map on local file systems; reads where a map is risky (network and FUSE file systems).
+    #[default]
+    Auto,
+    /// A private, copy-on-write memory map.
+    Mmap,
+    /// Positioned reads: safe for files that may shrink while they are open.
+    Read,
+}
+
+impl Io {
+    /// `auto`, `mmap` or `read`.
+    pub fn parse(name: &str) -> Result<Io> {
+        match name {
+            "auto" => Ok(Io::Auto),
+            "mmap" => Ok(Io::Mmap),
+            "read" => Ok(Io::Read),
+            other => {
+                Err(Error::argument(format!("io must be \"auto\", \"mmap\" or \"read\", not \"{other}\"")))
+            }
+        }
+    }
+}
+
+/// A readable sequence of bytes of known length.
+pub struct Source {
+    backing: Backing,
+    length: u64,
+    path: Option<PathBuf>,
+}
+
+enum Backing {
+    Map(map::Map),
+    File(File),
+    Memory(Box<dyn AsRef<[u8]> + Send + Sync>),
+    Assembly(assembly::Assembly),
+}
+
+impl Source {
+    /// Opens a file.
+    pub fn open(path: &Path, io: Io) -> Result<Source> {
+        let file = File::open(path).map_err(|cause| open_error(path, cause))?;
+        let metadata = file.metadata().map_err(|cause| Error::io("cannot examine the file", path, cause))?;
+        if metadata.is_dir() {
+            return Err(Error::new(Kind::InvalidArgument, "this is a directory, not a model file")
+                .with_path(path)
+                .with_hint(
+                    "Name a file inside it, such as model.safetensors or model.safetensors.index.json.",
+                ));
+        }
+        let mut source = Source {
+            backing: Backing::Memory(Box::new([])),
+            length: metadata.len(),
+            path: Some(path.to_path_buf()),
+        };
+        if !metadata.is_file() {
+            // Pipes and devices have no length and no ranges: take them into memory.
+            return Source::drain(file, path);
+        }
+        let mapped = match io {
+            Io::Mmap => true,
+            Io::Read => false,
+            Io::Auto => !file_system::is_remote(&file),
+        };
+        if source.length == 0 {
+            return Ok(source);
+        }
+        source.backing = if mapped {
+            Backing::Map(
+                map::Map::new(&file, source.length)
+                    .map_err(|cause| Error::io("cannot map the file", path, cause))?,
+            )
+        } else {
+            Backing::File(file)
+        };
+        Ok(source)
+    }
+
+    fn drain(mut file: File, path: &Path) -> Result<Source> {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut bytes)
+            .map_err(|cause| Error::io("cannot read", path, cause))?;
+        let mut source = Source::from_bytes(bytes);
+        source.path = Some(path.to_path_buf());
+        Ok(source)
+    }
+
+    /// Bytes in memory, owned by the source.
+    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Source {
+        let length = bytes.as_ref().len() as u64;
+        Source { backing: Backing::Memory(Box::new(bytes)), length, path: None }
+    }
+
+    /// A file put together from pieces; `path` is where they come from.
+    pub(crate) fn from_assembly(assembly: assembly::Assembly, path: Option<&Path>) -> Source {
+        let length = assembly.length();
+        Source { backing: Backing::Assembly(assembly), length, path: path.map(Path::to_path_buf) }
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The path it was opened from.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Whether ranges can be borrowed without copying.
+    pub fn is_addressable(&self) -> bool {
+        !matches!(self.backing, Backing::File(_) | Backing::Assembly(_))
+    }
+
+    /// Borrows a range, where the backing is in the address space and the range is inside it.
+    pub fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let bytes = match &self.backing {
+            Backing::Map(map) => map.bytes(),
+            Backing::Memory(bytes) => (**bytes).as_ref(),
+            Backing::File(_) | Backing::Assembly(_) => return None,
+        };
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        bytes.get(start..end)
+    }
+
+    /// Where a memory map lies, for views that may be written to: what is written stays in this process. `None` for other backings,
+    /// whose bytes must not change.
+    pub fn map_address(&self) -> Option<*mut u8> {
+        match &self.backing {
+            Backing::Map(map) => Some(map.address()),
+            Backing::File(_) | Backing::Memory(_) | Backing::Assembly(_) => None,
+        }
+    }
+
+    /// A range: borrowed where possible, otherwise read. The range is checked before anything is allocated.
+    pub fn bytes(&self, offset: u64, length: u64) -> Result<Cow<'_, [u8]>> {
+        self.check(offset, length)?;
+        if let Some(slice) = self.slice(offset, length) {
+            return Ok(Cow::Borrowed(slice));
+        }
+        let length = usize::try_from(length).map_err(|_| self.out_of_memory(length))?;
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(length).map_err(|_| self.out_of_memory(length as u64))?;
+        buffer.resize(length, 0);
+        self.read_into(offset, &mut buffer)?;
+        Ok(Cow::Owned(buffer))
+    }
+
+    /// Copies a range into a buffer.
+    pub fn read_into(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.check(offset, buffer.len() as u64)?;
+        if let Some(slice) = self.slice(offset, buffer.len() as u64) {
+            buffer.copy_from_slice(slice);
+            return Ok(());
+        }
+        match &self.backing {
+            Backing::File(file) => read_exact_at(file, buffer, offset).map_err(|cause| {
+                let error = Error::from(cause).with_offset(offset);
+                let error = match error.kind() {
+                    Kind::Truncated => {
+                        Error::truncated("the file became shorter while it was open").with_offset(offset)
+                    }
+                    _ => error,
+                };
+                self.name(error)
+            }),
+            Backing::Assembly(assembly) => assembly.read(offset, buffer).map_err(|error| self.name(error)),
+            // `check` passed, so a borrowed range always exists for the other backings.
+            Backing::Map(_) | Backing::Memory(_) => Err(self.beyond(offset, buffer.len() as u64)),
+        }
+    }
+
+    /// Checks that a range lies inside the source.
+    pub fn check(&self, offset: u64, length: u64) -> Result<()> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.length => Ok(()),
+            _ => Err(self.beyond(offset, length)),
+        }
+    }
+
+    /// Tells the kernel that a range will be needed soon.
+    pub fn will_need(&self, offset: u64, length: u64) {
+        if let Backing::Map(map) = &self.backing {
+            map.will_need(offset, length);
+        }
+    }
+
+    fn beyond(&self, offset: u64, length: u64) -> Error {
+        self.name(
+            Error::truncated(format!(
+                "{length} bytes are announced at offset {offset}, but the file has {} bytes",
+                self.length
+            ))
+            .with_offset(offset),
+        )
+    }
+
+    fn out_of_memory(&self, length: u64) -> Error {
+        self.name(Error::new(Kind::Limit, format!("not enough memory for {length} bytes")))
+    }
+
+    fn name(&self, error: Error) -> Error {
+        match &self.path {
+            Some(path) => error.with_path(path),
+            None => error,
+        }
+    }
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let backing = match self.backing {
+            Backing::Map(_) => "map",
+            Backing::File(_) => "read",
+            Backing::Memory(_) => "memory",
+            Backing::Assembly(_) => "assembly",
+        };
+        f.debug_struct("Source")
+            .field("backing", &backing)
+            .field("length", &self.length)
+            .field("path", &self.path)
+            .finish()
+    }
+}
+
+fn open_error(path: &Path, cause: std::io::Error) -> Error {
+    let error = Error::io("cannot open", path, cause);
+    match error.kind() {
+        Kind::NotFound => error.with_hint("Check the path; relative paths start at the current directory."),
+        Kind::PermissionDenied => {
+            error.with_hint("Check the owner and mode of the file and of the folders above it.")
+        }
+        _ => error,
+    }
+}
+
+/// Reads at a position without moving the file's cursor.
+#[cfg(unix)]
+pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> std::io::Result<()> {
+    use std::os::windows::fs::FileExt;
+    while !buffer.is_empty() {
+        match file.seek_read(buffer, offset)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                buffer = &mut buffer[count..];
+                offset += count as u64;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! What a tensor is, apart from any file: its element type, its shape, its layout and the attributes it carries.
+
+mod dtype;
+mod layout;
+mod shape;
+mod value;
+
+pub use dtype::{DType, Element, ElementType, LogicalType};
+pub use layout::Layout;
+pub use shape::Shape;
+pub use value::{Attributes, Value};

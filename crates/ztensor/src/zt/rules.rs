@@ -1,0 +1,124 @@
+//! The rules an object must keep, whatever generation of the container it comes from: the size equations of each layout, and blobs that are identical or
+//! disjoint.
+
+use crate::error::{Error, Result};
+use crate::index::{Component, Data, Object, Span};
+use crate::tensor::Layout;
+
+/// Checks the size equations of an object.
+pub(super) fn check_object(object: &Object) -> Result<()> {
+    for (role, component) in &object.components {
+        check_component(component).map_err(|error| error.with_context(&format!("component \"{role}\"")))?;
+    }
+    let count = |role: &str| -> Result<Option<u64>> {
+        let component = object.component(role);
+        component
+            .ok_or_else(|| Error::malformed(format!("a {} tensor without \"{role}\"", object.layout)))
+            .map(Component::elements)
+    };
+    let elements = object
+        .shape
+        .elements()
+        .ok_or_else(|| Error::malformed(format!("the product of shape {} overflows", object.shape)))?;
+    match &object.layout {
+        Layout::Dense => {
+            let data = object
+                .component("data")
+                .ok_or_else(|| Error::malformed("a dense tensor without \"data\""))?;
+            let expected = data.element.byte_length(elements);
+            if data.element.bits().is_some() && expected != Some(data.length) {
+                return Err(Error::malformed(format!(
+                    "shape {} of {} takes {} bytes, but the data has {}",
+                    object.shape,
+                    data.element,
+                    expected.map_or("too many".to_owned(), |bytes| bytes.to_string()),
+                    data.length
+                )));
+            }
+        }
+        Layout::SparseCsr => {
+            let &[rows, _] = &*object.shape else {
+                return Err(Error::malformed("a sparse_csr tensor needs two dimensions"));
+            };
+            require_equal("indices", count("indices")?, "values", count("values")?)?;
+            require_equal("indptr", count("indptr")?, "rows + 1", rows.checked_add(1))?;
+        }
+        Layout::SparseCoo => {
+            let rank = object.shape.len() as u64;
+            let coordinates = count("values")?.and_then(|values| values.checked_mul(rank));
+            require_equal("coords", count("coords")?, "dimensions × values", coordinates)?;
+        }
+        Layout::QuantizedGroup | Layout::Other(_) => {}
+    }
+    Ok(())
+}
+
+fn check_component(component: &Component) -> Result<()> {
+    if !component.length.is_multiple_of(component.element.storage.width() as u64) {
+        return Err(Error::malformed(format!(
+            "{} bytes are not a whole number of {} elements",
+            component.length, component.element.storage
+        )));
+    }
+    Ok(())
+}
+
+fn require_equal(left: &str, left_count: Option<u64>, right: &str, right_count: Option<u64>) -> Result<()> {
+    match (left_count, right_count) {
+        (Some(left_count), Some(right_count)) if left_count != right_count => Err(Error::malformed(format!(
+            "\"{left}\" has {left_count} elements, but {right} is {right_count}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Where an object's bytes lie in the container.
+pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> {
+    object.components.iter().filter_map(|(_, component)| match component.data {
+        Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) => Some(span),
+        _ => None,
+    })
+}
+
+/// The same, each with the name of its tensor.
+pub(super) fn blobs<'a>(name: &'a str, object: &'a Object) -> impl Iterator<Item = (Span, &'a str)> {
+    spans(object).map(move |span| (span, name))
+}
+
+/// Checks that the blobs of one file are aligned, lie in its data part, and are identical (tied weights) or disjoint.
+pub(super) fn check_blobs(
+    mut blobs: Vec<(Span, &str)>,
+    data: std::ops::Range<u64>,
+    alignment: u64,
+) -> Result<()> {
+    for (span, name) in &blobs {
+        let rule = if !span.offset.is_multiple_of(alignment) {
+            Some(format!("its offset {} is not a multiple of {alignment}", span.offset))
+        } else if span.offset < data.start
+            || span.offset.checked_add(span.length).is_none_or(|end| end > data.end)
+        {
+            Some(format!(
+                "its {} bytes at offset {} do not lie in the data part of the file",
+                span.length, span.offset
+            ))
+        } else {
+            None
+        };
+        if let Some(rule) = rule {
+            return Err(Error::malformed(rule).with_tensor(name).with_offset(span.offset));
+        }
+    }
+    blobs.retain(|(span, _)| span.length > 0);
+    if !blobs.is_sorted() {
+        blobs.sort_unstable();
+    }
+    for pair in blobs.windows(2) {
+        let [(span, name), (next, other)] = pair else { continue };
+        if span != next && span.offset + span.length > next.offset {
+            return Err(Error::malformed(format!("its bytes overlap those of \"{name}\""))
+                .with_tensor(other)
+                .with_offset(next.offset));
+        }
+    }
+    Ok(())
+}

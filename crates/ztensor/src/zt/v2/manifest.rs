@@ -1,0 +1,354 @@
+//! The version 2 manifest, both ways, in the Core Deterministic Encoding.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::super::cbor::{Decoder, Encoder};
+use super::{Z4AI, ZSTD_SEEKABLE};
+use crate::error::{Error, Kind, Result};
+use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
+use crate::limits::Budget;
+use crate::tensor::{Attributes, DType, ElementType, Layout, LogicalType, Shape};
+
+/// Nesting that the format allows, from the manifest's root.
+const DEPTH: usize = 32;
+/// Dimensions that the format allows.
+const RANK: usize = 64;
+const LONGEST_NAME: usize = 1024;
+const LONGEST_SHARD_NAME: usize = 64;
+/// What 1.2 calls `quantized_group` has no profile of its own in version 2.
+const QUANTIZED_GROUP: &str = "ztensor.quantized_group/1";
+
+/// A parsed manifest.
+pub(super) struct Manifest {
+    pub attributes: Attributes,
+    pub shards: Vec<Shard>,
+    pub objects: Vec<(String, Result<Object, String>)>,
+}
+
+/// One entry of the shard table.
+pub(super) struct Shard {
+    pub name: String,
+    pub size: u64,
+}
+
+impl Manifest {
+    /// Parses a manifest. Parts in shard *n* of the table get `FileId(n + 1)`; spans are not yet checked.
+    pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Manifest> {
+        // The shard table sorts after "objects" but is needed to read them: one pass for each.
+        let mut shards = Vec::new();
+        let mut decoder = Decoder::strict(bytes, DEPTH);
+        decoder.map(|decoder, key| match &*key {
+            "shards" => {
+                shards = shard_table(decoder)?;
+                Ok(())
+            }
+            _ => decoder.skip(),
+        })?;
+        decoder.finish()?;
+
+        let mut attributes = Attributes::new();
+        let mut objects = None;
+        Decoder::strict(bytes, DEPTH).map(|decoder, key| match &*key {
+            "attributes" => {
+                attributes = checked_attributes(decoder)?;
+                Ok(())
+            }
+            "objects" => {
+                objects = Some(object_table(decoder, &shards, budget)?);
+                Ok(())
+            }
+            _ => decoder.skip(),
+        })?;
+        let objects = objects.ok_or_else(|| Error::malformed("the manifest has no \"objects\""))?;
+        Ok(Manifest { attributes, shards, objects })
+    }
+}
+
+fn shard_table(decoder: &mut Decoder<'_>) -> Result<Vec<Shard>> {
+    let mut shards = Vec::new();
+    decoder.map(|decoder, name| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        if name.is_empty()
+            || name.len() > LONGEST_SHARD_NAME
+            || name.starts_with('.')
+            || !name.bytes().all(plain)
+        {
+            return Err(decoder.error(&format!("\"{name}\" is not a shard name")));
+        }
+        let (mut size, mut digest) = (None, None);
+        decoder.map(|decoder, key| {
+            match &*key {
+                "size" => size = Some(decoder.unsigned()?),
+                "digest" => digest = Some(parse_digest(decoder)?),
+                _ => decoder.skip()?,
+            }
+            Ok(())
+        })?;
+        match (size, digest) {
+            (Some(size), Some(_)) => shards.push(Shard { name: name.into_owned(), size }),
+            _ => return Err(decoder.error("a shard without size or digest")),
+        }
+        Ok(())
+    })?;
+    Ok(shards)
+}
+
+fn object_table(
+    decoder: &mut Decoder<'_>,
+    shards: &[Shard],
+    budget: &mut Budget,
+) -> Result<Vec<(String, Result<Object, String>)>> {
+    let mut objects = Vec::new();
+    decoder.map(|decoder, name| {
+        budget.charge_object()?;
+        budget.charge(name.len() as u64 + 256)?;
+        check_name(decoder, &name)?;
+        let object = object(decoder, shards).map_err(|error| error.with_tensor(&name))?;
+        objects.push((name.into_owned(), object));
+        Ok(())
+    })?;
+    Ok(objects)
+}
+
+fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Object, String>> {
+    let (mut shape, mut layout, mut attributes) = (None, None, Attributes::new());
+    let mut parts = None;
+    let mut unreadable = None;
+    decoder.map(|decoder, key| {
+        match &*key {
+            "shape" => shape = Some(decoder.unsigned_list()?),
+            "layout" => layout = Some(decoder.text()?),
+            "attributes" => attributes = checked_attributes(decoder)?,
+            "parts" => {
+                let mut list: Vec<(Cow<'static, str>, Component)> = Vec::new();
+                let mut count = 0;
+                decoder.map(|decoder, role| {
+                    check_name(decoder, &role)?;
+                    count += 1;
+                    match part(decoder, shards)? {
+                        Ok(component) => list.push((Cow::Owned(role.into_owned()), component)),
+                        Err(reason) => unreadable = Some(format!("part \"{role}\": {reason}")),
+                    }
+                    Ok(())
+                })?;
+                if count == 0 {
+                    return Err(decoder.error("an object without parts"));
+                }
+                parts = Some(list);
+            }
+            _ => decoder.skip()?,
+        }
+        Ok(())
+    })?;
+    let missing = |field: &str| Error::malformed(format!("the object has no \"{field}\""));
+    let shape = shape.ok_or_else(|| missing("shape"))?;
+    if shape.len() > RANK {
+        return Err(Error::malformed(format!("the tensor has {} dimensions, more than {RANK}", shape.len())));
+    }
+    let object = Object {
+        shape: Shape::from(shape),
+        layout: layout_of(&layout.ok_or_else(|| missing("layout"))?),
+        attributes,
+        components: parts.ok_or_else(|| missing("parts"))?,
+    };
+    Ok(unreadable.map_or(Ok(object), Err))
+}
+
+fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Component, String>> {
+    let (mut dtype, mut logical, mut blob, mut shard) = (None, None, None, None);
+    let (mut encoding, mut decoded, mut digest) = (None, None, None);
+    decoder.map(|decoder, key| {
+        match &*key {
+            "dtype" => dtype = Some(decoder.text()?),
+            "type" => logical = Some(decoder.text()?),
+            "blob" => blob = Some(decoder.unsigned_list()?),
+            "shard" => shard = Some(decoder.text()?),
+            "encoding" => encoding = Some(decoder.text()?),
+            "decoded_length" => decoded = Some(decoder.unsigned()?),
+            "digest" => digest = Some(parse_digest(decoder)?),
+            _ => decoder.skip()?,
+        }
+        Ok(())
+    })?;
+    let missing = |field: &str| Error::malformed(format!("the part has no \"{field}\""));
+    let dtype = dtype.ok_or_else(|| missing("dtype"))?;
+    let storage =
+        DType::ALL.iter().copied().find(|known| known.short_name() == dtype && *known != DType::Bool);
+    let storage = storage.ok_or_else(|| Error::malformed(format!("\"{dtype}\" is not a storage type")))?;
+    let blob = blob.ok_or_else(|| missing("blob"))?;
+    let &[offset, length] = &blob[..] else {
+        return Err(Error::malformed("\"blob\" is not a pair of offset and length"));
+    };
+    let file = match &shard {
+        None => FileId(0),
+        Some(name) => {
+            let position = shards.iter().position(|shard| shard.name == *name);
+            FileId(
+                position
+                    .ok_or_else(|| Error::malformed(format!("shard \"{name}\" is not in the shard table")))?
+                    as u32
+                    + 1,
+            )
+        }
+    };
+    if encoding.is_some() != decoded.is_some() {
+        return Err(Error::malformed("\"encoding\" and \"decoded_length\" come together or not at all"));
+    }
+    let element = match logical.as_deref() {
+        None => ElementType::plain(storage),
+        // 1.2 has a storage type for it; the same tensor looks the same whichever version it came from.
+        Some("bool") if storage == DType::U8 => ElementType::plain(DType::Bool),
+        Some("bool") => return Err(Error::malformed(format!("logical type \"bool\" over {storage}"))),
+        Some(name) => {
+            let logical = LogicalType::parse(name);
+            if logical.geometry().is_some_and(|(_, over)| over != storage) {
+                return Err(Error::malformed(format!("logical type \"{name}\" over {storage}")));
+            }
+            ElementType { storage, logical: Some(logical) }
+        }
+    };
+    let span = Span { file, offset, length };
+    let data = match encoding.as_deref() {
+        None => Data::Raw(span),
+        Some(ZSTD_SEEKABLE) => Data::Zstd(span),
+        Some(Z4AI) => Data::Z4ai(span),
+        Some(other) => return Ok(Err(format!("unknown encoding \"{other}\""))),
+    };
+    let digest = digest.flatten().map(|value| Digest { value, over: Coverage::Decoded });
+    Ok(Ok(Component { element, data, length: decoded.unwrap_or(length), digest }))
+}
+
+fn checked_attributes(decoder: &mut Decoder<'_>) -> Result<Attributes> {
+    let attributes = decoder.attributes()?;
+    attributes.keys().try_for_each(|key| check_name(decoder, key))?;
+    Ok(attributes)
+}
+
+fn check_name(decoder: &Decoder<'_>, name: &str) -> Result<()> {
+    match name {
+        "" => Err(decoder.error("an empty name")),
+        _ if name.len() > LONGEST_NAME => Err(decoder.error("a name is longer than 1024 bytes")),
+        _ if name.contains('\0') => Err(decoder.error("a name contains a zero byte")),
+        _ => Ok(()),
+    }
+}
+
+/// A digest; `None` for algorithms this library does not know.
+fn parse_digest(decoder: &mut Decoder<'_>) -> Result<Option<DigestValue>> {
+    let text = decoder.text()?;
+    let Some((algorithm, value)) = text.split_once(':') else {
+        return Err(decoder.error("a digest without an algorithm"));
+    };
+    let lowercase = value.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    match (algorithm, DigestValue::parse(&text)) {
+        ("xxh3" | "sha256", Some(value)) if lowercase => Ok(Some(value)),
+        ("xxh3" | "sha256", _) => Err(decoder.error(&format!("\"{text}\" is not a digest"))),
+        _ => Ok(None),
+    }
+}
+
+fn layout_of(name: &str) -> Layout {
+    match name {
+        "dense" => Layout::Dense,
+        "zt.sparse_csr/1" => Layout::SparseCsr,
+        "zt.sparse_coo/1" => Layout::SparseCoo,
+        QUANTIZED_GROUP => Layout::QuantizedGroup,
+        other => Layout::Other(other.into()),
+    }
+}
+
+fn layout_name(layout: &Layout) -> &str {
+    match layout {
+        Layout::Dense => "dense",
+        Layout::SparseCsr => "zt.sparse_csr/1",
+        Layout::SparseCoo => "zt.sparse_coo/1",
+        Layout::QuantizedGroup => QUANTIZED_GROUP,
+        Layout::Other(name) => name,
+    }
+}
+
+/// Encodes a manifest.
+pub(in crate::zt) fn encode<'a>(
+    attributes: &Attributes,
+    objects: impl Iterator<Item = (&'a str, &'a Object)>,
+) -> Result<Vec<u8>> {
+    let objects: BTreeMap<(usize, &str), &Object> =
+        objects.map(|(name, object)| ((name.len(), name), object)).collect();
+    let mut encoder = Encoder::deterministic();
+    encoder.map(1 + usize::from(!attributes.is_empty()));
+    // Deterministic order is shorter keys first.
+    encoder.text("objects");
+    encoder.map(objects.len());
+    for ((_, name), object) in objects {
+        encoder.text(name);
+        encode_object(&mut encoder, object).map_err(|error| error.with_tensor(name))?;
+    }
+    if !attributes.is_empty() {
+        encoder.text("attributes");
+        encoder.attributes(attributes);
+    }
+    Ok(encoder.finish())
+}
+
+fn encode_object(encoder: &mut Encoder, object: &Object) -> Result<()> {
+    if object.shape.len() > RANK {
+        return Err(Error::new(Kind::InvalidArgument, format!("version 2 allows {RANK} dimensions")));
+    }
+    encoder.map(3 + usize::from(!object.attributes.is_empty()));
+    encoder.text("parts");
+    let parts: BTreeMap<(usize, &str), &Component> =
+        object.components.iter().map(|(role, component)| ((role.len(), &**role), component)).collect();
+    encoder.map(parts.len());
+    for ((_, role), component) in parts {
+        encoder.text(role);
+        encode_part(encoder, component)?;
+    }
+    encoder.text("shape");
+    encoder.unsigned_list(&object.shape);
+    encoder.text("layout");
+    encoder.text(layout_name(&object.layout));
+    if !object.attributes.is_empty() {
+        encoder.text("attributes");
+        encoder.attributes(&object.attributes);
+    }
+    Ok(())
+}
+
+fn encode_part(encoder: &mut Encoder, component: &Component) -> Result<()> {
+    let (span, encoding) = match component.data {
+        Data::Raw(span) => (span, None),
+        Data::Zstd(span) => (span, Some(ZSTD_SEEKABLE)),
+        Data::Z4ai(span) => (span, Some(Z4AI)),
+        _ => return Err(Error::argument("the component is not stored in this file")),
+    };
+    let (dtype, logical) = match (&component.element.logical, component.element.storage) {
+        (None, DType::Bool) => ("u8", Some("bool")),
+        (logical, storage) => (storage.short_name(), logical.as_ref().map(|logical| logical.name())),
+    };
+    let digest = component.digest.as_ref().filter(|digest| digest.over == Coverage::Decoded);
+    encoder.map(
+        2 + usize::from(logical.is_some())
+            + 2 * usize::from(encoding.is_some())
+            + usize::from(digest.is_some()),
+    );
+    encoder.text("blob");
+    encoder.unsigned_list(&[span.offset, span.length]);
+    if let Some(logical) = logical {
+        encoder.text("type");
+        encoder.text(logical);
+    }
+    encoder.text("dtype");
+    encoder.text(dtype);
+    if let Some(digest) = digest {
+        encoder.text("digest");
+        encoder.text(&digest.value.to_string());
+    }
+    if let Some(encoding) = encoding {
+        encoder.text("encoding");
+        encoder.text(encoding);
+        encoder.text("decoded_length");
+        encoder.unsigned(component.length);
+    }
+    Ok(())
+}

@@ -1,0 +1,671 @@
+//! The 1.2 writer. Tensors are written one after the other as they come, larger than memory if need be; the manifest follows at the end.
+//! Nothing appears under the target's name before [`Writer::finish`].
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use indexmap::IndexMap;
+use rayon::prelude::*;
+use z4ai::Effort;
+
+use super::append::Append;
+use super::manifest::{self, Item};
+use super::read::ALIGNMENT;
+use super::{MAGIC, rules, v2};
+use crate::decode::{self, Hasher};
+use crate::error::{Error, Kind, Result};
+use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
+use crate::output::Output;
+use crate::tensor::{Attributes, Element, ElementType, Layout, Shape, Value};
+
+/// Raw blobs of at least this size start on a page of their own.
+const LARGE: u64 = 256 << 10;
+const PAGE: u64 = 4096;
+/// Decoded bytes that are compressed side by side before they are written.
+const WINDOW: u64 = 64 << 20;
+
+/// Which generation of the container is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// 1.2, which every reader of the 1.x series opens.
+    #[default]
+    One,
+    /// 2: every blob on pages of its own, every digest over decoded bytes. Canonical when tensors come sorted by name and raw.
+    Two,
+}
+
+/// How a component's bytes are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are.
+    #[default]
+    None,
+    /// zstd at a level from 1 to 22.
+    Zstd(i32),
+    /// z4ai, which knows how weights are made. Readers of other makes do not know it yet.
+    Z4ai(Effort),
+}
+
+impl Compression {
+    /// `z4ai`, `fast` or `max`: z4ai at its default, fastest or smallest; `zstd`; `none`.
+    pub fn parse(name: &str) -> Result<Compression> {
+        match name {
+            "none" | "raw" => Ok(Compression::None),
+            "zstd" => Ok(Compression::Zstd(3)),
+            "z4ai" | "default" | "balanced" => Ok(Compression::Z4ai(Effort::Default)),
+            "fast" => Ok(Compression::Z4ai(Effort::Fast)),
+            "max" => Ok(Compression::Z4ai(Effort::Max)),
+            other => Err(Error::argument(format!(
+                "compression must be \"none\", \"zstd\", \"z4ai\", \"fast\" or \"max\", not \"{other}\""
+            ))),
+        }
+    }
+}
+
+/// Which checksum is stored with a component.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Checksum {
+    #[default]
+    None,
+    Crc32c,
+    Sha256,
+}
+
+impl Checksum {
+    /// `none`, `crc32c` or `sha256`.
+    pub fn parse(name: &str) -> Result<Checksum> {
+        match name {
+            "none" => Ok(Checksum::None),
+            "crc32c" => Ok(Checksum::Crc32c),
+            "sha256" => Ok(Checksum::Sha256),
+            other => Err(Error::argument(format!(
+                "checksum must be \"none\", \"crc32c\" or \"sha256\", not \"{other}\""
+            ))),
+        }
+    }
+
+    fn hasher(self) -> Option<Hasher> {
+        match self {
+            Checksum::None => None,
+            Checksum::Crc32c => Some(Hasher::crc32c()),
+            Checksum::Sha256 => Some(Hasher::sha256()),
+        }
+    }
+}
+
+/// A tensor to be written: any layout, with the bytes of each component.
+#[derive(Clone, Debug)]
+pub struct TensorInput<'a> {
+    /// The logical shape.
+    pub shape: Shape,
+    /// How the components make one tensor.
+    pub layout: Layout,
+    /// The object's own metadata.
+    pub attributes: Attributes,
+    /// Role, element type and bytes (little-endian, row-major) of each component.
+    pub components: Vec<(Cow<'a, str>, ElementType, &'a [u8])>,
+}
+
+impl<'a> TensorInput<'a> {
+    /// A dense tensor.
+    pub fn dense(shape: impl Into<Shape>, element: impl Into<ElementType>, bytes: &'a [u8]) -> Self {
+        TensorInput {
+            shape: shape.into(),
+            layout: Layout::Dense,
+            attributes: Attributes::new(),
+            components: vec![(Cow::Borrowed("data"), element.into(), bytes)],
+        }
+    }
+
+    fn byte_length(&self) -> u64 {
+        self.components.iter().map(|(_, _, bytes)| bytes.len() as u64).sum()
+    }
+}
+
+/// Writes a `.zt` file.
+///
+/// ```
+/// # fn main() -> ztensor::Result<()> {
+/// # let folder = tempfile::tempdir()?; let path = folder.path().join("model.zt");
+/// use ztensor::{Checksum, Compression, Reader, Writer};
+///
+/// let mut writer = Writer::create(&path)?;
+/// writer.add("bias", &[3], &[0.5f32, 1.0, 1.5])?;
+/// writer.add_with("weight", &[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0])
+///     .compress(Compression::Zstd(3))
+///     .checksum(Checksum::Crc32c)
+///     .write()?;
+/// writer.finish()?;
+///
+/// let reader = Reader::open(&path)?;
+/// assert_eq!(reader.view_as::<f32>("bias")?, [0.5, 1.0, 1.5]);
+/// assert_eq!(reader.read_as::<f32>("weight")?[5], 6.0);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Writer {
+    output: Output,
+    objects: IndexMap<String, Object>,
+    attributes: Attributes,
+    /// What an append keeps of the file that was there before.
+    before: Option<Append>,
+    durable: bool,
+    version: Version,
+    /// Version 2 stores equal bytes once: blobs by length and digest.
+    known: HashMap<(u64, DigestValue), Vec<Span>>,
+    /// Set when a write failed: the file cannot be finished any more.
+    broken: bool,
+}
+
+impl Writer {
+    /// Starts a new file. What is there under the name stays until [`Writer::finish`].
+    pub fn create(path: impl AsRef<Path>) -> Result<Writer> {
+        Writer::start(Output::create(path.as_ref())?, Version::One)
+    }
+
+    /// Starts a new file of a chosen generation.
+    pub fn create_version(path: impl AsRef<Path>, version: Version) -> Result<Writer> {
+        Writer::start(Output::create(path.as_ref())?, version)
+    }
+
+    /// Starts a file in memory; [`Writer::into_bytes`] ends it.
+    pub fn in_memory() -> Result<Writer> {
+        Writer::start(Output::memory(), Version::One)
+    }
+
+    /// Starts a file of a chosen generation in memory.
+    pub fn in_memory_version(version: Version) -> Result<Writer> {
+        Writer::start(Output::memory(), version)
+    }
+
+    /// Opens an existing file for more tensors. The old state stays readable by [`repair`](super::repair) until the new one is
+    /// complete; an interrupted earlier append is repaired first.
+    pub fn append(path: impl AsRef<Path>) -> Result<Writer> {
+        let (output, attributes, before) = Append::open(path.as_ref())?;
+        Ok(Writer { attributes, before: Some(before), durable: true, ..Writer::over(output, Version::One) })
+    }
+
+    fn start(mut output: Output, version: Version) -> Result<Writer> {
+        output.write(match version {
+            Version::One => MAGIC,
+            Version::Two => v2::MAGIC,
+        })?;
+        Ok(Writer::over(output, version))
+    }
+
+    fn over(output: Output, version: Version) -> Writer {
+        Writer {
+            output,
+            objects: IndexMap::new(),
+            attributes: Attributes::new(),
+            before: None,
+            durable: false,
+            version,
+            known: HashMap::new(),
+            broken: false,
+        }
+    }
+
+    /// The generation that is written.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Whether the bytes must have reached the disk when [`Writer::finish`] returns. Always so when an existing file is replaced or
+    /// appended to; for a new file the default is to leave it to the operating system.
+    pub fn durable(&mut self, durable: bool) {
+        self.durable = durable || self.before.is_some();
+    }
+
+    /// Sets an attribute of the file.
+    pub fn set_attribute(&mut self, key: impl Into<String>, value: impl Into<Value>) {
+        self.attributes.insert(key.into(), value.into());
+    }
+
+    /// Adds a dense tensor as it is.
+    pub fn add<T: Element>(&mut self, name: &str, shape: &[u64], elements: &[T]) -> Result<()> {
+        self.add_with(name, shape, elements).write()
+    }
+
+    /// Adds a dense tensor with compression or a checksum.
+    pub fn add_with<'w, T: Element>(
+        &'w mut self,
+        name: &'w str,
+        shape: &[u64],
+        elements: &'w [T],
+    ) -> TensorWrite<'w> {
+        let tensor = TensorInput::dense(Shape::from(shape), T::DTYPE, bytemuck::cast_slice(elements));
+        TensorWrite { writer: self, name, tensor, compression: Compression::None, checksum: Checksum::None }
+    }
+
+    /// Adds a matrix in compressed sparse rows.
+    pub fn add_csr<T: Element>(
+        &mut self,
+        name: &str,
+        shape: [u64; 2],
+        values: &[T],
+        indices: &[u64],
+        indptr: &[u64],
+    ) -> Result<()> {
+        let components = vec![
+            (Cow::Borrowed("values"), T::DTYPE.into(), bytemuck::cast_slice(values)),
+            (Cow::Borrowed("indices"), u64::DTYPE.into(), bytemuck::cast_slice(indices)),
+            (Cow::Borrowed("indptr"), u64::DTYPE.into(), bytemuck::cast_slice(indptr)),
+        ];
+        let tensor = TensorInput {
+            shape: shape.into(),
+            layout: Layout::SparseCsr,
+            attributes: Attributes::new(),
+            components,
+        };
+        self.write_object(name, &tensor, Compression::None, Checksum::None)
+    }
+
+    /// Adds a tensor in coordinate form: `coords` holds all coordinates of dimension 0, then of dimension 1, and so on.
+    pub fn add_coo<T: Element>(
+        &mut self,
+        name: &str,
+        shape: &[u64],
+        values: &[T],
+        coords: &[u64],
+    ) -> Result<()> {
+        let components = vec![
+            (Cow::Borrowed("values"), T::DTYPE.into(), bytemuck::cast_slice(values)),
+            (Cow::Borrowed("coords"), u64::DTYPE.into(), bytemuck::cast_slice(coords)),
+        ];
+        let tensor = TensorInput {
+            shape: shape.into(),
+            layout: Layout::SparseCoo,
+            attributes: Attributes::new(),
+            components,
+        };
+        self.write_object(name, &tensor, Compression::None, Checksum::None)
+    }
+
+    /// Adds a tensor of any layout.
+    pub fn write_object(
+        &mut self,
+        name: &str,
+        tensor: &TensorInput<'_>,
+        compression: Compression,
+        checksum: Checksum,
+    ) -> Result<()> {
+        self.check_name(name)?;
+        let encoded = encode(tensor, compression, self.version).map_err(|error| error.with_tensor(name))?;
+        self.store(name, tensor, encoded, checksum)
+    }
+
+    /// Adds many tensors; compression works on several of them at once.
+    pub fn write_batch(
+        &mut self,
+        tensors: &[(&str, TensorInput<'_>)],
+        compression: Compression,
+        checksum: Checksum,
+    ) -> Result<()> {
+        self.objects.reserve(tensors.len());
+        if compression == Compression::None {
+            return tensors
+                .iter()
+                .try_for_each(|(name, tensor)| self.write_object(name, tensor, compression, checksum));
+        }
+        let version = self.version;
+        let mut rest = tensors;
+        while !rest.is_empty() {
+            let (mut count, mut total) = (0, 0);
+            while count < rest.len() && (count == 0 || total < WINDOW) {
+                total += rest[count].1.byte_length();
+                count += 1;
+            }
+            let (window, later) = rest.split_at(count);
+            let encoded: Vec<_> = window
+                .par_iter()
+                .map(|(name, tensor)| {
+                    encode(tensor, compression, version).map_err(|error| error.with_tensor(name))
+                })
+                .collect::<Result<_>>()?;
+            for ((name, tensor), encoded) in window.iter().zip(encoded) {
+                self.check_name(name)?;
+                self.store(name, tensor, encoded, checksum)?;
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Adds a second name for a tensor written before; its bytes are stored once.
+    pub fn add_tied(&mut self, name: &str, existing: &str) -> Result<()> {
+        self.check_name(name)?;
+        let object = self.objects.get(existing).cloned();
+        let object = object.ok_or_else(|| {
+            Error::new(Kind::NoSuchTensor, format!("no tensor \"{existing}\" was written before"))
+        })?;
+        self.objects.insert(name.to_owned(), object);
+        Ok(())
+    }
+
+    /// Starts a dense tensor whose bytes come in pieces; it may be larger than memory.
+    pub fn stream(
+        &mut self,
+        name: &str,
+        shape: &[u64],
+        element: impl Into<ElementType>,
+    ) -> Result<TensorStream<'_>> {
+        self.check_name(name)?;
+        let (shape, element) = (Shape::from(shape), element.into());
+        let length = shape.elements().and_then(|count| element.byte_length(count));
+        let length = length.ok_or_else(|| {
+            Error::argument(format!("shape {shape} of {element} has no size")).with_tensor(name)
+        })?;
+        self.align(length, true)?;
+        let offset = self.output.position();
+        Ok(TensorStream { name: name.to_owned(), shape, element, length, offset, hasher: None, writer: self })
+    }
+
+    /// Writes manifest and footer and puts the file in place. Returns its size.
+    pub fn finish(mut self) -> Result<u64> {
+        self.write_tail()?;
+        let size = self.output.position();
+        self.output.publish(self.durable)?;
+        match self.before {
+            Some(before) => before.retire().map(|()| size),
+            None => Ok(size),
+        }
+    }
+
+    /// Ends a file in memory.
+    pub fn into_bytes(mut self) -> Result<Vec<u8>> {
+        self.write_tail()?;
+        Ok(self.output.into_memory())
+    }
+
+    fn write_tail(&mut self) -> Result<()> {
+        if self.broken {
+            return Err(Error::argument("an earlier write failed, so the file cannot be finished"));
+        }
+        if self.version == Version::Two {
+            self.output.align(v2::CANONICAL_ALIGNMENT)?;
+            let offset = self.output.position();
+            let objects = self.objects.iter().map(|(name, object)| (name.as_str(), object));
+            let manifest = v2::encode(&self.attributes, objects)?;
+            self.output.write(&manifest)?;
+            return self.output.write(&v2::footer(offset, &manifest));
+        }
+        let manifest = {
+            let own = self.objects.iter().map(|(name, object)| (name.as_str(), Item::Object(object)));
+            match &self.before {
+                None => manifest::encode(&self.attributes, own, &[])?,
+                Some(before) => {
+                    let items: Vec<_> = before.items().chain(own).collect();
+                    manifest::encode(&self.attributes, items.into_iter(), before.unknown())?
+                }
+            }
+        };
+        self.output.write(&manifest)?;
+        self.output.write(&(manifest.len() as u64).to_le_bytes())?;
+        self.output.write(MAGIC)
+    }
+
+    fn check_name(&self, name: &str) -> Result<()> {
+        if self.broken {
+            return Err(Error::argument("an earlier write failed, so nothing more can be written"));
+        }
+        if self.objects.contains_key(name) || self.before.as_ref().is_some_and(|before| before.contains(name))
+        {
+            return Err(
+                Error::new(Kind::Duplicate, "a tensor of this name was already written").with_tensor(name)
+            );
+        }
+        Ok(())
+    }
+
+    fn align(&mut self, length: u64, raw: bool) -> Result<()> {
+        self.output.align(match self.version {
+            Version::Two => v2::CANONICAL_ALIGNMENT,
+            Version::One if raw && length >= LARGE => PAGE,
+            Version::One => ALIGNMENT,
+        })
+    }
+
+    fn store(
+        &mut self,
+        name: &str,
+        tensor: &TensorInput<'_>,
+        encoded: Vec<Encoded<'_>>,
+        checksum: Checksum,
+    ) -> Result<()> {
+        let mut components = Vec::with_capacity(encoded.len());
+        let planned = |data, encoded: &Encoded<'_>, element: &ElementType| Component {
+            element: element.clone(),
+            data,
+            length: encoded.decoded,
+            digest: None,
+        };
+        for ((role, element, _), encoded) in tensor.components.iter().zip(&encoded) {
+            let span = Span { file: FileId(0), offset: 0, length: encoded.bytes.len() as u64 };
+            components.push((
+                Cow::Owned(role.clone().into_owned()),
+                planned((encoded.place)(span), encoded, element),
+            ));
+        }
+        let mut object = Object {
+            shape: tensor.shape.clone(),
+            layout: tensor.layout.clone(),
+            attributes: tensor.attributes.clone(),
+            components,
+        };
+        // The writer keeps the reader's rules, so that it cannot make a file that does not open.
+        rules::check_object(&object).map_err(|error| Error::argument(error.message()).with_tensor(name))?;
+        for (((_, component), encoded), (_, _, decoded)) in
+            object.components.iter_mut().zip(encoded).zip(&tensor.components)
+        {
+            let placed = match self.version {
+                Version::One => self.place(component, &encoded, checksum),
+                Version::Two => self.place_once(component, &encoded, decoded, checksum),
+            };
+            placed.inspect_err(|_| self.broken = true)?;
+        }
+        self.objects.insert(name.to_owned(), object);
+        Ok(())
+    }
+
+    fn place(&mut self, component: &mut Component, encoded: &Encoded<'_>, checksum: Checksum) -> Result<()> {
+        let length = encoded.bytes.len() as u64;
+        self.align(length, matches!(component.data, Data::Raw(_)))?;
+        component.data = (encoded.place)(Span { file: FileId(0), offset: self.output.position(), length });
+        self.output.write(&encoded.bytes)?;
+        component.digest = checksum.hasher().map(|mut hasher| {
+            hasher.update(&encoded.bytes);
+            Digest { value: hasher.finish(), over: Coverage::Stored }
+        });
+        Ok(())
+    }
+
+    /// Places a component of version 2: a digest over the decoded bytes, and no second copy of bytes that are already there.
+    fn place_once(
+        &mut self,
+        component: &mut Component,
+        encoded: &Encoded<'_>,
+        decoded: &[u8],
+        checksum: Checksum,
+    ) -> Result<()> {
+        let mut hasher = if checksum == Checksum::Sha256 { Hasher::sha256() } else { Hasher::xxh3() };
+        hasher.update(decoded);
+        let value = hasher.finish();
+        component.digest = Some(Digest { value: value.clone(), over: Coverage::Decoded });
+        let key = (encoded.bytes.len() as u64, value);
+        for span in self.known.get(&key).into_iter().flatten().copied().collect::<Vec<_>>() {
+            // Equal digests make a candidate; only equal bytes are shared.
+            if self.output.holds(span.offset, &encoded.bytes)? {
+                component.data = (encoded.place)(span);
+                return Ok(());
+            }
+        }
+        self.align(encoded.bytes.len() as u64, true)?;
+        let span =
+            Span { file: FileId(0), offset: self.output.position(), length: encoded.bytes.len() as u64 };
+        component.data = (encoded.place)(span);
+        self.known.entry(key).or_default().push(span);
+        self.output.write(&encoded.bytes)
+    }
+
+    /// Copies a component as it is stored in another container: same encoding, same checksum.
+    pub(super) fn copy_stored(&mut self, component: &Component, stored: &[u8]) -> Result<Component> {
+        let raw = matches!(component.data, Data::Raw(_));
+        self.align(stored.len() as u64, raw)?;
+        let span = Span { file: FileId(0), offset: self.output.position(), length: stored.len() as u64 };
+        self.output.write(stored).inspect_err(|_| self.broken = true)?;
+        let data = match component.data {
+            Data::Zstd(_) => Data::Zstd(span),
+            Data::Z4ai(_) => Data::Z4ai(span),
+            _ => Data::Raw(span),
+        };
+        Ok(Component { data, ..component.clone() })
+    }
+
+    /// Adds an object whose components are already placed.
+    pub(super) fn insert_placed(&mut self, name: &str, object: Object) {
+        self.objects.insert(name.to_owned(), object);
+    }
+}
+
+/// A component's bytes as they will be stored.
+struct Encoded<'a> {
+    bytes: Cow<'a, [u8]>,
+    decoded: u64,
+    place: fn(Span) -> Data,
+}
+
+fn encode<'a>(
+    tensor: &TensorInput<'a>,
+    compression: Compression,
+    version: Version,
+) -> Result<Vec<Encoded<'a>>> {
+    let encode = |(role, element, bytes): &(Cow<'a, str>, ElementType, &'a [u8])| {
+        let whole = tensor.layout == Layout::Dense && role == "data";
+        encode_component(bytes, element, whole.then_some(&tensor.shape), compression, version)
+    };
+    tensor.components.iter().map(encode).collect()
+}
+
+fn encode_component<'a>(
+    bytes: &'a [u8],
+    element: &ElementType,
+    shape: Option<&Shape>,
+    compression: Compression,
+    version: Version,
+) -> Result<Encoded<'a>> {
+    let decoded = bytes.len() as u64;
+    let raw = Encoded { bytes: Cow::Borrowed(bytes), decoded, place: Data::Raw };
+    match compression {
+        Compression::None => Ok(raw),
+        Compression::Zstd(level) if !(1..=22).contains(&level) => {
+            Err(Error::argument(format!("zstd levels go from 1 to 22, not {level}")))
+        }
+        Compression::Zstd(level) => {
+            let packed = match version {
+                Version::One => decode::compress_zstd(bytes, level)?,
+                Version::Two => v2::compress(bytes, level)?,
+            };
+            // What does not shrink is stored as it is, and stays zero-copy.
+            let shrunk = packed.len() < bytes.len();
+            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Zstd } } else { raw })
+        }
+        Compression::Z4ai(effort) => {
+            let flat = Shape::from([decoded / element.storage.width() as u64]);
+            let packed = decode::compress_z4ai(bytes, element, shape.unwrap_or(&flat), effort)?;
+            let shrunk = packed.len() < bytes.len();
+            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Z4ai } } else { raw })
+        }
+    }
+}
+
+/// A dense tensor about to be written. Made by [`Writer::add_with`].
+#[must_use = "call write()"]
+pub struct TensorWrite<'w> {
+    writer: &'w mut Writer,
+    name: &'w str,
+    tensor: TensorInput<'w>,
+    compression: Compression,
+    checksum: Checksum,
+}
+
+impl TensorWrite<'_> {
+    /// How its bytes are stored.
+    pub fn compress(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Which checksum is stored with it.
+    pub fn checksum(mut self, checksum: Checksum) -> Self {
+        self.checksum = checksum;
+        self
+    }
+
+    /// An attribute of the object.
+    pub fn attribute(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.tensor.attributes.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Writes it.
+    pub fn write(self) -> Result<()> {
+        self.writer.write_object(self.name, &self.tensor, self.compression, self.checksum)
+    }
+}
+
+/// A dense tensor whose bytes come in pieces. Made by [`Writer::stream`]; dropped unfinished, it leaves no tensor behind.
+pub struct TensorStream<'w> {
+    writer: &'w mut Writer,
+    name: String,
+    shape: Shape,
+    element: ElementType,
+    length: u64,
+    offset: u64,
+    hasher: Option<Hasher>,
+}
+
+impl TensorStream<'_> {
+    /// Stores a checksum; to be called before the first piece.
+    pub fn checksum(mut self, checksum: Checksum) -> Self {
+        self.hasher = match (self.writer.version, checksum) {
+            // Version 2 has no crc32c; its everyday digest takes its place.
+            (Version::Two, Checksum::Crc32c) => Some(Hasher::xxh3()),
+            _ => checksum.hasher(),
+        };
+        self
+    }
+
+    /// Writes the next piece.
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        let written = self.writer.output.position() - self.offset;
+        if written + piece.len() as u64 > self.length {
+            return Err(Error::mismatch(format!(
+                "more than the {} bytes of shape {}",
+                self.length, self.shape
+            ))
+            .with_tensor(&self.name));
+        }
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(piece);
+        }
+        self.writer.output.write(piece).inspect_err(|_| self.writer.broken = true)
+    }
+
+    /// Ends the tensor; all its bytes must have been written.
+    pub fn finish(self) -> Result<()> {
+        let written = self.writer.output.position() - self.offset;
+        if written != self.length {
+            return Err(Error::mismatch(format!("{written} of {} bytes were written", self.length))
+                .with_tensor(&self.name));
+        }
+        let mut component =
+            Component::raw(self.element, Span { file: FileId(0), offset: self.offset, length: self.length });
+        component.digest =
+            self.hasher.map(|hasher| Digest { value: hasher.finish(), over: Coverage::Stored });
+        self.writer.objects.insert(self.name, Object::dense(self.shape, component));
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Version 2 of the container: round trips, canonical files, and the rules a reader must enforce.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use ztensor::index::Coverage;
+use ztensor::{
+    Checksum, Compression, DType, ElementType, Kind, LogicalType, Reader, TensorInput, Version, Writer,
+};
+
+fn sample(compression: Compression) -> Vec<u8> {
+    let mut writer = Writer::in_memory_version(Version::Two).unwrap();
+    writer.set_attribute("name", "sample");
+    let values: Vec<f32> = (0..6).map(|v| v as f32).collect();
+    writer.add_with("a", &[2, 3], &values).compress(compression).write().unwrap();
+    writer
+        .write_object("flags", &TensorInput::dense([3], DType::Bool, &[0, 1, 1]), compression, Checksum::None)
+        .unwrap();
+    let fp4 = ElementType::logical(LogicalType::F4E2M1);
+    writer
+        .write_object("fp4", &TensorInput::dense([3], fp4, &[0x21, 0x03]), compression, Checksum::Sha256)
+        .unwrap();
+    writer.add_csr("sparse", [2, 3], &[1f32, 2.0], &[0, 2], &[0, 1, 2]).unwrap();
+    writer.add("twin", &[2, 3], &values).unwrap();
+    writer.into_bytes().unwrap()
+}
+
+#[test]
+fn tensors_survive() {
+    for compression in [Compression::None, Compression::Zstd(3)] {
+        let reader = Reader::from_bytes(sample(compression)).unwrap();
+        assert_eq!(reader.index().version, "2");
+        assert_eq!(reader.read_as::<f32>("a").unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(*reader.bytes("flags").unwrap(), [0, 1, 1]);
+        assert_eq!(reader.object("flags").unwrap().components[0].1.element, DType::Bool.into());
+        assert_eq!(*reader.bytes("fp4").unwrap(), [0x21, 0x03]);
+        assert_eq!(reader.attributes()["name"].as_text(), Some("sample"));
+        assert!(reader.verify_all().is_empty());
+        let digest = reader.object("a").unwrap().components[0].1.digest.clone().unwrap();
+        assert_eq!(digest.over, Coverage::Decoded);
+    }
+}
+
+#[test]
+fn equal_bytes_are_stored_once_on_pages_of_their_own() {
+    let reader = Reader::from_bytes(sample(Compression::None)).unwrap();
+    let span = |name: &str| reader.object(name).unwrap().components[0].1.data.first_span().unwrap();
+    assert_eq!(span("a"), span("twin"));
+    assert!(reader.objects().all(|(name, _)| span(name).offset % 65536 == 0));
+}
+
+#[test]
+fn the_same_tensors_give_the_same_file() {
+    assert_eq!(sample(Compression::None), sample(Compression::None));
+}
+
+#[test]
+fn every_changed_byte_of_manifest_and_footer_is_noticed() {
+    let bytes = sample(Compression::None);
+    let length = u64::from_le_bytes(bytes[bytes.len() - 32..][..8].try_into().unwrap()) as usize;
+    for position in bytes.len() - 40 - length..bytes.len() {
+        // Four reserved bytes are ignored by definition.
+        if (bytes.len() - 12..bytes.len() - 8).contains(&position) {
+            continue;
+        }
+        let mut changed = bytes.clone();
+        changed[position] ^= 0x10;
+        assert!(Reader::from_bytes(changed).is_err(), "byte {position} of {} was not noticed", bytes.len());
+    }
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let bytes = sample(Compression::None);
+    for length in (0..bytes.len()).rev().step_by(7).take(400).chain([0, 7, 8, 47, 48]) {
+        assert!(Reader::from_bytes(bytes[..length].to_vec()).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let mut bytes = sample(Compression::None);
+    let at = bytes.len() - 16;
+    bytes[at] = 3;
+    let error = Reader::from_bytes(bytes).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert!(error.message().contains("version 3"));
+}

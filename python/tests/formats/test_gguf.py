@@ -1,0 +1,217 @@
+"""GGUF against the `gguf` package: every type, both byte orders, every block type dequantised."""
+
+import inspect
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+import ztensor
+from gguf import GGMLQuantizationType as Type
+from gguf import GGUFEndian, GGUFReader, GGUFWriter, quants
+
+PLAIN = {
+    Type.F32: np.float32,
+    Type.F16: np.float16,
+    Type.F64: np.float64,
+    Type.I8: np.int8,
+    Type.I16: np.int16,
+    Type.I32: np.int32,
+    Type.I64: np.int64,
+}
+BLOCKS = [kind for kind in Type if kind not in PLAIN and kind is not Type.BF16]
+# The package gives this type the block size it had before 2024.
+LAYOUTS = {Type.Q8_1: "gguf.q8_1_wide/1"}
+SHAPES = [(), (1,), (0,), (7,), (3, 5), (2, 3, 4), (2, 1, 3, 5), (1000, 33)]
+# Elements of each block type that ggml's package can decode.
+DECODED = [kind for kind in BLOCKS if kind in quants._type_traits]
+
+needs_dequantize = pytest.mark.skipif(
+    "dequantize" not in inspect.signature(ztensor.Reader.read_numpy).parameters,
+    reason="this build has no dequantize=",
+)
+
+
+def finish(writer: GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def values(kind: Type, shape: tuple[int, ...]) -> np.ndarray:
+    rng = np.random.default_rng(kind.value)
+    dtype = np.dtype(PLAIN[kind])
+    return np.frombuffer(rng.bytes(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape).copy()
+
+
+def noise_blocks(kind: Type, rows: int, blocks_per_row: int) -> np.ndarray:
+    _, size = gguf.GGML_QUANT_SIZES[kind]
+    rng = np.random.default_rng(kind.value)
+    return rng.integers(0, 256, (rows, blocks_per_row * size), dtype=np.uint8)
+
+
+def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+
+
+@pytest.mark.parametrize("endian", list(GGUFEndian), ids=lambda endian: endian.name)
+def test_plain_types(tmp_path: Path, endian: GGUFEndian) -> None:
+    path = tmp_path / "plain.gguf"
+    writer = GGUFWriter(path, "test", endianess=endian)
+    expected = {}
+    for kind in PLAIN:
+        for shape in SHAPES:
+            name = f"{kind.name}.{'x'.join(map(str, shape))}"
+            expected[name] = values(kind, shape)
+            writer.add_tensor(name, expected[name].copy())
+    finish(writer)
+
+    reader = ztensor.Reader(path)
+    assert reader.format == "gguf"
+    assert list(reader.keys()) == list(expected)
+    for name, array in expected.items():
+        assert same_bits(reader.read_numpy(name), array), name
+
+
+def test_bfloat16(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "bf16.gguf"
+    writer = GGUFWriter(path, "test")
+    wide = np.random.default_rng(1).standard_normal((5, 9), dtype=np.float32)
+    writer.add_tensor("bf16", quants.quantize(wide, Type.BF16), raw_dtype=Type.BF16)
+    finish(writer)
+    found = ztensor.Reader(path).read_torch("bf16")
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, torch.from_numpy(wide).to(torch.bfloat16))
+
+
+@pytest.fixture(scope="module")
+def block_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, tuple[Type, np.ndarray]]]:
+    """All block types: one block, an odd number of rows, and enough elements to be decoded in parallel."""
+    path = tmp_path_factory.mktemp("gguf") / "blocks.gguf"
+    writer = GGUFWriter(path, "test")
+    tensors = {}
+    for kind in BLOCKS:
+        elements, _ = gguf.GGML_QUANT_SIZES[kind]
+        for rows, blocks_per_row in [(1, 1), (3, 5), (11, 16384 // elements)]:
+            name = f"{kind.name}.{rows}x{blocks_per_row}"
+            tensors[name] = (kind, noise_blocks(kind, rows, blocks_per_row))
+            writer.add_tensor(name, tensors[name][1], raw_dtype=kind)
+    finish(writer)
+    return path, tensors
+
+
+def test_blocks_are_raw_and_borrowed(block_file: tuple[Path, dict[str, tuple[Type, np.ndarray]]]) -> None:
+    path, tensors = block_file
+    reader = ztensor.Reader(path)
+    peer = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+    assert list(reader.keys()) == list(tensors)
+    for name, (kind, blocks) in tensors.items():
+        meta = reader.metadata(name)
+        # One block of the type's other size can fill the same padded space.
+        if len(blocks) > 1:
+            assert meta.format == LAYOUTS.get(kind, f"gguf.{kind.name.lower()}/1")
+            found = reader.read(name).components["data"]
+            assert found.tobytes() == blocks.tobytes(), name
+            assert not found.flags.owndata
+        assert list(meta.shape) == peer[name].shape.tolist()[::-1], name
+
+
+@needs_dequantize
+@pytest.mark.parametrize("kind", DECODED, ids=lambda kind: kind.name)
+def test_dequantized_values_are_those_of_the_package(
+    block_file: tuple[Path, dict[str, tuple[Type, np.ndarray]]], kind: Type
+) -> None:
+    path, tensors = block_file
+    reader = ztensor.Reader(path)
+    names = [name for name, (found, _) in tensors.items() if found is kind]
+    assert len(names) == 3
+    for name in names:
+        with np.errstate(all="ignore"):
+            expected = quants.dequantize(tensors[name][1], kind)
+        assert same_bits(reader.read_numpy(name, dequantize=True), expected), name
+
+
+@needs_dequantize
+@pytest.mark.parametrize("kind", [Type.Q4_0, Type.Q8_0, Type.Q4_K, Type.Q6_K, Type.MXFP4, Type.NVFP4], ids=lambda k: k.name)
+def test_big_endian_blocks(tmp_path: Path, kind: Type) -> None:
+    """The types that the package's own byte-order converter knows, converted by it."""
+    from gguf.scripts.gguf_convert_endian import byteswap_tensors
+
+    class Flat:
+        pass
+
+    blocks = noise_blocks(kind, 3, 4)
+    swapped = Flat()
+    swapped.data = blocks.copy().reshape(-1)
+    _, size = gguf.GGML_QUANT_SIZES[kind]
+    for offset in range(0, swapped.data.size, size):
+        byteswap_tensors[kind](swapped, offset)
+
+    path = tmp_path / "big.gguf"
+    writer = GGUFWriter(path, "test", endianess=GGUFEndian.BIG)
+    writer.add_tensor("blocks", swapped.data.reshape(blocks.shape), raw_dtype=kind)
+    finish(writer)
+    reader = ztensor.Reader(path)
+    assert reader.read("blocks").components["data"].tobytes() == blocks.tobytes()
+    with np.errstate(all="ignore"):
+        assert same_bits(reader.read_numpy("blocks", dequantize=True), quants.dequantize(blocks, kind))
+
+
+def test_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.gguf"
+    writer = GGUFWriter(path, "llama")
+    writer.add_uint8("u8", 255)
+    writer.add_int8("i8", -128)
+    writer.add_uint16("u16", 65535)
+    writer.add_int16("i16", -32768)
+    writer.add_uint32("u32", 2**32 - 1)
+    writer.add_int32("i32", -(2**31))
+    writer.add_uint64("u64", 2**64 - 1)
+    writer.add_int64("i64", -(2**63))
+    writer.add_float32("f32", 0.1)
+    writer.add_float64("f64", 0.1)
+    writer.add_bool("bool", True)
+    writer.add_string("text", "Grüße")
+    writer.add_array("words", ["a", "", "ü"])
+    writer.add_array("numbers", [1, -2, 3])
+    writer.add_array("floats", [0.5, -0.25])
+    finish(writer)
+
+    found = ztensor.Reader(path).file_metadata
+    peer = GGUFReader(path)
+    keys = [key for key in peer.fields if not key.startswith("GGUF.")]
+    assert list(found) == keys
+    for key in keys:
+        assert found[key] == peer.fields[key].contents(), key
+
+
+def test_a_large_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "vocabulary.gguf"
+    tokens = [f"token {number}" for number in range(150_000)]
+    writer = GGUFWriter(path, "llama")
+    writer.add_token_list(tokens)
+    finish(writer)
+    assert ztensor.Reader(path).file_metadata["tokenizer.ggml.tokens"] == tokens
+
+
+def test_split_models_open_from_any_part(tmp_path: Path) -> None:
+    writer = GGUFWriter(tmp_path / "model.gguf", "test", split_max_tensors=2)
+    expected = {f"tensor.{number}": np.full((2, 3), number, np.float32) for number in range(5)}
+    for name, array in expected.items():
+        writer.add_tensor(name, array)
+    finish(writer)
+    parts = sorted(tmp_path.glob("*.gguf"))
+    assert [part.name for part in parts] == [f"model-0000{n}-of-00003.gguf" for n in (1, 2, 3)]
+    for part in parts:
+        reader = ztensor.Reader(part)
+        assert list(reader.keys()) == list(expected)
+        assert all(same_bits(reader.read_numpy(name), array) for name, array in expected.items())
+        assert reader.file_metadata["general.architecture"] == "test"
+
+    parts[1].unlink()
+    with pytest.raises(ztensor.ZTensorError) as caught:
+        ztensor.Reader(parts[2])
+    assert caught.value.kind == "not_found"
+    assert "model-00002-of-00003.gguf" in str(caught.value)

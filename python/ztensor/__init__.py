@@ -1,0 +1,47 @@
+"""Read any model file through one zero-copy API, and write ``.zt``.
+
+>>> import ztensor
+>>> reader = ztensor.open("model.safetensors")
+>>> weight = reader.read_numpy("layer.weight")
+
+``ztensor.numpy`` and ``ztensor.torch`` have ``save_file`` and ``load_file`` as safetensors has them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ._errors import SkippedTensorWarning, ZTensorError
+from ._native import (
+    Reader,
+    Tensor,
+    TensorMetadata,
+    TensorSlice,
+    Writer,
+    __version__,
+    remove_tensors,
+    repair,
+    replace_tensor,
+    safe_open,
+)
+
+__all__ = [
+    "Reader",
+    "SkippedTensorWarning",
+    "Tensor",
+    "TensorMetadata",
+    "TensorSlice",
+    "Writer",
+    "ZTensorError",
+    "__version__",
+    "open",
+    "remove_tensors",
+    "repair",
+    "replace_tensor",
+    "safe_open",
+]
+
+
+def open(path: str | os.PathLike[str]) -> Reader:
+    """Opens a model file of any format; the same as ``Reader(path)``."""
+    return Reader(path)

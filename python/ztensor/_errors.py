@@ -1,0 +1,112 @@
+"""Exceptions. Every error is a :class:`ZTensorError`; those that Python has a class for are of that class too, so that
+``except FileNotFoundError`` and ``except KeyError`` do what one expects.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+
+_ERRNO = {"not_found": errno.ENOENT, "permission_denied": errno.EACCES, "no_space": errno.ENOSPC}
+
+
+class ZTensorError(Exception):
+    """Something about a file, a tensor or an argument is wrong.
+
+    ``kind`` is a stable name to match on; ``path``, ``tensor`` and ``offset`` say where, ``hint`` says what to do. Each is ``None``
+    where it does not apply.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        kind: str = "invalid_argument",
+        path: str | None = None,
+        tensor: str | None = None,
+        offset: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.path = path
+        self.tensor = tensor
+        self.offset = offset
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return from_core, (self.kind, str(self), self.path, self.tensor, self.offset, self.hint)
+
+
+class _SystemError(ZTensorError, OSError):
+    def __init__(self, message: str, kind: str, path: str | None, *where: object) -> None:
+        super().__init__(message, kind, path, *where)  # type: ignore[arg-type]
+        self.errno = _ERRNO.get(kind, errno.EIO)
+        self.strerror = os.strerror(self.errno)
+        self.filename = path
+
+
+class _MissingFileError(_SystemError, FileNotFoundError):
+    pass
+
+
+class _AccessError(_SystemError, PermissionError):
+    pass
+
+
+class _MissingTensorError(ZTensorError, KeyError):
+    pass
+
+
+class _BadValueError(ZTensorError, ValueError):
+    pass
+
+
+_CLASSES: dict[str, type[ZTensorError]] = {
+    "not_found": _MissingFileError,
+    "permission_denied": _AccessError,
+    "io": _SystemError,
+    "no_space": _SystemError,
+    "no_such_tensor": _MissingTensorError,
+    "duplicate": _BadValueError,
+    "mismatch": _BadValueError,
+    "invalid_argument": _BadValueError,
+}
+
+for _class in set(_CLASSES.values()):
+    # Tracebacks name the class people catch.
+    _class.__name__ = _class.__qualname__ = "ZTensorError"
+    _class.__module__ = "ztensor"
+ZTensorError.__module__ = "ztensor"
+
+
+class SkippedTensorWarning(UserWarning):
+    """A file holds tensors that cannot be read; ``Reader.skipped()`` lists them with the reasons."""
+
+    __module__ = "ztensor"
+
+
+def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None) -> None:
+    """Says which tensors a bulk load leaves out, so that none goes missing unnoticed."""
+    if not skipped:
+        return
+    name, reason = next(iter(skipped.items()))
+    others = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+    where = f'"{os.fspath(path)}": ' if path is not None else ""
+    message = f'{where}not loaded: "{name}" ({reason}){others}. Reader.skipped() lists them with the reasons.'
+    warnings.warn(message, SkippedTensorWarning, stacklevel=3)
+
+
+def from_core(
+    kind: str,
+    message: str,
+    path: str | None,
+    tensor: str | None,
+    offset: int | None,
+    hint: str | None,
+) -> ZTensorError:
+    """The exception for an error of the core."""
+    return _CLASSES.get(kind, ZTensorError)(message, kind, path, tensor, offset, hint)

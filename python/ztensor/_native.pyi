@@ -1,0 +1,255 @@
+"""The native half of ztensor and z4ai."""
+
+import os
+from collections.abc import Iterator, KeysView, Sequence
+from typing import Any, Final, Literal, Self, TypeAlias, final, overload
+
+import torch
+from numpy.typing import NDArray
+
+from ._types import Buffer, Compression
+
+_Array: TypeAlias = NDArray[Any]
+_Names: TypeAlias = list[str] | tuple[str, ...] | set[str] | KeysView[str] | Iterator[str]
+_Path: TypeAlias = str | os.PathLike[str]
+_Device: TypeAlias = str | int | torch.device | None
+_Checksum: TypeAlias = Literal["none", "crc32c", "sha256"]
+
+__all__ = [
+    "Memory",
+    "Reader",
+    "Tensor",
+    "TensorMetadata",
+    "TensorSlice",
+    "Writer",
+    "__version__",
+    "compress",
+    "decompress",
+    "decompress_array",
+    "remove_tensors",
+    "repair",
+    "replace_tensor",
+    "run_cli",
+    "safe_open",
+    "save",
+    "save_file",
+]
+
+__version__: Final[str]
+
+@final
+class Memory:
+    """The object that keeps an array's memory alive; NumPy shows it as the array's `base`."""
+
+@final
+class TensorMetadata:
+    """Shape, types and layout of one tensor in a file; nothing of its data has been read."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> list[int]:
+        """Tensor dimensions, outermost first."""
+    @property
+    def dtype(self) -> str:
+        """Storage type of the values, such as "float32"."""
+    @property
+    def type(self) -> str | None:
+        """Logical type, such as "f8_e4m3fn"; None when the storage type says it all."""
+    @property
+    def format(self) -> str:
+        """Layout, such as "dense" or "sparse_csr"."""
+    @property
+    def attributes(self) -> dict[str, Any] | None:
+        """The tensor's own attributes, or None."""
+    @property
+    def components(self) -> dict[str, dict[str, Any]]:
+        """The components by role: dtype, type, offset, length (bytes once decoded), stored_length (bytes in the file), encoding and
+        digest.
+        """
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all components once decoded."""
+
+@final
+class Tensor:
+    """A tensor as its component arrays: one array "data" when dense, several when sparse or quantized."""
+
+    def __new__(
+        cls,
+        components: dict[str, _Array],
+        *,
+        shape: Sequence[int] | None = None,
+        dtype: object = None,
+        format: str = "dense",
+        type: str | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> Self: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def type(self) -> str | None: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def components(self) -> dict[str, _Array]: ...
+    @property
+    def attributes(self) -> dict[str, Any] | None: ...
+    def numpy(self) -> _Array:
+        """The tensor as a NumPy array (dense tensors only)."""
+    def torch(self, *, device: _Device = "cpu") -> torch.Tensor:
+        """The tensor as a torch.Tensor (dense tensors only), without a copy where PyTorch can use the memory."""
+
+@final
+class Reader:
+    """Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras."""
+
+    def __new__(cls, path: _Path, io: Literal["auto", "mmap", "read"] = "auto", verify: bool = True) -> Self: ...
+    @staticmethod
+    def from_bytes(data: bytes | bytearray, verify: bool = True) -> Reader:
+        """Opens a file that is already in memory. Tensors are copied out of it."""
+    def keys(self) -> list[str]:
+        """The names of all tensors."""
+    @property
+    def format(self) -> str:
+        """The detected format: "zt", "safetensors", "pickle", "gguf", "npz", "onnx" or "hdf5"."""
+    @property
+    def file_metadata(self) -> dict[str, Any]:
+        """The file's own metadata."""
+    def skipped(self) -> dict[str, str]:
+        """What the file holds but cannot be read, with the reasons."""
+    @overload
+    def metadata(self, name: str) -> TensorMetadata: ...
+    @overload
+    def metadata(self, name: _Names) -> list[TensorMetadata]: ...
+    @overload
+    def read(self, name: str, *, copy: bool = False) -> Tensor: ...
+    @overload
+    def read(self, name: _Names, *, copy: bool = False) -> dict[str, Tensor]: ...
+    @overload
+    def read_numpy(self, name: str, *, copy: bool = False) -> _Array: ...
+    @overload
+    def read_numpy(self, name: _Names, *, copy: bool = False) -> dict[str, _Array]: ...
+    @overload
+    def read_torch(self, name: str, *, copy: bool = False, device: _Device = "cpu") -> torch.Tensor: ...
+    @overload
+    def read_torch(self, name: _Names, *, copy: bool = False, device: _Device = "cpu") -> dict[str, torch.Tensor]: ...
+    def read_slice(self, name: str, slices: Any) -> _Array:
+        """Reads a part of a dense tensor as a NumPy array: slices is what one would write between the brackets of array[...]."""
+    @overload
+    def read_into(self, name: str, dst: _Array | torch.Tensor) -> None: ...
+    @overload
+    def read_into(self, name: dict[str, _Array | torch.Tensor], dst: None = None) -> None: ...
+    def close(self) -> None:
+        """Closes the reader. Tensors that were read stay valid."""
+    def __getitem__(self, name: str, /) -> Tensor: ...
+    def __contains__(self, name: object, /) -> bool: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class Writer:
+    """Creates a .zt file, with compression and checksum chosen per tensor."""
+
+    def __new__(cls, path: _Path) -> Self: ...
+    @staticmethod
+    def append(path: _Path) -> Writer:
+        """Opens an existing .zt file for more tensors. What it holds is kept, also when the process dies in the middle."""
+    def write(self, name: str, tensor: Tensor, *, compress: Compression = None, checksum: _Checksum = "none") -> None:
+        """Writes a ztensor.Tensor of any format."""
+    def write_numpy(
+        self, name: str, data: _Array, *, compress: Compression = None, checksum: _Checksum = "none"
+    ) -> None:
+        """Writes a dense tensor from a NumPy array."""
+    def write_torch(
+        self, name: str, data: torch.Tensor, *, compress: Compression = None, checksum: _Checksum = "none"
+    ) -> None:
+        """Writes a dense tensor from a torch.Tensor, wherever it is and however it is strided."""
+    def add(self, name: str, data: _Array, compress: Compression = None, checksum: _Checksum = "none") -> None:
+        """The same as write_numpy."""
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Sets metadata of the file; Reader.file_metadata reads it."""
+    def finish(self) -> int:
+        """Writes the manifest and puts the file in place. Returns its size in bytes."""
+    def discard(self) -> None:
+        """Gives up the file: nothing appears under its path, and a file that was appended to stays as it was."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+@final
+class TensorSlice:
+    """A tensor of a file to take parts of, by indexing it as one would index a NumPy array. Made by safe_open.get_slice."""
+
+    def get_shape(self) -> list[int]:
+        """The shape of the whole tensor."""
+    def get_dtype(self) -> str:
+        """The element type by the name safetensors gives it, such as "F32"; our own name where it has none."""
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+@final
+class safe_open:
+    """Opens a model file of any format lazily and gives tensors as they are asked for."""
+
+    def __new__(
+        cls,
+        filename: _Path,
+        framework: str,
+        device: _Device = "cpu",
+        *,
+        backend: Literal["mmap", "pread"] | None = None,
+    ) -> Self: ...
+    def keys(self) -> list[str]:
+        """The names of all tensors, sorted."""
+    def offset_keys(self) -> list[str]:
+        """The names of all tensors in the order of their data in the file."""
+    def metadata(self) -> dict[str, str] | None:
+        """The file's own metadata as text, or None where it has none."""
+    def get_tensor(self, name: str) -> Any:
+        """One tensor."""
+    def get_tensors(self) -> dict[str, Any]:
+        """All tensors by name."""
+    def get_slice(self, name: str) -> TensorSlice:
+        """One tensor to take parts of, as in `file.get_slice(name)[:, 2:4]`."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+def compress(
+    data: Buffer | Any,
+    *,
+    dtype: str | None = None,
+    shape: Sequence[int] | None = None,
+    level: int | None = None,
+    threads: int = 0,
+    effort: str | None = None,
+) -> bytes:
+    """Compresses a buffer, a NumPy array or a torch.Tensor into a z4ai frame."""
+
+def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
+    """Restores the bytes of a z4ai frame, into `out` if it is given. `out` must have exactly the right size."""
+
+def decompress_array(blob: Buffer, *, threads: int = 0) -> _Array:
+    """Restores the array of a z4ai frame, with its dtype and shape."""
+
+def save_file(
+    tensors: dict[str, Any], path: _Path, metadata: dict[str, Any] | None = None, compression: Compression = None
+) -> None:
+    """Writes NumPy arrays or PyTorch tensors to a file: .safetensors when the path ends so, .zt otherwise."""
+
+def save(tensors: dict[str, Any], metadata: dict[str, Any] | None = None, compression: Compression = None) -> bytes:
+    """Writes NumPy arrays or PyTorch tensors as the bytes of a .zt file."""
+
+def remove_tensors(input: _Path, output: _Path, names: Sequence[str]) -> None:
+    """Writes a copy of a .zt file without some of its tensors; encodings, checksums and attributes of the others are kept."""
+
+def replace_tensor(path: _Path, name: str, data: _Array) -> None:
+    """Replaces the data of a dense, uncompressed tensor inside a .zt file by an array of the same type and byte size."""
+
+def repair(path: _Path) -> bool:
+    """Recovers the last complete state of a .zt file whose append or replacement was interrupted. Returns whether it had to."""
+
+def run_cli(arguments: Sequence[str]) -> int:
+    """Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code."""

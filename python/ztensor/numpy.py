@@ -1,0 +1,71 @@
+"""Save and load NumPy arrays, with the interface of ``safetensors.numpy``.
+
+>>> import numpy as np
+>>> from ztensor.numpy import load_file, save_file
+>>> save_file({"weight": np.ones((2, 3), dtype=np.float32)}, "model.zt")
+>>> load_file("model.zt")["weight"].shape
+(2, 3)
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+from ._errors import warn_of_skipped
+from ._types import Compression, Metadata
+
+__all__ = ["load", "load_file", "save", "save_file"]
+
+_Arrays = dict[str, NDArray[np.generic]]
+
+
+def save_file(
+    tensors: _Arrays,
+    filename: str | os.PathLike[str],
+    metadata: Metadata = None,
+    compression: Compression = False,
+) -> None:
+    """Saves arrays to a file: ``.safetensors`` if the name ends so, ``.zt`` otherwise.
+
+    :param metadata: text that is stored with the file; ``Reader.file_metadata`` and ``safe_open(...).metadata()`` give it back.
+    :param compression: ``False`` stores raw bytes, ``True`` is zstd level 3, 1 to 22 is that zstd level.
+    """
+    _native.save_file(_checked(tensors), filename, metadata, compression)
+
+
+def save(tensors: _Arrays, metadata: Metadata = None, compression: Compression = False) -> bytes:
+    """The bytes of the ``.zt`` file that :func:`save_file` would write."""
+    return _native.save(_checked(tensors), metadata, compression)
+
+
+def load_file(filename: str | os.PathLike[str], copy: bool = False) -> _Arrays:
+    """Loads all tensors of a file of any format.
+
+    :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
+        used. ``True`` gives arrays in memory of their own.
+    """
+    reader = _native.Reader(filename)
+    warn_of_skipped(reader.skipped(), filename)
+    arrays: _Arrays = reader.read_numpy(reader.keys(), copy=copy)
+    return arrays
+
+
+def load(data: bytes) -> _Arrays:
+    """Loads all tensors of a file of any format that is already in memory."""
+    reader = _native.Reader.from_bytes(data)
+    warn_of_skipped(reader.skipped(), None)
+    arrays: _Arrays = reader.read_numpy(reader.keys())
+    return arrays
+
+
+def _checked(tensors: _Arrays) -> _Arrays:
+    if not isinstance(tensors, dict):
+        raise ValueError(f"Expected a dict of str to np.ndarray, but received {type(tensors)}")
+    for name, array in tensors.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"`{name}` is not a np.ndarray but {type(array)}")
+    return tensors
