@@ -25,9 +25,9 @@ use rayon::prelude::*;
 pub(crate) use checksum::Hasher;
 #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) use deflate::inflate;
+pub(crate) use frame::compress as compress_z4ai;
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
-pub(crate) use frame::compress as compress_z4ai;
 pub(crate) use zstandard::compress as compress_zstd;
 
 use crate::error::{Error, Kind, Result};
