@@ -30,6 +30,7 @@ __all__ = [
     "repair",
     "replace_tensor",
     "run_cli",
+    "run_z4ai",
     "safe_open",
     "save",
     "save_file",
@@ -253,3 +254,6 @@ def repair(path: _Path) -> bool:
 
 def run_cli(arguments: Sequence[str]) -> int:
     """Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code."""
+
+def run_z4ai(arguments: Sequence[str]) -> int:
+    """Run the z4ai command in the same way."""

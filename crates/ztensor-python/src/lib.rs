@@ -35,7 +35,7 @@ mod _native {
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     #[pymodule_export]
-    use crate::cli::run_cli;
+    use crate::cli::{run_cli, run_z4ai};
     #[pymodule_export]
     use crate::codec::{compress, decompress, decompress_array};
     #[pymodule_export]
