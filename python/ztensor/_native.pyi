@@ -256,4 +256,4 @@ def run_cli(arguments: Sequence[str]) -> int:
     """Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code."""
 
 def run_z4ai(arguments: Sequence[str]) -> int:
-    """Run the z4ai command in the same way."""
+    """Runs the z4ai command in the same way."""
