@@ -28,6 +28,8 @@ const MOST_COLLISIONS: usize = 64;
 enum Children<'p> {
     Entries(&'p [(Id, Id)]),
     Items(&'p [Id]),
+    /// Lists of a key and a value each, as Python 2 gave them to a dict.
+    Pairs(&'p [Id]),
     /// The attributes of an object.
     State(&'p [(Id, Id)]),
     /// One value in the place of the thing that holds it.
@@ -103,6 +105,12 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
                     }
                     None => None,
                 },
+                Children::Pairs(pairs) => {
+                    pairs.get(position).map(|pair| match self.rebuilder.arena.items(*pair) {
+                        Some([key, value]) => (Some(*key), *value),
+                        _ => (None, *pair),
+                    })
+                }
                 Children::Same(id) => (position == 0).then_some((None, *id)),
             };
             match child {
@@ -204,7 +212,9 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
         } else if let Some(items) = arena.items(id) {
             self.frames.push(frame(Children::Items(items), keeps_values, Some(id)));
         } else if let Some(call) = arena.call(id) {
-            self.frames.push(frame(self.arguments(call), false, Some(id)));
+            let children = self.arguments(call);
+            let keeps_pairs = keeps_values && matches!(children, Children::Pairs(_));
+            self.frames.push(frame(children, keeps_pairs, Some(id)));
             if let Some(state) = call.state {
                 self.push_state(state, depth);
             }
@@ -223,8 +233,17 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
             (Known::First, [first, ..]) => Children::Same(*first),
             (Known::SparseTensor, [_layout, parts]) => Children::Same(*parts),
             // The storage of a tensor that is not read is not a tensor of its own.
-            (Known::Tensor | Known::TypedTensor | Known::QuantizedTensor | Known::NumpyArray, _) => {
-                Children::Items(&[])
+            (
+                Known::Tensor
+                | Known::TypedTensor
+                | Known::QuantizedTensor
+                | Known::NumpyArray
+                | Known::NumpyBuffer
+                | Known::Encode,
+                _,
+            ) => Children::Items(&[]),
+            (Known::OrderedDict, [pairs]) => {
+                Children::Pairs(self.rebuilder.arena.items(*pairs).unwrap_or_default())
             }
             // Function and type say nothing; the arguments and the state do.
             (Known::FromType, [_, _, rest @ ..]) => Children::Items(rest),
