@@ -12,6 +12,9 @@ use crate::error::Error;
 use crate::index::{Data, Object};
 use crate::tensor::Value;
 
+/// Bytes of the widest element.
+const LONGEST_SCALAR: usize = 16;
+
 /// The array that `_reconstruct` makes once it is given its state (version, shape, dtype, whether it is in Fortran order, elements), or
 /// that `_frombuffer` makes of its arguments (elements, dtype, shape, order).
 pub(super) fn object(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Reading<Object> {
@@ -46,7 +49,12 @@ pub(super) fn object(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Reading<Obje
 pub(super) fn scalar(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Option<Value> {
     let [dtype, bytes] = rebuilder.arena.items(call.arguments)? else { return None };
     let (scalar, big_endian) = element_type(rebuilder, *dtype).ok()?;
-    let mut bytes = raw_bytes(rebuilder, *bytes)?.into_owned();
+    let encoded =
+        rebuilder.arena.call(*bytes).and_then(|call| rebuilder.arena.items(call.arguments)?.first().copied());
+    if rebuilder.arena.text(encoded.unwrap_or(*bytes)).is_some_and(|text| text.len() > 2 * LONGEST_SCALAR) {
+        return None;
+    }
+    let mut bytes = raw_bytes(rebuilder, *bytes).filter(|bytes| bytes.len() <= LONGEST_SCALAR)?.into_owned();
     if big_endian {
         bytes.reverse();
     }
