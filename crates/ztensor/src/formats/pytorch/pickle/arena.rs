@@ -105,9 +105,13 @@ impl<'a> Arena<'a> {
         self.nodes.get(id.position()).unwrap_or(MISSING)
     }
 
-    /// How many values there are.
-    pub(in super::super) fn len(&self) -> usize {
-        self.nodes.len()
+    /// How much there is to walk over: values, and places in containers.
+    pub(in super::super) fn size(&self) -> u64 {
+        let lists = self.lists.iter().map(Vec::len);
+        let dicts = self.dicts.iter().map(Vec::len);
+        let calls = self.calls.iter().map(|call| call.items.len() + call.entries.len());
+        let places: usize = lists.chain(dicts).chain(calls).sum();
+        (self.nodes.len() + self.tuple_items.len() + places) as u64
     }
 
     /// Every value's number.
