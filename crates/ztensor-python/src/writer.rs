@@ -179,7 +179,8 @@ impl Writer {
 
 /// `None`/`False`/0, `True`, or a zstd level.
 pub(crate) fn compression(value: Option<&Bound<'_, PyAny>>) -> PyResult<Compression> {
-    let refuse = || argument("compression must be a bool, a zstd level from 1 to 22, \"z4ai\", \"fast\" or \"max\"");
+    let refuse =
+        || argument("compression must be a bool, a zstd level from 1 to 22, \"z4ai\", \"fast\" or \"max\"");
     let Some(value) = value else { return Ok(Compression::None) };
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(if flag.is_true() { Compression::Zstd(3) } else { Compression::None });
