@@ -7,13 +7,17 @@ mod arch;
 mod block;
 mod compress;
 mod decompress;
+mod description;
 mod dtype;
 mod entropy;
 mod error;
+mod estimate;
 mod frame;
+mod info;
 mod model;
 mod options;
 mod plan;
+mod stream;
 mod threads;
 mod transform;
 
@@ -22,6 +26,10 @@ pub use decompress::{
     decoded_len, decompress, decompress_into, decompress_into_with, decompress_range, decompress_with,
     is_frame,
 };
+pub use description::{Description, describe};
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
+pub use estimate::estimate;
+pub use info::{Info, Part};
 pub use options::{Effort, Options};
+pub use stream::{Decoder, Encoder};

@@ -23,13 +23,14 @@ fn logical_name(logical: &LogicalType) -> Option<&'static str> {
         LogicalType::U4 => "uint4",
         LogicalType::I2 => "int2",
         LogicalType::U2 => "uint2",
+        LogicalType::Complex32 => "complex32",
         LogicalType::Complex64 => "complex64",
         LogicalType::Complex128 => "complex128",
         LogicalType::Other(_) => return None,
     })
 }
 
-const LOGICAL: [LogicalType; 14] = [
+const LOGICAL: [LogicalType; 15] = [
     LogicalType::F8E4M3FN,
     LogicalType::F8E5M2,
     LogicalType::F8E4M3FNUZ,
@@ -42,6 +43,7 @@ const LOGICAL: [LogicalType; 14] = [
     LogicalType::U4,
     LogicalType::I2,
     LogicalType::U2,
+    LogicalType::Complex32,
     LogicalType::Complex64,
     LogicalType::Complex128,
 ];
@@ -101,6 +103,7 @@ pub(crate) fn descriptor<'py>(py: Python<'py>, element: &ElementType) -> PyResul
 /// The NumPy type that carries the stored bytes whatever is installed: unsigned integers for what NumPy itself does not know.
 pub(crate) fn carrier<'py>(py: Python<'py>, element: &ElementType) -> PyResult<Bound<'py, PyArrayDescr>> {
     let name = match (&element.logical, element.storage) {
+        (Some(LogicalType::Complex32), _) => "uint32",
         (Some(LogicalType::Complex64), _) => "complex64",
         (Some(LogicalType::Complex128), _) => "complex128",
         (_, DType::BF16) => "uint16",
@@ -128,12 +131,14 @@ pub(crate) fn of_descriptor(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<El
         (b'c', 16) => return Ok(ElementType::logical(LogicalType::Complex128)),
         _ => return of_extension(descriptor),
     };
-    // Types that packages add have numbers of their own, whatever kind they claim to be.
-    if descriptor.num() > LAST_BUILTIN { of_extension(descriptor) } else { Ok(plain.into()) }
+    if is_builtin(descriptor) { Ok(plain.into()) } else { of_extension(descriptor) }
 }
 
-/// NumPy's own types have numbers up to that of `float16`.
-const LAST_BUILTIN: i32 = 23;
+/// Whether a type is NumPy's own. Types that packages add have larger numbers, whatever kind they claim to be.
+pub(crate) fn is_builtin(descriptor: &Bound<'_, PyArrayDescr>) -> bool {
+    const FLOAT16: i32 = 23;
+    descriptor.num() <= FLOAT16
+}
 
 fn of_extension(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<ElementType> {
     let name: String = descriptor.getattr("name")?.extract()?;

@@ -131,7 +131,7 @@ impl safe_open {
         Ok(dict)
     }
 
-    /// One tensor to take parts of: get_slice(name)[:, 2:4].
+    /// One tensor to take parts of, as in `file.get_slice(name)[:, 2:4]`.
     fn get_slice(&self, name: &str) -> PyResult<TensorSlice> {
         TensorSlice::new(self.reader.file()?, name, &self.target)
     }

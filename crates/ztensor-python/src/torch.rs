@@ -52,10 +52,9 @@ impl<'py> Torch<'py> {
                 "PyTorch has no type for {element} elements; read them with NumPy"
             )));
         }
-        match element.storage {
-            // Every PyTorch takes int16 from NumPy; uint16 only newer ones.
-            DType::BF16 => PyArrayDescr::new(py, "int16"),
-            _ => element::carrier(py, element),
+        match integer_carrier(element) {
+            Some(name) => PyArrayDescr::new(py, name),
+            None => element::carrier(py, element),
         }
     }
 
@@ -78,10 +77,8 @@ impl<'py> Torch<'py> {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.module.py();
         let tensor = self.from_numpy.call1((array,))?;
-        let plain = element.logical.is_none() && element.storage != DType::BF16;
-        let complex = matches!(element.logical, Some(LogicalType::Complex64 | LogicalType::Complex128));
         let tensor = match element::torch_name(element) {
-            Some(name) if !plain && !complex => {
+            Some(name) if integer_carrier(element).is_some() => {
                 let dtype = self.module.getattr(name).map_err(|_| {
                     argument(format!("the installed PyTorch has no type {name}; read the tensor with NumPy"))
                 })?;
@@ -103,6 +100,16 @@ impl<'py> Torch<'py> {
     /// A function or class of the `torch` module.
     pub(crate) fn attribute(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
         self.module.getattr(name)
+    }
+}
+
+/// The integers that carry elements NumPy does not know; `None` for those it does. Every PyTorch takes these integers from NumPy.
+fn integer_carrier(element: &ElementType) -> Option<&'static str> {
+    match (&element.logical, element.storage) {
+        (None, DType::BF16) => Some("int16"),
+        (None, _) | (Some(LogicalType::Complex64 | LogicalType::Complex128), _) => None,
+        (Some(LogicalType::Complex32), _) => Some("int32"),
+        (Some(_), _) => Some("uint8"),
     }
 }
 
@@ -144,12 +151,7 @@ pub(crate) fn to_array<'py>(
     {
         *last *= 2;
     }
-    let carrier = match (&element.logical, element.storage) {
-        (None, DType::BF16) => Some("int16"),
-        (None, _) | (Some(LogicalType::Complex64 | LogicalType::Complex128), _) => None,
-        (Some(_), _) => Some("uint8"),
-    };
-    if let Some(carrier) = carrier {
+    if let Some(carrier) = integer_carrier(&element) {
         let dtype = py.import("torch")?.getattr(carrier)?;
         plain = plain.call_method1(intern!(py, "view"), (dtype,))?;
     }

@@ -21,7 +21,7 @@ pub(crate) const LANES: usize = 32;
 pub(crate) fn lanes_for(count: usize) -> usize {
     match count {
         0..512 => 1,
-        512..16384 => 4,
+        512..32768 => 4,
         _ => LANES,
     }
 }
@@ -310,7 +310,7 @@ mod tests {
             round_trip(&symbols, &contexts, 4, precision);
             round_trip(&symbols, &[], 1, precision);
         }
-        round_trip(&[9; 20_000], &[], 1, 12);
+        round_trip(&[9; 40_000], &[], 1, 12);
     }
 
     proptest! {

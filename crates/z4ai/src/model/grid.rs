@@ -82,4 +82,22 @@ impl GridModel {
             || grid::decode(header, &planes, self.dtype, self.rows(start), out),
         )
     }
+
+    /// The planes of a block, by name and encoded length.
+    pub fn parts(&self, reader: &mut Reader) -> Result<Vec<(String, usize)>> {
+        let length = reader.length()?;
+        reader.take(length)?;
+        let mut parts = vec![("levels".to_owned(), 0), ("scales".to_owned(), 0), ("off the grid".to_owned(), 0)];
+        for index in 0..grid::plane::COUNT {
+            let length = reader.length()?;
+            let encoded = plane::skip_bytes(reader, length)?;
+            let part = match index {
+                grid::plane::LEVELS => 0,
+                grid::plane::RAW => 2,
+                _ => 1,
+            };
+            parts[part].1 += encoded;
+        }
+        Ok(parts)
+    }
 }

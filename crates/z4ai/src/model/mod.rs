@@ -155,4 +155,18 @@ impl Model {
         }
         Ok(())
     }
+
+    /// The planes of a block of `elements` elements, by name and encoded length.
+    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let whole = |name: &str, reader: &Reader| vec![(name.to_owned(), reader.remaining())];
+        match self {
+            Self::Float(model) => model.parts(reader, elements),
+            Self::Planes(model) => model.parts(reader, elements),
+            Self::Palette(_) => Ok(whole("palette indices", reader)),
+            Self::Grid(model) => model.parts(reader),
+            Self::Sparse(model) => model.parts(reader, elements),
+            Self::Fast(_) => Ok(whole("nested planes", reader)),
+            Self::Opaque { .. } | Self::Stored => Ok(whole("bytes", reader)),
+        }
+    }
 }

@@ -79,4 +79,13 @@ impl SparseModel {
         self.dense.decode(reader, 0, kernel, &mut dense)?;
         sparse::decode(&bitmap, &zero_signs, &dense, self.width, out)
     }
+
+    /// The planes of a block of `elements` elements, by name and encoded length. How the bitmap splits them is not known without decoding it.
+    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let bitmap = plane::skip_bytes(reader, elements.div_ceil(8))?;
+        let sign_bytes = reader.length()?;
+        let signs = plane::skip_bytes(reader, sign_bytes)?;
+        let parts = [("bitmap of zeros", bitmap), ("signs of zeros", signs), ("other elements", reader.remaining())];
+        Ok(parts.map(|(name, length)| (name.to_owned(), length)).to_vec())
+    }
 }

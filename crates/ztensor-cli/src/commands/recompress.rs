@@ -89,7 +89,7 @@ impl Files {
         }
         warn_skipped(&reader, &self.file)?;
         let output: &Path = self.output.as_deref().unwrap_or(&self.file);
-        write(&reader, output, Storage { compression, checksum }, Version::One)?;
+        write(&reader, output, Storage { compression, checksum, dequantize: None }, Version::One)?;
         say(&report(&reader, &self.file, output)?)?;
         Ok(Outcome::Done)
     }
