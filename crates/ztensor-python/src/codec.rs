@@ -37,7 +37,8 @@ pub(crate) fn compress<'py>(
             typed.bytes
         }
         None => {
-            options.dtype = dtype.filter(|name| *name != "raw").map(Dtype::parse).transpose().map_err(raise)?;
+            options.dtype =
+                dtype.filter(|name| *name != "raw").map(Dtype::parse).transpose().map_err(raise)?;
             options.shape = shape;
             buffer(data)?
         }
@@ -61,10 +62,7 @@ pub(crate) fn decompress<'py>(
         let fill = |memory: &mut [u8]| z4ai::decompress_into_with(frame.bytes(), memory, threads);
         return Ok(new_bytes(py, length, fill)?.map_err(raise)?.into_any());
     };
-    let mut target = match Typed::of(&out)? {
-        Some(typed) => typed.bytes,
-        None => buffer(&out)?,
-    };
+    let mut target = destination(&out)?;
     let memory = target.bytes_mut().ok_or_else(|| PyValueError::new_err("out is read-only"))?;
     if memory.len() != length {
         let message = format!("out has {} bytes, but the frame decodes to {length}", memory.len());
@@ -125,7 +123,8 @@ impl Typed {
         let Ok(array) = value.cast::<PyUntypedArray>() else { return Ok(None) };
         let descriptor = array.dtype();
         if descriptor.has_object() || descriptor.has_fields() || descriptor.has_subarray() {
-            let message = format!("arrays of dtype {descriptor} cannot be compressed; view them as numbers or bytes");
+            let message =
+                format!("arrays of dtype {descriptor} cannot be compressed; view them as numbers or bytes");
             return Err(PyValueError::new_err(message));
         }
         let swapped = descriptor.is_native_byteorder() == Some(false);
@@ -151,14 +150,32 @@ fn buffer(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     let frombuffer = numpy.getattr("frombuffer")?;
     let array = match frombuffer.call1((value, "uint8")) {
         Ok(array) => array,
-        Err(error) if error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py) => {
+        Err(error)
+            if error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py) =>
+        {
             let kind = value.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("a bytes-like object or an array is needed, not {kind}")));
+            return Err(PyTypeError::new_err(format!(
+                "a bytes-like object or an array is needed, not {kind}"
+            )));
         }
         // A memoryview with gaps has to be gathered first.
         Err(_) => frombuffer.call1((py.get_type::<PyBytes>().call1((value,))?, "uint8"))?,
     };
     contiguous(array.cast::<PyUntypedArray>()?)
+}
+
+/// The memory of an array, tensor or buffer that is to be filled: its own, never a copy of it.
+fn destination(out: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
+    let py = out.py();
+    let own = if let Ok(array) = out.cast::<PyUntypedArray>() {
+        ArrayBytes::of(array)
+    } else if torch::is_tensor(out)? {
+        torch::own_memory(out)?.and_then(|(array, _, _)| ArrayBytes::of(&array))
+    } else {
+        let array = py.import("numpy")?.call_method1("frombuffer", (out, "uint8"))?;
+        ArrayBytes::of(array.cast::<PyUntypedArray>()?)
+    };
+    own.ok_or_else(|| PyValueError::new_err("out must be contiguous memory on the CPU"))
 }
 
 /// A name that gives the same dtype again: NumPy's own code, or the name of a type that `ml_dtypes` adds.
@@ -179,7 +196,7 @@ fn named_descriptor<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyA
 }
 
 /// What the codec calls the elements; `None`, opaque bytes, for those it has no name for.
-fn codec_dtype(element: &Option<ElementType>, numpy_dtype: &str) -> Option<Dtype> {
+fn codec_dtype(element: Option<&ElementType>, numpy_dtype: &str) -> Option<Dtype> {
     match element {
         Some(element) => Dtype::parse(&element.name()).ok(),
         // Dates are counts.
@@ -204,7 +221,8 @@ fn element_of(dtype: Dtype) -> PyResult<ElementType> {
 
 fn decoded_length(frame: &[u8]) -> PyResult<usize> {
     let length = z4ai::decoded_len(frame).map_err(raise)?;
-    usize::try_from(length).map_err(|_| PyMemoryError::new_err("the frame decodes to more than the address space"))
+    usize::try_from(length)
+        .map_err(|_| PyMemoryError::new_err("the frame decodes to more than the address space"))
 }
 
 fn raise(error: z4ai::Error) -> PyErr {
