@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from harness.clock import CLOCKS, VARIABLE
 from harness.datasets import DISTRIBUTIONS, LLAMA_MEGABYTES
+from harness.environments import ROOT
 from harness.formats import FORMATS
 from harness.peer import peer_names
 from harness.report import Report
@@ -153,7 +154,7 @@ def main() -> None:
 def publish(report: Report, sessions: Sessions, options: argparse.Namespace) -> None:
     report.print(sessions)
     if not options.no_record:
-        print(f"\nrecord: {report.save(sessions)}")
+        print(f"\nrecord: {report.save(sessions).relative_to(ROOT)}")
     if options.json:
         options.json.write_text(report.json(sessions))
 

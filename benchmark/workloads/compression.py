@@ -22,7 +22,7 @@ SCENARIOS = {
     "dense fp32": "random float32 weights",
     "quantized int8": "4-bit values in int8 storage",
     "pruned 80%": "float32 with 80 % zero weights",
-    "ternary": "-1, 0 and 1 in float32",
+    "ternary": "-1, 0 and 1 in int8 storage",
 }
 ROWS, COLUMNS = 2048, 4096
 
@@ -30,7 +30,7 @@ ROWS, COLUMNS = 2048, 4096
 @functools.lru_cache(maxsize=1)
 def model(scenario: str, megabytes: int) -> dict[str, np.ndarray]:
     random = np.random.default_rng(11)
-    width = 1 if scenario == "quantized int8" else 4
+    width = 1 if scenario in ("quantized int8", "ternary") else 4
     count = max(1, round(megabytes * 1e6 / (ROWS * COLUMNS * width)))
     return {f"layers.{index}.weight": _matrix(scenario, random) for index in range(count)}
 
@@ -42,7 +42,7 @@ def _matrix(scenario: str, random: np.random.Generator) -> np.ndarray:
     if scenario == "pruned 80%":
         return np.where(random.random((ROWS, COLUMNS), dtype=np.float32) < 0.8, np.float32(0), values)
     if scenario == "ternary":
-        return np.clip(np.rint(values), -1, 1)
+        return np.clip(np.rint(values), -1, 1).astype(np.int8)
     return values
 
 

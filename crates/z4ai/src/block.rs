@@ -17,6 +17,27 @@ const CONSTANT: u8 = 2;
 /// The same bytes as at an earlier offset of the section, in blocks that are not copies themselves.
 const COPY: u8 = 3;
 
+/// How a block is coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockMode {
+    Coded,
+    Verbatim,
+    Constant,
+    Copy,
+}
+
+impl BlockMode {
+    /// The mode's name, for people.
+    pub fn name(self, model: &Model) -> &'static str {
+        match self {
+            Self::Coded => model.name(),
+            Self::Verbatim => "verbatim",
+            Self::Constant => "constant",
+            Self::Copy => "copy",
+        }
+    }
+}
+
 /// What is the same for all blocks of a section.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockContext<'a> {
@@ -59,6 +80,27 @@ impl BlockContext<'_> {
             out.extend_from_slice(bytes);
         }
         Ok(out)
+    }
+
+    /// How a block is coded.
+    pub fn mode(&self, payload: &[u8]) -> Result<BlockMode> {
+        if let Model::Stored = self.model {
+            return Ok(BlockMode::Verbatim);
+        }
+        match payload.first() {
+            Some(&CODED) => Ok(BlockMode::Coded),
+            Some(&VERBATIM) => Ok(BlockMode::Verbatim),
+            Some(&CONSTANT) => Ok(BlockMode::Constant),
+            Some(&COPY) => Ok(BlockMode::Copy),
+            _ => Err(Error::corrupt("unknown block mode")),
+        }
+    }
+
+    /// The planes of a coded block of `decoded` bytes, by name and encoded length.
+    pub fn parts(&self, payload: &[u8], decoded: usize) -> Result<Vec<(String, usize)>> {
+        let mut reader = Reader::new(payload, "block");
+        reader.u8()?;
+        self.model.parts(&mut reader, decoded / self.width)
     }
 
     /// Decodes block `index` of `section` into `out`, which has its decoded length, and checks it.

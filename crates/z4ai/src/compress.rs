@@ -25,21 +25,12 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
     options.check_shape(bytes.len() as u64)?;
     let mut frame = Vec::new();
     Header::new(options, Some(bytes.len() as u64)).write(&mut frame);
-    let header_length = frame.len();
     threads::run(options.threads, || -> Result<()> {
         for part in bytes.chunks(section_length(options)) {
             encode_section(part, options, Kernel::detect(), &mut frame)?;
         }
         Ok(())
     })??;
-    let mut stored = Vec::new();
-    if !bytes.is_empty() {
-        section::write(bytes.len(), bytes.len(), &[STORED], &[(Vec::new(), checksum(bytes))], &mut stored);
-    }
-    if frame.len() > header_length + stored.len() + bytes.len() {
-        frame.truncate(header_length);
-        section::write(bytes.len(), bytes.len(), &[STORED], &[(bytes.to_vec(), checksum(bytes))], &mut frame);
-    }
     Ok(frame)
 }
 
@@ -52,7 +43,7 @@ pub(crate) fn section_length(options: &Options) -> usize {
     MAX_SECTION / unit * unit
 }
 
-/// Appends one section.
+/// Appends one section: the planned one, or the bytes as they are where that is shorter.
 pub(crate) fn encode_section(
     bytes: &[u8],
     options: &Options,
@@ -75,7 +66,12 @@ pub(crate) fn encode_section(
         .collect::<Result<Vec<_>>>()?;
     let mut model = Vec::new();
     plan.model.write(kernel, &mut model)?;
+    let start = frame.len();
     section::write(bytes.len(), block_length, &model, &blocks, frame);
+    if frame.len() - start > bytes.len() + section::STORED_OVERHEAD {
+        frame.truncate(start);
+        section::write(bytes.len(), bytes.len(), &[STORED], &[(bytes.to_vec(), checksum(bytes))], frame);
+    }
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::header::Header;
 use crate::frame::section::Section;
 use crate::frame::wire::Reader;
-use crate::threads;
 use crate::model::Model;
+use crate::threads;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -43,12 +43,18 @@ impl<'a> Layout<'a> {
         Ok(Self { header, sections, length })
     }
 
-    fn width(&self) -> usize {
+    /// The layout of a frame that has this section only.
+    pub fn of_section(header: &Header, section: Section<'a>) -> Self {
+        Self { header: header.clone(), length: section.length as u64, sections: vec![section] }
+    }
+
+    /// Bytes per scalar.
+    pub fn width(&self) -> usize {
         self.header.dtype.map_or(1, Dtype::scalar_width)
     }
 
     /// Decodes the parts of `range` into `out`, block by block in parallel. `range` is inside the data and as long as `out`.
-    fn decode(&self, range: Range<u64>, out: &mut [u8], kernel: Kernel) -> Result<()> {
+    pub fn decode(&self, range: Range<u64>, out: &mut [u8], kernel: Kernel) -> Result<()> {
         let mut rest = out;
         let mut section_start = 0u64;
         for section in &self.sections {

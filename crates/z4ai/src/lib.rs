@@ -11,10 +11,13 @@ mod description;
 mod dtype;
 mod entropy;
 mod error;
+mod estimate;
 mod frame;
+mod info;
 mod model;
 mod options;
 mod plan;
+mod stream;
 mod threads;
 mod transform;
 
@@ -26,4 +29,7 @@ pub use decompress::{
 pub use description::{Description, describe};
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
+pub use estimate::estimate;
+pub use info::{Info, Part};
 pub use options::{Effort, Options};
+pub use stream::{Decoder, Encoder};

@@ -54,7 +54,13 @@ impl Plan {
     }
 
     /// Ordinary elements.
-    fn dense(elements: &[u8], dtype: Dtype, options: &Options, block: usize, kernel: Kernel) -> Result<Model> {
+    fn dense(
+        elements: &[u8],
+        dtype: Dtype,
+        options: &Options,
+        block: usize,
+        kernel: Kernel,
+    ) -> Result<Model> {
         if options.effort == Effort::Fast
             && let Some(model) = FastModel::fit(elements, Some(dtype), options.row_length(), kernel)
         {

@@ -53,26 +53,26 @@ fn every_truncation_is_noticed() {
     }
 }
 
-fn checksummed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let sum = xxhash_rust::xxh3::xxh3_64(&bytes) as u32;
-    bytes.extend_from_slice(&sum.to_le_bytes());
+/// Appends the low `count` bytes of the checksum of `bytes`.
+fn checksummed(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
+    let sum = xxhash_rust::xxh3::xxh3_64(&bytes).to_le_bytes();
+    bytes.extend_from_slice(&sum[..count]);
     bytes
 }
 
 #[test]
 fn enormous_claims_cost_nothing() {
     // A header that declares 2^60 bytes, and nothing behind it.
-    let mut header = b"Z4AI\x02\x11\x01".to_vec();
-    header.extend([0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10]);
-    let error = z4ai::decompress(&checksummed(header.clone())).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Truncated);
-    // The same with a section that claims them in one block.
-    let mut section = header[7..].to_vec();
-    section.extend_from_slice(&header[7..]);
-    section.extend([1, 1, 0, 0, 0, 0, 0]);
-    let frame = [checksummed(header), checksummed(section), vec![0]].concat();
-    let error = z4ai::decompress(&frame).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let enormous = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
+    let header = checksummed([&b"Z4AI\x02\x11\x01"[..], &enormous].concat(), 2);
+    assert_eq!(z4ai::decompress(&header).unwrap_err().kind(), ErrorKind::Truncated);
+    // The same with a section that claims them in one block, stored or constant.
+    for (model, payload) in [(0u8, vec![0u8]), (2, vec![2, 0, 0])] {
+        let section = [&enormous[..], &[0, 1, payload.len() as u8, 0, 0, 0, 0, model]].concat();
+        let frame = [header.clone(), checksummed(section, 4), payload].concat();
+        let error = z4ai::decompress(&frame).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    }
 }
 
 #[test]

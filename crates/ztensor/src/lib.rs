@@ -3,6 +3,7 @@
 //! [`open`] recognises a file by its content and returns a [`Reader`]; a [`Writer`] makes `.zt` files. A format is a function from bytes
 //! to an [`index::Index`]; one reading path then serves every format.
 
+pub mod archive;
 pub mod convert;
 mod decode;
 pub mod error;

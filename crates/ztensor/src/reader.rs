@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use crate::archive::ArchiveInfo;
 use crate::decode::{self, View};
 use crate::error::{Error, Kind, Result};
 use crate::index::{Component, Format, Index, Object, Skipped};
@@ -19,13 +20,19 @@ use crate::tensor::{Attributes, Element, ElementType, Layout, Shape};
 pub struct Reader {
     files: Vec<Arc<Source>>,
     index: Index,
+    archived: Option<ArchiveInfo>,
     /// Components whose checksum has been found right; `None` when checks are switched off.
     verified: Option<Mutex<HashSet<(usize, usize)>>>,
 }
 
 impl Reader {
-    pub(crate) fn new(files: Vec<Arc<Source>>, index: Index, verify: bool) -> Self {
-        Reader { files, index, verified: verify.then(Mutex::default) }
+    pub(crate) fn new(
+        files: Vec<Arc<Source>>,
+        index: Index,
+        archived: Option<ArchiveInfo>,
+        verify: bool,
+    ) -> Self {
+        Reader { files, index, archived, verified: verify.then(Mutex::default) }
     }
 
     /// Opens a file, choosing between a memory map and reads by where the file lies.
@@ -86,6 +93,11 @@ impl Reader {
     /// The file's own metadata.
     pub fn attributes(&self) -> &Attributes {
         &self.index.attributes
+    }
+
+    /// What the archive says, where the file was opened through one.
+    pub fn archived(&self) -> Option<&ArchiveInfo> {
+        self.archived.as_ref()
     }
 
     /// What the file holds but this library does not read, with reasons.
@@ -205,7 +217,11 @@ impl Reader {
                         decode::verify(&self.files, component, None)?;
                     }
                     let bytes = decode::bytes(&self.files, component)?;
-                    if component.checks_stored_bytes() { Ok(()) } else { decode::verify(&self.files, component, Some(&bytes)) }
+                    if component.checks_stored_bytes() {
+                        Ok(())
+                    } else {
+                        decode::verify(&self.files, component, Some(&bytes))
+                    }
                 });
                 result.err().map(|error| (name.clone(), error.with_tensor(name)))
             })

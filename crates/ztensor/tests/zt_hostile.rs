@@ -6,8 +6,17 @@ use ztensor::{Checksum, Compression, Kind, Reader, Writer};
 fn sample() -> Vec<u8> {
     let mut writer = Writer::in_memory().unwrap();
     writer.set_attribute("k", "v");
-    writer.add_with("a", &[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).checksum(Checksum::Crc32c).write().unwrap();
-    writer.add_with("z", &[200], &[7u8; 200]).compress(Compression::Zstd(3)).checksum(Checksum::Sha256).write().unwrap();
+    writer
+        .add_with("a", &[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0])
+        .checksum(Checksum::Crc32c)
+        .write()
+        .unwrap();
+    writer
+        .add_with("z", &[200], &[7u8; 200])
+        .compress(Compression::Zstd(3))
+        .checksum(Checksum::Sha256)
+        .write()
+        .unwrap();
     writer.add_csr("s", [2, 3], &[1f32, 2.0], &[0, 2], &[0, 1, 2]).unwrap();
     writer.into_bytes().unwrap()
 }
@@ -45,13 +54,17 @@ fn every_truncation_is_an_error() {
 fn every_flipped_byte_is_survived_and_checksums_notice_damaged_data() {
     let bytes = sample();
     let reader = Reader::from_bytes(bytes.clone()).unwrap();
-    let checked: Vec<_> = ["a", "z"].map(|name| reader.object(name).unwrap().components[0].1.data.only_span().unwrap()).into();
+    let checked: Vec<_> =
+        ["a", "z"].map(|name| reader.object(name).unwrap().components[0].1.data.only_span().unwrap()).into();
     for position in 0..bytes.len() {
         for mask in [0x01, 0x80, 0xFF] {
             let mut changed = bytes.clone();
             changed[position] ^= mask;
             let result = read_everything(changed);
-            if checked.iter().any(|span| (span.offset..span.offset + span.length).contains(&(position as u64))) {
+            if checked
+                .iter()
+                .any(|span| (span.offset..span.offset + span.length).contains(&(position as u64)))
+            {
                 assert_eq!(result.unwrap_err().kind(), Kind::Checksum, "byte {position}");
             }
         }
@@ -122,7 +135,14 @@ fn encode(item: &Cbor<'_>, out: &mut Vec<u8>) {
 }
 
 fn tensor<'a>(shape: &[u64], offset: u64, length: u64) -> Cbor<'a> {
-    tensor_with(shape, vec![("dtype", Cbor::Text("f32")), ("offset", Cbor::Number(offset)), ("length", Cbor::Number(length))])
+    tensor_with(
+        shape,
+        vec![
+            ("dtype", Cbor::Text("f32")),
+            ("offset", Cbor::Number(offset)),
+            ("length", Cbor::Number(length)),
+        ],
+    )
 }
 
 fn tensor_with<'a>(shape: &[u64], component: Vec<(&'a str, Cbor<'a>)>) -> Cbor<'a> {
@@ -135,34 +155,58 @@ fn tensor_with<'a>(shape: &[u64], component: Vec<(&'a str, Cbor<'a>)>) -> Cbor<'
 
 fn open(objects: Vec<(&str, Cbor<'_>)>) -> ztensor::Result<Reader> {
     let mut manifest = Vec::new();
-    encode(&Cbor::Map(vec![("version", Cbor::Text("1.2.0")), ("objects", Cbor::Map(objects))]), &mut manifest);
+    encode(
+        &Cbor::Map(vec![("version", Cbor::Text("1.2.0")), ("objects", Cbor::Map(objects))]),
+        &mut manifest,
+    );
     Reader::from_bytes(with_manifest(256, &manifest))
 }
 
 #[test]
 fn each_rule_is_enforced() {
-    assert_eq!(open(vec![("ok", tensor(&[4], 64, 16)), ("tied", tensor(&[4], 64, 16)), ("empty", tensor(&[0], 64, 0))]).unwrap().len(), 3);
+    assert_eq!(
+        open(vec![
+            ("ok", tensor(&[4], 64, 16)),
+            ("tied", tensor(&[4], 64, 16)),
+            ("empty", tensor(&[0], 64, 0))
+        ])
+        .unwrap()
+        .len(),
+        3
+    );
     let refused: Vec<(&str, Vec<(&str, Cbor<'_>)>)> = vec![
         ("misaligned", vec![("t", tensor(&[4], 65, 16))]),
         ("over the magic", vec![("t", tensor(&[4], 0, 16))]),
         ("over the manifest", vec![("t", tensor(&[64], 64, 256))]),
         ("beyond the file", vec![("t", tensor(&[4], 1 << 62, 16))]),
-        ("offset overflow", vec![("t", tensor(&[u64::MAX / 64 * 16], u64::MAX / 64 * 64, u64::MAX / 64 * 64))]),
+        (
+            "offset overflow",
+            vec![("t", tensor(&[u64::MAX / 64 * 16], u64::MAX / 64 * 64, u64::MAX / 64 * 64))],
+        ),
         ("shape overflow", vec![("t", tensor(&[1 << 32, 1 << 32], 64, 0))]),
         ("shape overflow behind a zero", vec![("t", tensor(&[1 << 63, 4, 0], 64, 0))]),
         ("size equation", vec![("t", tensor(&[5], 64, 16))]),
         ("overlap", vec![("a", tensor(&[32], 64, 128)), ("b", tensor(&[16], 128, 64))]),
         ("duplicate name", vec![("t", tensor(&[4], 64, 16)), ("t", tensor(&[4], 128, 16))]),
-        ("zstd without its decoded length", vec![(
-            "t",
-            tensor_with(&[4], vec![
-                ("dtype", Cbor::Text("f32")),
-                ("offset", Cbor::Number(64)),
-                ("length", Cbor::Number(16)),
-                ("encoding", Cbor::Text("zstd")),
-            ]),
-        )]),
-        ("no components", vec![("t", Cbor::Map(vec![("shape", Cbor::List(vec![])), ("format", Cbor::Text("dense"))]))]),
+        (
+            "zstd without its decoded length",
+            vec![(
+                "t",
+                tensor_with(
+                    &[4],
+                    vec![
+                        ("dtype", Cbor::Text("f32")),
+                        ("offset", Cbor::Number(64)),
+                        ("length", Cbor::Number(16)),
+                        ("encoding", Cbor::Text("zstd")),
+                    ],
+                ),
+            )],
+        ),
+        (
+            "no components",
+            vec![("t", Cbor::Map(vec![("shape", Cbor::List(vec![])), ("format", Cbor::Text("dense"))]))],
+        ),
     ];
     for (rule, objects) in refused {
         let error = open(objects).err().unwrap_or_else(|| panic!("{rule} was accepted"));
@@ -173,16 +217,28 @@ fn each_rule_is_enforced() {
 #[test]
 fn what_is_not_understood_is_listed_with_its_reason() {
     let odd = |field, value| {
-        tensor_with(&[4], vec![
-            ("dtype", Cbor::Text(if field == "dtype" { value } else { "f32" })),
-            ("offset", Cbor::Number(64)),
-            ("length", Cbor::Number(16)),
-            if field == "dtype" { ("note", Cbor::Text("")) } else { (field, Cbor::Text(value)) },
-        ])
+        tensor_with(
+            &[4],
+            vec![
+                ("dtype", Cbor::Text(if field == "dtype" { value } else { "f32" })),
+                ("offset", Cbor::Number(64)),
+                ("length", Cbor::Number(16)),
+                if field == "dtype" { ("note", Cbor::Text("")) } else { (field, Cbor::Text(value)) },
+            ],
+        )
     };
-    let reader = open(vec![("good", tensor(&[4], 64, 16)), ("enc", odd("encoding", "brotli")), ("dt", odd("dtype", "f128"))]).unwrap();
+    let reader = open(vec![
+        ("good", tensor(&[4], 64, 16)),
+        ("enc", odd("encoding", "brotli")),
+        ("dt", odd("dtype", "f128")),
+    ])
+    .unwrap();
     assert_eq!(reader.names().collect::<Vec<_>>(), ["good"]);
-    let reasons: Vec<_> = reader.skipped().iter().map(|skipped| (skipped.name.as_str(), skipped.reason.contains("unknown"))).collect();
+    let reasons: Vec<_> = reader
+        .skipped()
+        .iter()
+        .map(|skipped| (skipped.name.as_str(), skipped.reason.contains("unknown")))
+        .collect();
     assert_eq!(reasons, [("enc", true), ("dt", true)]);
     assert_eq!(reader.bytes("enc").unwrap_err().kind(), Kind::Unsupported);
 }
@@ -221,7 +277,10 @@ fn zstd_that_lies_about_its_length_is_refused() {
             ("components", Cbor::Map(vec![("data", component)])),
         ]);
         let mut manifest = Vec::new();
-        encode(&Cbor::Map(vec![("version", Cbor::Text("1.2.0")), ("objects", Cbor::Map(vec![("t", object)]))]), &mut manifest);
+        encode(
+            &Cbor::Map(vec![("version", Cbor::Text("1.2.0")), ("objects", Cbor::Map(vec![("t", object)]))]),
+            &mut manifest,
+        );
         bytes.extend_from_slice(&manifest);
         bytes.extend_from_slice(&(manifest.len() as u64).to_le_bytes());
         bytes.extend_from_slice(b"ZTEN1000");
@@ -276,7 +335,9 @@ fn what_is_not_a_model_file_is_named() {
         let error = Reader::from_bytes(bytes.to_vec()).unwrap_err();
         format!("{} | {}", error.message(), error.hint().unwrap_or_default())
     };
-    assert!(hint(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n").contains("git lfs pull"));
+    assert!(
+        hint(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n").contains("git lfs pull")
+    );
     assert!(hint(b"<!DOCTYPE html><html><body>404</body></html>").contains("web page"));
     assert!(hint(b"").contains("empty"));
     assert!(hint(b"hello, world, this is a text file").contains("no known tensor format"));

@@ -22,7 +22,7 @@ SAVE = {"stored": np.savez, "deflated": np.savez_compressed}
 
 def noise(dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     rng = np.random.default_rng(dtype.num)
-    if dtype == bool:
+    if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     return np.frombuffer(rng.bytes(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape).copy()
 
@@ -52,7 +52,7 @@ def test_every_type_order_and_shape(tmp_path: Path, way: str, shape: tuple[int, 
         with np.load(path) as numpy_file:
             for name in arrays:
                 assert same_bits(loaded[name], numpy_file[name]), name
-                assert tuple(reader.metadata(name).shape) == shape
+                assert tuple(reader.metadata(name).shape) == numpy_file[name].shape
 
 
 def test_plain_arrays_are_not_copied(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_types_of_ml_dtypes(tmp_path: Path) -> None:
     assert same_bits(reader.read_numpy("bf16"), bf16)
     assert reader.read_numpy("fortran").tobytes() == bf16.tobytes()
     assert reader.read_numpy("e5m2").view(np.uint8).tobytes() == bits.tobytes()
-    assert [name for name, _ in reader.skipped()] == ["e4m3", "void"]
+    assert list(reader.skipped()) == ["e4m3", "void"]
 
 
 @pytest.mark.parametrize("way", SAVE)
@@ -126,7 +126,7 @@ def test_strings_objects_and_records_are_skipped(tmp_path: Path, way: str) -> No
         archive.writestr("readme.txt", "hello")
     reader = ztensor.Reader(path)
     assert reader.keys() == ["weights"]
-    reasons = dict(reader.skipped())
+    reasons = reader.skipped()
     assert list(reasons) == ["texts", "octets", "objects", "records", "dates", "readme.txt"]
     assert "Python objects" in reasons["objects"]
     with pytest.raises(ztensor.ZTensorError, match="strings"):

@@ -9,14 +9,21 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, SparseTensorProto, TensorProto
-from onnx import external_data_helper, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    external_data_helper,
+    helper,
+    numpy_helper,
+)
 
 import ztensor
 
-TYPES = [
-    name for name in TensorProto.DataType.keys() if name not in ("UNDEFINED", "STRING")  # noqa: SIM118
-]
+TYPES = [name for name, _ in TensorProto.DataType.items() if name not in ("UNDEFINED", "STRING")]
 SHAPES: list[tuple[int, ...]] = [(), (1,), (0,), (7,), (3, 5), (2, 0, 4), (2, 1, 3, 5), (400, 333)]
 REAL = [
     "silero_vad/data/silero_vad.onnx",
@@ -43,7 +50,7 @@ def noise(dtype: np.dtype, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     """Every bit pattern that the type has."""
     rng = np.random.default_rng(seed)
     count = int(np.prod(shape))
-    if dtype == bool:
+    if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind == "V" or dtype.itemsize == 1:
         narrow = {"int4": (-8, 8), "uint4": (0, 16), "float4_e2m1fn": (0, 16), "int2": (-2, 2), "uint2": (0, 4)}
@@ -92,6 +99,9 @@ def graph_of(nodes: list[NodeProto], tensors: list[TensorProto] | None = None, n
 
 
 def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
+    if right.dtype.name in ("int2", "int4"):
+        # The bits above the number in its byte mean nothing, and `onnx` leaves them zero below a negative one.
+        return left.dtype == right.dtype and same_bits(left.astype(np.int8), right.astype(np.int8))
     return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
 
 
@@ -196,7 +206,7 @@ def test_constants_of_every_kind(tmp_path: Path) -> None:
         helper.make_node("Conv", ["a", "b"], ["c"], kernel_shape=[3, 3]),
     ]
     reader = assert_same_as_onnx(save(tmp_path / "constants.onnx", graph_of(nodes)))
-    assert [name for name, _ in reader.skipped()] == ["text"]
+    assert list(reader.skipped()) == ["text"]
     torch = pytest.importorskip("torch")
     assert torch.equal(reader.read_torch("floats"), torch.tensor([1.0, 2.0, 3.0]))
     assert torch.equal(reader.read_torch("ints"), torch.tensor([-1, 0, 2**60]))
@@ -244,11 +254,10 @@ def test_external_data(tmp_path: Path, one_file: bool) -> None:
     tensors.append(numpy_helper.from_array(noise(np.dtype(ml_dtypes.bfloat16), (33,)), "half"))
     model = helper.make_model(graph_of([], tensors))
     path = tmp_path / "model.onnx"
-    onnx.save_model(
-        model, path, save_as_external_data=True, all_tensors_to_one_file=one_file, location="w.bin", size_threshold=0
-    )
+    onnx.save_model(model, path, save_as_external_data=True, all_tensors_to_one_file=one_file, location="w.bin", size_threshold=0)
     assert path.stat().st_size < 2000
-    assert any(external_data_helper.uses_external_data(t) for t in onnx.load(path, False).graph.initializer)
+    saved = onnx.load(path, load_external_data=False).graph.initializer
+    assert all(external_data_helper.uses_external_data(tensor) for tensor in saved)
     assert_same_as_onnx(path)
 
 
@@ -271,7 +280,7 @@ def test_real_models(models: Path, name: str) -> None:
         pytest.skip(f"{name} is not among the model files")
     reader = assert_same_as_onnx(models / name)
     assert len(reader) > 0
-    assert reader.skipped() == []
+    assert not reader.skipped()
 
 
 def test_the_content_decides_not_the_name(models: Path, tmp_path: Path) -> None:

@@ -103,6 +103,18 @@ impl PlaneModel {
         }
     }
 
+    /// Passes over a plane of `count` bytes and says how long it is in the frame.
+    pub fn skip(&self, reader: &mut Reader, count: usize) -> Result<usize> {
+        let start = reader.position();
+        let length = match self {
+            Self::Raw => count,
+            Self::Constant(_) => 0,
+            Self::Rans(_) => reader.length()?,
+        };
+        reader.take(length)?;
+        Ok(reader.position() - start)
+    }
+
     /// Decodes a whole plane of `count` bytes.
     pub fn decode(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
         let mut decoder = self.decoder(reader, count, kernel)?;
@@ -178,6 +190,13 @@ pub(crate) fn write_bytes(bytes: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Re
     model.write(out);
     model.encode(bytes, kernel, out);
     Ok(())
+}
+
+/// Passes over what [`write_bytes`] wrote and says how long it is.
+pub(crate) fn skip_bytes(reader: &mut Reader, count: usize) -> Result<usize> {
+    let start = reader.position();
+    PlaneModel::read(reader)?.skip(reader, count)?;
+    Ok(reader.position() - start)
 }
 
 /// Reads what [`write_bytes`] wrote.

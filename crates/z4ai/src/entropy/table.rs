@@ -45,6 +45,12 @@ impl FrequencyTable {
             }
             filler += 1;
         }
+        // What rounding leaves is a few steps; more than that (very few symbols, or none counted) goes to the most frequent one.
+        let most = (0..SYMBOLS).max_by_key(|&symbol| (counts[symbol], frequencies[symbol])).unwrap_or(0);
+        if sum + SYMBOLS as u64 <= size {
+            frequencies[most] += (size - sum) as u16;
+            sum = size;
+        }
         while sum != size {
             let grow = sum < size;
             // The change in cost of one step is about count / frequency; compare fractions by cross-multiplication.

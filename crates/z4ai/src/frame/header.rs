@@ -73,11 +73,11 @@ impl Header {
             put_varint(out, reference.length);
             out.extend_from_slice(&reference.digest);
         }
-        let sum = checksum(&out[start..]);
+        let sum = checksum(&out[start..]) as u16;
         out.extend_from_slice(&sum.to_le_bytes());
     }
 
-    /// Reads the header at the front of `frame`; the reader is left behind it.
+    /// Reads the header at the front of a frame; the reader is left behind it.
     pub fn read(reader: &mut Reader) -> Result<Self> {
         let start = *reader;
         match reader.array::<4>() {
@@ -131,7 +131,7 @@ impl Header {
         };
         let covered = reader.position() - start.position();
         let sum = checksum(start.peek().get(..covered).unwrap_or_default());
-        if reader.u32()? != sum {
+        if u16::from_le_bytes(reader.array()?) != sum as u16 {
             return Err(Error::new(
                 ErrorKind::ChecksumMismatch,
                 "the frame header's checksum does not match",

@@ -2,8 +2,15 @@
 //! every block, so any block can be found and decoded without the others.
 
 use super::wire::{Reader, put_length};
-use super::{MAX_SECTION, STORED, checksum};
+use super::{MAX_SECTION, checksum};
 use crate::error::{Error, ErrorKind, Result};
+
+/// What a section of one stored block takes besides its data, at most.
+pub(crate) const STORED_OVERHEAD: usize = 24;
+/// How much longer than its data a section's model and blocks may be; an encoder stores data that does not shrink.
+const MAX_EXPANSION: usize = 4096;
+/// The longest section: its data, and at most this for a table of as many blocks as a section can have.
+pub(crate) const MAX_ENCODED: usize = 2 * MAX_SECTION;
 
 /// A section's header with the extents of its parts in the frame.
 #[derive(Debug, Clone)]
@@ -36,7 +43,8 @@ pub(crate) fn write(
 ) {
     let start = out.len();
     put_length(out, length);
-    put_length(out, block_length);
+    // A single block, which small tensors have, needs no length of its own.
+    put_length(out, if block_length == length { 0 } else { block_length });
     put_length(out, model.len());
     for (payload, _) in blocks {
         put_length(out, payload.len());
@@ -65,9 +73,13 @@ impl<'a> Section<'a> {
         if length == 0 {
             return Ok(None);
         }
-        let block_length = reader.length()?;
-        if block_length == 0 || block_length > length {
-            return Err(Error::corrupt("a section's block length is out of range"));
+        let block_length = match reader.length()? {
+            0 => length,
+            several if several < length => several,
+            _ => return Err(Error::corrupt("a section's block length is out of range")),
+        };
+        if length > MAX_SECTION {
+            return Err(Error::corrupt(format!("a section of {length} bytes exceeds the format's limit")));
         }
         let model_length = reader.length()?;
         let count = length.div_ceil(block_length);
@@ -76,6 +88,10 @@ impl<'a> Section<'a> {
             return Err(Error::truncated("block table"));
         }
         let lengths = (0..count).map(|_| reader.length()).collect::<Result<Vec<usize>>>()?;
+        let encoded = lengths.iter().try_fold(model_length, |sum, &length| sum.checked_add(length));
+        if encoded.is_none_or(|encoded| encoded > length + MAX_EXPANSION) {
+            return Err(Error::corrupt("a section is longer than its own data"));
+        }
         let sums = reader.take(4 * count)?;
         let model = reader.take(model_length)?;
         let covered = reader.position() - start.position();
@@ -91,16 +107,7 @@ impl<'a> Section<'a> {
             let checksum = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]);
             blocks.push(Block { payload: reader.take(length)?, checksum });
         }
-        let section = Self { length, block_length, model, blocks };
-        if length > MAX_SECTION && !section.is_one_stored_block() {
-            return Err(Error::corrupt(format!("a section of {length} bytes exceeds the format's limit")));
-        }
-        Ok(Some(section))
-    }
-
-    /// Whether the section is its own bytes, which may be of any length because they are all there.
-    fn is_one_stored_block(&self) -> bool {
-        self.model == [STORED] && self.blocks.iter().map(|block| block.payload.len()).eq([self.length])
+        Ok(Some(Self { length, block_length, model, blocks }))
     }
 
     /// Decoded bytes of block `index`.

@@ -113,7 +113,8 @@ impl Model {
             OPAQUE => Self::Opaque { level: 0, long: false },
             FLOAT => {
                 let layout = dtype.and_then(Dtype::float_layout);
-                let layout = layout.ok_or_else(|| Error::corrupt("float planes of a dtype that is not a float"))?;
+                let layout =
+                    layout.ok_or_else(|| Error::corrupt("float planes of a dtype that is not a float"))?;
                 Self::Float(Box::new(FloatModel::read(layout, reader, length / width, kernel)?))
             }
             PLANES => Self::Planes(PlanesModel::read(reader, width)?),
@@ -153,5 +154,19 @@ impl Model {
             Self::Sparse(model) => model.decode(reader, kernel, out)?,
         }
         Ok(())
+    }
+
+    /// The planes of a block of `elements` elements, by name and encoded length.
+    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let whole = |name: &str, reader: &Reader| vec![(name.to_owned(), reader.remaining())];
+        match self {
+            Self::Float(model) => model.parts(reader, elements),
+            Self::Planes(model) => model.parts(reader, elements),
+            Self::Palette(_) => Ok(whole("palette indices", reader)),
+            Self::Grid(model) => model.parts(reader),
+            Self::Sparse(model) => model.parts(reader, elements),
+            Self::Fast(_) => Ok(whole("nested planes", reader)),
+            Self::Opaque { .. } | Self::Stored => Ok(whole("bytes", reader)),
+        }
     }
 }

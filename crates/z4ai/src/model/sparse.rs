@@ -50,7 +50,11 @@ impl SparseModel {
             Some(&(super::FLOAT | super::PLANES)) => Model::read_from(reader, Some(dtype), length, kernel)?,
             _ => return Err(Error::corrupt("sparse elements are coded as floats or planes")),
         };
-        Ok(Self { width: dtype.scalar_width(), is_float: dtype.float_layout().is_some(), dense: Box::new(dense) })
+        Ok(Self {
+            width: dtype.scalar_width(),
+            is_float: dtype.float_layout().is_some(),
+            dense: Box::new(dense),
+        })
     }
 
     /// Appends a block.
@@ -74,5 +78,15 @@ impl SparseModel {
         let mut dense = vec![0; sparse::dense_count(&bitmap, count)? * self.width];
         self.dense.decode(reader, 0, kernel, &mut dense)?;
         sparse::decode(&bitmap, &zero_signs, &dense, self.width, out)
+    }
+
+    /// The planes of a block of `elements` elements, by name and encoded length. How the bitmap splits them is not known without decoding it.
+    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let bitmap = plane::skip_bytes(reader, elements.div_ceil(8))?;
+        let sign_bytes = reader.length()?;
+        let signs = plane::skip_bytes(reader, sign_bytes)?;
+        let parts =
+            [("bitmap of zeros", bitmap), ("signs of zeros", signs), ("other elements", reader.remaining())];
+        Ok(parts.map(|(name, length)| (name.to_owned(), length)).to_vec())
     }
 }

@@ -10,8 +10,6 @@ use crate::error::{Error, Result};
 const MOST_ENTRIES: usize = 4096;
 /// Elements looked at before the whole tensor is.
 const SAMPLE: usize = 1024;
-/// Slots of the hash table that finds an element's index; a power of two, at most a quarter full.
-const SLOTS: usize = 4 * MOST_ENTRIES;
 
 /// The distinct elements of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +37,12 @@ impl Palette {
             _ => return None,
         };
         let count = elements.len() / width;
-        let mut lookup = Lookup::new();
+        // A table that is not much smaller than the elements is no gain.
+        let most = most.min(count / 4);
+        if most == 0 {
+            return None;
+        }
+        let mut lookup = Lookup::new(most);
         // Equal steps alone would see a single column of a matrix with a power of two of them, so short runs are taken.
         let step = (count / (SAMPLE / 16)).max(16) * width;
         let sample = elements.chunks(step).flat_map(|part| part.chunks_exact(width).take(16));
@@ -60,10 +63,6 @@ impl Palette {
             if distinct > most {
                 return None;
             }
-        }
-        // A table that is not much smaller than the elements is no gain.
-        if distinct == 0 || distinct * 4 > count {
-            return None;
         }
         let mut entries: Vec<u64> = lookup.slots.iter().flatten().map(|&(entry, _)| entry).collect();
         entries.sort_unstable();
@@ -103,7 +102,7 @@ impl Palette {
 
     /// The indices of a block of the tensor that the palette was made from. `None` if an element is not in the palette.
     pub(crate) fn encode(&self, elements: &[u8]) -> Option<Indices> {
-        let mut lookup = Lookup::new();
+        let mut lookup = Lookup::new(self.entries.len());
         for (index, &entry) in self.entries.iter().enumerate() {
             lookup.insert(entry);
             lookup.set_index(entry, index as u16);
@@ -173,16 +172,18 @@ struct Lookup {
 }
 
 impl Lookup {
-    fn new() -> Self {
-        Self { slots: vec![None; SLOTS] }
+    /// A table for this many entries, at most a quarter full.
+    fn new(most: usize) -> Self {
+        Self { slots: vec![None; 4 * (most + 1).next_power_of_two()] }
     }
 
     /// The slot of an element: where it is, or where it would be put.
     #[inline(always)]
     fn slot(&self, element: u64) -> usize {
-        let mut slot = (element.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % SLOTS;
+        let mask = self.slots.len() - 1;
+        let mut slot = (element.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize & mask;
         while self.slots[slot].is_some_and(|(other, _)| other != element) {
-            slot = (slot + 1) % SLOTS;
+            slot = (slot + 1) & mask;
         }
         slot
     }

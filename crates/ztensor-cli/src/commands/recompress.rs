@@ -51,7 +51,9 @@ impl Compress {
     pub(crate) fn run(self) -> Result {
         match (self.codec.as_str(), self.level) {
             ("zstd", level) => self.files.rewrite(Compression::Zstd(level.unwrap_or(3))),
-            (_, Some(_)) => Err(Failure::new("--level belongs to zstd; z4ai is chosen by --codec z4ai, fast or max")),
+            (_, Some(_)) => {
+                Err(Failure::new("--level belongs to zstd; z4ai is chosen by --codec z4ai, fast or max"))
+            }
             (codec, None) => self.files.rewrite(Compression::parse(codec)?),
         }
     }
@@ -87,7 +89,7 @@ impl Files {
         }
         warn_skipped(&reader, &self.file)?;
         let output: &Path = self.output.as_deref().unwrap_or(&self.file);
-        write(&reader, output, Storage { compression, checksum }, Version::One)?;
+        write(&reader, output, Storage { compression, checksum, dequantize: None }, Version::One)?;
         say(&report(&reader, &self.file, output)?)?;
         Ok(Outcome::Done)
     }

@@ -26,14 +26,16 @@ impl StorageOptions {
     pub(crate) fn storage(&self) -> Result<Storage> {
         let compression = match (&self.codec, self.level, self.compress) {
             (Some(codec), Some(_), _) if codec != "zstd" => {
-                return Err(Failure::new("--level belongs to zstd; z4ai is chosen by --codec z4ai, fast or max"));
+                return Err(Failure::new(
+                    "--level belongs to zstd; z4ai is chosen by --codec z4ai, fast or max",
+                ));
             }
             (_, Some(level), _) => Compression::Zstd(level),
             (Some(codec), None, _) => Compression::parse(codec)?,
             (None, None, true) => Compression::Zstd(3),
             (None, None, false) => Compression::None,
         };
-        Ok(Storage { compression, checksum: checksum(&self.checksum)? })
+        Ok(Storage { compression, checksum: checksum(&self.checksum)?, dequantize: None })
     }
 }
 

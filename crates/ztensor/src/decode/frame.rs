@@ -16,7 +16,12 @@ pub(super) fn decompress_range(stored: &[u8], start: u64, out: &mut [u8]) -> Res
 }
 
 /// Encodes elements of a type; the shape lets the codec follow the scale of rows and columns.
-pub(crate) fn compress(bytes: &[u8], element: &ElementType, shape: &Shape, effort: Effort) -> Result<Vec<u8>> {
+pub(crate) fn compress(
+    bytes: &[u8],
+    element: &ElementType,
+    shape: &Shape,
+    effort: Effort,
+) -> Result<Vec<u8>> {
     let dtype = dtype_of(element);
     let elements = shape.elements().and_then(|count| element.byte_length(count));
     let shape = (elements == Some(bytes.len() as u64) && dtype.is_some()).then(|| shape.to_vec());

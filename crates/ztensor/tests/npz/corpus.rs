@@ -80,6 +80,7 @@ fn reject() -> Files {
         ("dimension-negative", shaped("(-1,)")),
         ("dimension-not-an-integer", shaped("('1',)")),
         ("dimension-2-to-64", shaped("(18446744073709551616,)")),
+        ("dimensions-65", shaped(&format!("({})", "1,".repeat(65)))),
         ("elements-overflow", shaped("(4611686018427387904, 4)")),
         ("elements-overflow-beside-zero", shaped("(0, 4611686018427387904, 4)")),
         ("bytes-overflow", shaped("(4611686018427387904,)")),

@@ -2,9 +2,10 @@
 
 use super::model::FloatModel;
 use super::scale::STEPS;
+use super::tails::MAX_TAILS;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
-use crate::entropy::plane::PlaneDecoder;
+use crate::entropy::plane;
 use crate::entropy::rans;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -17,7 +18,7 @@ struct Scratch {
     symbols: [u8; CHUNK + 2 * PADDING],
     fields: [u16; CHUNK + 3 * PADDING],
     heads: [u16; CHUNK],
-    tails: [[u8; CHUNK]; 6],
+    tails: [[u8; CHUNK]; MAX_TAILS],
 }
 
 const PADDING: usize = 128;
@@ -28,19 +29,22 @@ impl FloatModel {
         let width = self.layout.width;
         let count = out.len() / width;
         let mut symbols = rans::Decoder::open(&self.decoder, reader, count, kernel)?;
-        let escape_bytes = reader.length()?.checked_mul(self.escape_bytes());
-        let mut escapes = reader.take(escape_bytes.ok_or_else(|| Error::truncated("escapes"))?)?;
+        let escape_bytes = reader.length()?;
+        if escape_bytes > count * self.escape_bytes() {
+            return Err(Error::corrupt("a block has more escapes than elements"));
+        }
+        let escapes = plane::read_bytes(reader, escape_bytes, kernel)?;
+        let mut escapes = escapes.as_slice();
         let bits = self.low_bits();
         let mut low = reader.take(low_bits::packed_len(count, bits))?;
-        let mut tails: Vec<PlaneDecoder> =
-            self.tails.iter().map(|model| model.decoder(reader, count, kernel)).collect::<Result<_>>()?;
+        let mut tails = self.tails.decoder(reader, start, count, kernel)?;
         let mut scratch = Scratch {
             expected: [0; CHUNK + PADDING],
             offsets: [0; CHUNK + 2 * PADDING],
             symbols: [0; CHUNK + 2 * PADDING],
             fields: [0; CHUNK + 3 * PADDING],
             heads: [0; CHUNK],
-            tails: [[0; CHUNK]; 6],
+            tails: [[0; CHUNK]; MAX_TAILS],
         };
         for (index, chunk) in out.chunks_mut(CHUNK * width).enumerate() {
             let elements = chunk.len() / width;
@@ -61,15 +65,19 @@ impl FloatModel {
                 && cfg!(target_endian = "little")
                 && let Ok(heads) = bytemuck::try_cast_slice_mut(chunk)
             {
-                self.assemble(&scratch.symbols, &scratch.fields, &scratch.expected, &mut escapes, kernel, heads)?;
+                self.assemble(
+                    &scratch.symbols,
+                    &scratch.fields,
+                    &scratch.expected,
+                    &mut escapes,
+                    kernel,
+                    heads,
+                )?;
                 continue;
             }
             let heads = &mut scratch.heads[..elements];
             self.assemble(&scratch.symbols, &scratch.fields, &scratch.expected, &mut escapes, kernel, heads)?;
-            let mut planes: [&[u8]; 6] = [&[]; 6];
-            for ((plane, decoder), buffer) in planes.iter_mut().zip(&mut tails).zip(&mut scratch.tails) {
-                *plane = decoder.next(elements, buffer)?;
-            }
+            let planes = tails.next(elements, &mut scratch.tails)?;
             let heads = &scratch.heads[..elements];
             kernel.vectorised(
                 #[inline(always)]
@@ -80,7 +88,22 @@ impl FloatModel {
             return Err(Error::corrupt("a block has more escapes than escape symbols"));
         }
         symbols.finish()?;
-        tails.iter().try_for_each(PlaneDecoder::finish)
+        tails.finish()
+    }
+
+    /// The planes of a block of `elements` elements, by name and encoded length.
+    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let start = reader.position();
+        let length = reader.length()?;
+        reader.take(length)?;
+        let escape_bytes = reader.length()?;
+        plane::skip_bytes(reader, escape_bytes)?;
+        let mut parts = vec![("exponent".to_owned(), reader.position() - start)];
+        let low = low_bits::packed_len(elements, self.low_bits());
+        reader.take(low)?;
+        parts.push(("sign and mantissa".to_owned(), low));
+        parts.extend(self.tails.parts(reader, elements)?);
+        Ok(parts)
     }
 
     /// Expected exponents (into `expected`) and where the slots of their contexts begin, for the next elements.
@@ -145,7 +168,8 @@ impl FloatModel {
                     .ok_or_else(|| Error::corrupt("a block has fewer escapes than escape symbols"))?;
                 *escapes = rest;
                 let exponent = escape.iter().rev().fold(0u16, |value, &byte| value << 8 | u16::from(byte));
-                *head = *head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits;
+                *head =
+                    *head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits;
             }
         }
         Ok(())
@@ -154,7 +178,7 @@ impl FloatModel {
 
 /// Writes whole elements from their heads and tail planes.
 #[inline(always)]
-fn interleave(width: usize, heads: &[u16], planes: &[&[u8]; 6], out: &mut [u8]) {
+fn interleave(width: usize, heads: &[u16], planes: &[&[u8]; MAX_TAILS], out: &mut [u8]) {
     match width {
         2 => {
             for (element, head) in out.chunks_exact_mut(2).zip(heads) {

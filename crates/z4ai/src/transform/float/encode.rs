@@ -5,7 +5,7 @@ use super::scale::{STEPS, Scales};
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, EXPONENT_PARTS, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
-use crate::entropy::rans;
+use crate::entropy::{plane, rans};
 use crate::error::Result;
 use crate::frame::wire::put_length;
 
@@ -49,7 +49,14 @@ impl SymbolScratch {
     /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of the section. Exponent parts outside `parts`
     /// become escapes.
     #[inline(always)]
-    pub fn transform(&mut self, layout: FloatLayout, scales: &Scales, parts: Parts, chunk: &[u8], start: usize) {
+    pub fn transform(
+        &mut self,
+        layout: FloatLayout,
+        scales: &Scales,
+        parts: Parts,
+        chunk: &[u8],
+        start: usize,
+    ) {
         self.length = (chunk.len() / layout.width).min(CHUNK);
         let heads = &mut self.heads[..self.length];
         let expected = &mut self.expected[..self.length];
@@ -104,15 +111,10 @@ impl FloatModel {
             }
         }
         rans::encode(&self.encoder, &symbols, &contexts, kernel, out);
-        put_length(out, escapes.len() / self.escape_bytes());
-        out.extend_from_slice(&escapes);
+        put_length(out, escapes.len());
+        plane::write_bytes(&escapes, kernel, out)?;
         out.extend_from_slice(&low);
-        let mut plane = Vec::with_capacity(count);
-        for (tail, model) in self.tails.iter().enumerate() {
-            plane.clear();
-            plane.extend(bytes.chunks_exact(width).map(|element| element[tail]));
-            model.encode(&plane, kernel, out);
-        }
+        self.tails.encode(bytes, width, start, kernel, out);
         Ok(())
     }
 

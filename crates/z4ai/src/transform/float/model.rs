@@ -2,10 +2,11 @@
 
 use super::encode::{Parts, SymbolScratch};
 use super::scale::{Scales, Sums};
+use super::tails::Tails;
 use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
-use crate::entropy::plane::{self, PlaneModel};
+use crate::entropy::plane;
 use crate::entropy::rans::{DecoderTables, EncoderTables};
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
 use crate::error::{Error, Result};
@@ -16,8 +17,6 @@ use rayon::prelude::*;
 const SAMPLE: usize = 1 << 16;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
-/// Part of a tail plane (in 1/1024) that entropy coding must save.
-const TAIL_MARGIN: u64 = 16;
 
 /// The shared description of a section of floats.
 #[derive(Debug)]
@@ -31,8 +30,7 @@ pub(crate) struct FloatModel {
     tables: Vec<FrequencyTable>,
     pub(super) encoder: EncoderTables,
     pub(super) decoder: DecoderTables,
-    /// One per byte below the head, least significant first.
-    pub(super) tails: Vec<PlaneModel>,
+    pub(super) tails: Tails,
 }
 
 /// How many contexts the tables have, by the fraction of the expected scale.
@@ -101,19 +99,21 @@ impl FloatModel {
         kernel: Kernel,
     ) -> Result<Self> {
         let scales = choose_scales(layout, bytes, row_length, kernel);
-        Self::fit_scales(layout, bytes, scales, block, kernel)
+        Self::fit_scales(layout, bytes, scales, row_length, block, kernel)
     }
 
     /// Makes the model for elements without any order: one scale for all.
     pub fn fit_flat(layout: FloatLayout, bytes: &[u8], block: usize, kernel: Kernel) -> Result<Self> {
-        let scales = Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
-        Self::fit_scales(layout, bytes, scales, block, kernel)
+        let scales =
+            Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
+        Self::fit_scales(layout, bytes, scales, None, block, kernel)
     }
 
     fn fit_scales(
         layout: FloatLayout,
         bytes: &[u8],
         scales: Scales,
+        row_length: Option<usize>,
         block: usize,
         kernel: Kernel,
     ) -> Result<Self> {
@@ -130,8 +130,7 @@ impl FloatModel {
             _ => None,
         };
         let tables = choose_tables(&counts);
-        let tails =
-            (0..layout.tail_bytes()).map(|tail| choose_tail(layout, bytes, tail)).collect::<Result<_>>()?;
+        let tails = Tails::fit(layout, bytes, row_length)?;
         Ok(Self { parts, ..Self::new(layout, scales, constant_sign, tables, tails)? })
     }
 
@@ -140,7 +139,7 @@ impl FloatModel {
         scales: Scales,
         constant_sign: Option<bool>,
         tables: Vec<FrequencyTable>,
-        tails: Vec<PlaneModel>,
+        tails: Tails,
     ) -> Result<Self> {
         let encoder = EncoderTables::new(&tables);
         let decoder = DecoderTables::new(&tables)?;
@@ -169,8 +168,7 @@ impl FloatModel {
         out.push(sign | u8::from(self.has_contexts()) << 2 | (precision as u8) << 3);
         self.scales.write(kernel, out)?;
         self.tables.iter().for_each(|table| table.write(out));
-        self.tails.iter().for_each(|tail| tail.write(out));
-        Ok(())
+        self.tails.write(kernel, out)
     }
 
     /// Reads the model of a section of `elements` elements.
@@ -194,7 +192,7 @@ impl FloatModel {
                 Ok(table)
             })
             .collect::<Result<_>>()?;
-        let tails = (0..layout.tail_bytes()).map(|_| PlaneModel::read(reader)).collect::<Result<_>>()?;
+        let tails = Tails::read(layout, reader, elements, kernel)?;
         Self::new(layout, scales, constant_sign, tables, tails)
     }
 }
@@ -218,7 +216,12 @@ fn count(layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kerne
 }
 
 /// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.
-pub(crate) fn choose_scales(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>, kernel: Kernel) -> Scales {
+pub(crate) fn choose_scales(
+    layout: FloatLayout,
+    bytes: &[u8],
+    row_length: Option<usize>,
+    kernel: Kernel,
+) -> Scales {
     let elements = bytes.len() / layout.width;
     let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
     let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);
@@ -269,18 +272,4 @@ fn choose_tables(counts: &SymbolCounts) -> Vec<FrequencyTable> {
         8 * out.len() as u64
     };
     if counts.cost() + side(&four) < entropy_bits(&merged) + side(&one) { four } else { one }
-}
-
-/// The model of tail plane `tail`: a sample first, since most tails are noise and need no full count.
-fn choose_tail(layout: FloatLayout, bytes: &[u8], tail: usize) -> Result<PlaneModel> {
-    let elements = bytes.len() / layout.width;
-    let plane =
-        |stride: usize| bytes.chunks_exact(layout.width).step_by(stride).map(move |element| element[tail]);
-    let stride = (elements / SAMPLE).max(1);
-    if stride > 1
-        && let PlaneModel::Raw = PlaneModel::choose(&plane::histogram(plane(stride)), TAIL_MARGIN)?
-    {
-        return Ok(PlaneModel::Raw);
-    }
-    PlaneModel::choose(&plane::histogram(plane(1)), TAIL_MARGIN)
 }

@@ -104,11 +104,31 @@ impl Scales {
     }
 }
 
-/// Sums of log-magnitudes over rows and columns, without the zeros, which have none.
+/// Sums of log-magnitudes over rows and columns, without the elements that say nothing about the scale: zeros, and the dust many octaves below the rest
+/// that training leaves behind.
 #[derive(Debug)]
 pub(super) struct Sums {
     rows: Vec<(u64, u32)>,
     columns: Vec<(u64, u32)>,
+}
+
+/// Octaves below the median magnitude at which dust begins.
+const DUST_OCTAVES: u16 = 24;
+/// Elements that the median is taken of.
+const MEDIAN_SAMPLE: usize = 2048;
+
+/// The least magnitude (as a head without sign) that counts.
+fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
+    let stride = (bytes.len() / layout.width / MEDIAN_SAMPLE).max(1);
+    // An odd stride does not stay in one column of a matrix.
+    let elements = bytes.chunks_exact(layout.width).step_by(stride | 1);
+    let mut magnitudes: Vec<u16> = elements
+        .map(|element| u16::from_le_bytes([element[layout.width - 2], element[layout.width - 1]]) & 0x7fff)
+        .filter(|&magnitude| magnitude != 0)
+        .collect();
+    magnitudes.sort_unstable();
+    let median = magnitudes.get(magnitudes.len() / 2).copied().unwrap_or(0);
+    median.saturating_sub(DUST_OCTAVES << layout.head_mantissa_bits()).max(1)
 }
 
 /// Rows summed before the 32-bit column accumulators are emptied.
@@ -124,6 +144,7 @@ impl Sums {
         kernel: Kernel,
     ) -> Self {
         let row_bytes = row_length * layout.width;
+        let least = least_magnitude(layout, bytes);
         // About a megabyte per task, in whole rows.
         let batch = ((1 << 20) / row_bytes).clamp(1, BATCH_ROWS);
         let partial: Vec<Self> = bytes
@@ -131,7 +152,7 @@ impl Sums {
             .map(|chunk| {
                 kernel.vectorised(
                     #[inline(always)]
-                    || Self::measure_batch(layout, chunk, row_length, want_columns),
+                    || Self::measure_batch(layout, chunk, row_length, want_columns, least),
                 )
             })
             .collect();
@@ -147,7 +168,13 @@ impl Sums {
     }
 
     #[inline(always)]
-    fn measure_batch(layout: FloatLayout, bytes: &[u8], row_length: usize, want_columns: bool) -> Self {
+    fn measure_batch(
+        layout: FloatLayout,
+        bytes: &[u8],
+        row_length: usize,
+        want_columns: bool,
+        least: u16,
+    ) -> Self {
         let column_count = if want_columns { row_length } else { 0 };
         let (mut column_sums, mut column_counts) = (vec![0u32; column_count], vec![0u32; column_count]);
         let mut row_heads = vec![0u16; row_length];
@@ -155,7 +182,10 @@ impl Sums {
         for row in bytes.chunks(row_length * layout.width) {
             let row_heads = &mut row_heads[..row.len() / layout.width];
             layout.read_heads(row, row_heads);
-            row_heads.iter_mut().for_each(|head| *head &= 0x7fff);
+            for head in row_heads.iter_mut() {
+                let magnitude = *head & 0x7fff;
+                *head = if magnitude >= least { magnitude } else { 0 };
+            }
             let sum =
                 row_heads.chunks(1 << 16).map(|part| part.iter().map(|&head| u32::from(head)).sum::<u32>());
             let sum = sum.map(u64::from).sum::<u64>();

@@ -105,7 +105,7 @@ impl<'a> ObjectHeader<'a> {
         let mut number = 0;
         while let Some((address, length)) = self.next_block(image, number, &mut left)? {
             let block = image.read(address, length)?;
-            self.add_messages(image, &block, address, Style::Old)?;
+            self.add_messages(image, block, address, Style::Old)?;
             number += 1;
         }
         Ok(())
@@ -137,7 +137,7 @@ impl<'a> ObjectHeader<'a> {
                 Error::malformed("a block of an object header is too short")
                     .with_offset(image.offset(address))
             })?;
-            self.add_messages(image, &block, address + leading, style)?;
+            self.add_messages(image, block, address + leading, style)?;
             leading = 4;
             number += 1;
         }
@@ -159,11 +159,11 @@ impl<'a> ObjectHeader<'a> {
     fn add_messages(
         &mut self,
         image: &Image<'a>,
-        block: &Cow<'a, [u8]>,
+        block: Cow<'a, [u8]>,
         address: u64,
         style: Style,
     ) -> Result<()> {
-        let mut cursor = image.cursor(block, address, "object header");
+        let mut cursor = image.cursor(&block, address, "object header");
         let shortest = match style {
             Style::Old => 8,
             Style::New { ordered } => 4 + 2 * usize::from(ordered),
@@ -184,7 +184,7 @@ impl<'a> ObjectHeader<'a> {
             };
             let start = cursor.position();
             cursor.skip(length.into())?;
-            let body = part(block, start, length.into())
+            let body = part(&block, start, length.into())
                 .ok_or_else(|| cursor.error("a message reaches past its block"))?;
             let message = Message { kind, flags, address: address + start as u64, body };
             self.accept(image, message)?;

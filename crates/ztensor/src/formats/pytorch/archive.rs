@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::globals;
 use super::pickle::Machine;
-use super::rebuild::Rebuilder;
+use super::rebuild::{Place, Rebuilder};
 use super::storage::{Storages, Stored};
 use super::walk::Walk;
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     let bytes = read_pickle(main, &source, &mut input.budget)?;
     let pickle = Machine::new(&bytes).finish(main.offset, &mut input.budget)?;
     let known = globals::known_in(&pickle.arena);
-    let rebuilder = Rebuilder { arena: &pickle.arena, known: &known, storages: &data };
+    let rebuilder = Rebuilder::new(&pickle.arena, &known, &data, place(main, &bytes));
     let mut walk = Walk::new(rebuilder, &mut index, &mut input.budget);
     walk.add(pickle.root, "")?;
     walk.finish();
@@ -68,7 +68,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
         let bytes = read_pickle(member, &source, &mut input.budget)?;
         let pickle = Machine::new(&bytes).finish(member.offset, &mut input.budget)?;
         let known = globals::known_in(&pickle.arena);
-        let rebuilder = Rebuilder { arena: &pickle.arena, known: &known, storages: &constants };
+        let rebuilder = Rebuilder::new(&pickle.arena, &known, &constants, place(member, &bytes));
         let mut walk = Walk::new(rebuilder, &mut index, &mut input.budget);
         for (position, id) in pickle.arena.items(pickle.root).unwrap_or_default().iter().enumerate() {
             walk.add(*id, &format!("CONSTANTS.c{position}"))?;
@@ -85,6 +85,10 @@ fn storages<'m>(members: &'m [Member], root: &str, folder: &str, big_endian: boo
         Some((key, Stored { data, length: member.decoded_length }))
     };
     Storages { by_key: members.iter().filter_map(stored).collect(), big_endian }
+}
+
+fn place<'p>(member: &Member, bytes: &'p [u8]) -> Place<'p> {
+    Place { bytes, origin: (member.method == Method::Stored).then_some((FileId(0), member.offset)) }
 }
 
 /// The bytes of a pickle member, which may not be a bomb.

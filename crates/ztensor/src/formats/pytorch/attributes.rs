@@ -27,6 +27,13 @@ impl Collected {
         }
     }
 
+    /// Keeps a number that is already a value.
+    pub(super) fn keep(&mut self, path: &str, value: Value) {
+        if self.fits(path.len() + ENTRY_BYTES) {
+            self.attributes.insert(path.to_owned(), value);
+        }
+    }
+
     /// Keeps a list whose items are all plain; says whether it was one.
     pub(super) fn list(&mut self, arena: &Arena<'_>, path: &str, id: Id) -> bool {
         let Some(items @ [_, ..]) = arena.items(id) else { return false };

@@ -26,6 +26,11 @@ pub(super) enum Known {
     Dtype(Scalar),
     PerTensorAffine,
     PerChannelAffine,
+    NumpyArray,
+    NumpyScalar,
+    NumpyDtype,
+    /// `_codecs.encode`: text that stands for bytes.
+    Encode,
     Other,
 }
 
@@ -54,9 +59,10 @@ pub(super) fn known(module: &str, name: &str) -> Known {
             .map(Known::StorageClass)
             .or_else(|| types::dtype(name).map(Known::Dtype))
             .unwrap_or(Known::Other),
-        ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => {
-            Known::Unread("it is a NumPy array inside the pickle, not a PyTorch tensor")
-        }
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Known::NumpyArray,
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Known::NumpyScalar,
+        ("numpy", "dtype") => Known::NumpyDtype,
+        ("_codecs", "encode") => Known::Encode,
         _ => Known::Other,
     }
 }
@@ -204,12 +210,10 @@ fn trust_of_others(module: &str, name: &str) -> Trust {
     let root = module.split('.').next().unwrap_or(module);
     match (module, name) {
         ("collections", "OrderedDict" | "Counter" | "defaultdict" | "deque") => Trust::Harmless,
-        ("_codecs", "encode") => Trust::Harmless,
         ("copyreg" | "copy_reg", "_reconstructor") => Trust::Harmless,
         ("builtins" | "__builtin__", name) if HARMLESS_BUILTINS.contains(&name) => Trust::Harmless,
         ("builtins" | "__builtin__", _) => Trust::Dangerous,
-        ("numpy", "dtype" | "ndarray" | "bool_") => Trust::Harmless,
-        ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Trust::Harmless,
+        ("numpy", "ndarray" | "bool_") => Trust::Harmless,
         ("torch", "Tensor" | "device" | "per_tensor_symmetric" | "per_channel_symmetric") => Trust::Harmless,
         ("torch" | "torch.cuda" | "torch.sparse" | "torch.cuda.sparse", name) if name.ends_with("Tensor") => {
             Trust::Harmless

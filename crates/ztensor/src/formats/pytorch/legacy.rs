@@ -5,14 +5,13 @@ use std::collections::HashMap;
 
 use super::globals::{self, Known};
 use super::pickle::{Machine, Node, Pickle};
-use super::rebuild::Rebuilder;
+use super::rebuild::{Place, Rebuilder};
 use super::storage::{self, Storages, Stored};
 use super::walk::Walk;
 use crate::error::{Error, Kind, Result};
 use crate::formats::Input;
 use crate::index::{Data, FileId, Format, Index};
 use crate::limits::Budget;
-use crate::source::Source;
 
 /// The magic number as protocol 2 and later pickle it, without the protocol opcode.
 const MAGIC: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
@@ -44,22 +43,35 @@ pub(super) fn matches(head: &[u8]) -> bool {
 
 /// Indexes a stream.
 pub(super) fn index(input: &mut Input) -> Result<Index> {
+    in_windows(input, index_window)
+}
+
+/// Indexes what stands at the beginning of a file and does not say how long it is: all of the file where it is in the address space,
+/// otherwise more and more of it until it is enough.
+pub(super) fn in_windows(
+    input: &mut Input,
+    index: impl Fn(&[u8], &mut Budget, &Input) -> Result<Index>,
+) -> Result<Index> {
     let source = input.source();
     let most = source.len().min(input.budget.limits().header_bytes);
     let mut window = if source.is_addressable() { most } else { FIRST_WINDOW.min(most) };
     loop {
         let bytes = source.bytes(0, window)?;
         let mut budget = Budget::new(input.budget.limits().clone());
-        match index_window(&bytes, &source, input, &mut budget) {
+        match index(&bytes, &mut budget, input) {
             Err(error) if error.kind() == Kind::Truncated && window < most => {
                 window = window.saturating_mul(4).min(most);
+            }
+            Err(error) if error.kind() == Kind::Truncated && most < source.len() => {
+                return Err(Error::new(Kind::Limit, format!("the pickle is longer than {most} bytes"))
+                    .with_hint("If the file is trusted, open it with larger limits."));
             }
             result => return result,
         }
     }
 }
 
-fn index_window(bytes: &[u8], source: &Source, input: &Input, budget: &mut Budget) -> Result<Index> {
+fn index_window(bytes: &[u8], budget: &mut Budget, input: &Input) -> Result<Index> {
     let mut stream = Stream { bytes, position: 0 };
     stream.next(budget)?; // the magic number, already seen
     let protocol = stream.next(budget)?;
@@ -72,9 +84,10 @@ fn index_window(bytes: &[u8], source: &Source, input: &Input, budget: &mut Budge
 
     let known = globals::known_in(&pickle.arena);
     let widths = widths(&pickle, &known)?;
-    let storages = storages(&keys, &widths, stream.position as u64, source, input)?;
+    let storages = storages(&keys, &widths, stream.position as u64, input)?;
     let mut index = Index::new(Format::Pytorch, "legacy");
-    let rebuilder = Rebuilder { arena: &pickle.arena, known: &known, storages: &storages };
+    let place = Place { bytes, origin: Some((FileId(0), 0)) };
+    let rebuilder = Rebuilder::new(&pickle.arena, &known, &storages, place);
     let mut walk = Walk::new(rebuilder, &mut index, budget);
     walk.add(pickle.root, "")?;
     walk.finish();
@@ -118,13 +131,13 @@ fn storages<'k>(
     keys: &'k Pickle<'_>,
     widths: &HashMap<&str, u64>,
     start: u64,
-    source: &Source,
     input: &Input,
 ) -> Result<Storages<'k>> {
     let items = keys
         .arena
         .items(keys.root)
         .ok_or_else(|| Error::malformed("the list of storages is not a list").with_offset(start))?;
+    let source = input.source();
     let mut storages = Storages::default();
     let mut position = start;
     for key in items {

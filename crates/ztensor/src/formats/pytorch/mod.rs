@@ -1,4 +1,4 @@
-//! PyTorch files: the zip archives of `torch.save` and of TorchScript, and the stream that came before them. Tensors are found by running the
+//! PyTorch files: the zip archives of `torch.save` and of TorchScript, the stream that came before them, and plain pickles. Tensors are found by running the
 //! pickle in a machine that only notes what an unpickler would do (`pickle`), reading the noted calls that rebuild tensors
 //! (`rebuild`), and walking the values for names (`walk`). Nothing is imported, nothing is called.
 
@@ -6,7 +6,9 @@ mod archive;
 mod attributes;
 mod globals;
 mod legacy;
+mod numpy;
 mod pickle;
+mod plain;
 mod quantized;
 mod rebuild;
 mod scan;
@@ -23,10 +25,11 @@ use super::{Input, zip};
 use crate::error::{Error, Result};
 use crate::index::Index;
 
-/// The legacy stream's magic number, or a zip archive with a `data.pkl` in it, or the tar archive of the very first versions.
+/// The legacy stream's magic number, or a zip archive with a `data.pkl` in it, or the tar archive of the very first versions, or a pickle.
 pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
     legacy::matches(head)
         || is_old_tar(head)
+        || plain::matches(head)
         || (zip::matches(head) && zip::any_name(&input.source(), archive::is_main_pickle))
 }
 
@@ -39,6 +42,8 @@ pub(crate) fn index(input: &mut Input) -> Result<Index> {
     } else if is_old_tar(&head) {
         Err(Error::unsupported("this is the tar form that PyTorch wrote before version 0.1.10")
             .with_hint("Load it with PyTorch and save it again with torch.save."))
+    } else if plain::matches(&head) {
+        plain::index(input)
     } else {
         archive::index(input)
     }

@@ -1,13 +1,17 @@
 //! From a noted call to a tensor: what `torch._utils._rebuild_*` would make of its arguments, as an index entry over the storages.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use super::globals::Known;
 use super::pickle::{Arena, Id, Node};
 use super::storage::{self, Storage, Storages};
 use super::types::Scalar;
 use super::view::{self, View};
-use super::{quantized, sparse};
+use super::{numpy, quantized, sparse};
 use crate::error::{Error, Kind};
-use crate::index::{Component, Object};
+use crate::index::{Component, FileId, Object, Span};
 use crate::tensor::Shape;
 
 /// The most dimensions that any array library handles. One tuple can serve as the shape of any number of tensors, so it has to be bounded.
@@ -40,12 +44,32 @@ pub(super) fn skipped(reason: impl Into<String>) -> Unread {
     Unread::Skipped(reason.into())
 }
 
+/// Where a pickle lies, if it lies in the file as it is.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'p> {
+    pub bytes: &'p [u8],
+    pub origin: Option<(FileId, u64)>,
+}
+
+impl Place<'_> {
+    /// The range of the file that a part of the pickle takes.
+    pub(super) fn span_of(&self, part: &[u8]) -> Option<Span> {
+        let (file, origin) = self.origin?;
+        let start = part.as_ptr().addr().checked_sub(self.bytes.as_ptr().addr())?;
+        let inside = start.checked_add(part.len())? <= self.bytes.len();
+        inside.then_some(Span { file, offset: origin.checked_add(start as u64)?, length: part.len() as u64 })
+    }
+}
+
 /// The values of a pickle together with what is needed to read tensors from them.
 pub(super) struct Rebuilder<'p, 'a> {
     pub arena: &'p Arena<'a>,
     /// What each distinct global stands for.
     pub known: &'p [Known],
     pub storages: &'p Storages<'p>,
+    pub place: Place<'p>,
+    /// Elements that had to be decoded from the pickle; arrays can share them.
+    pub decoded: RefCell<HashMap<Id, Arc<[u8]>>>,
 }
 
 /// A tensor of the plain kind, before it becomes an object or a component of one.
@@ -56,10 +80,23 @@ pub(super) struct Dense {
 }
 
 impl<'p, 'a> Rebuilder<'p, 'a> {
+    pub(super) fn new(
+        arena: &'p Arena<'a>,
+        known: &'p [Known],
+        storages: &'p Storages<'p>,
+        place: Place<'p>,
+    ) -> Self {
+        Rebuilder { arena, known, storages, place, decoded: RefCell::default() }
+    }
+
     /// The tensor that a value stands for; `None` if it is no tensor at all.
     pub(super) fn object(&self, id: Id) -> Reading<Option<Object>> {
         if let Some(storage) = self.storage(id)? {
             return self.bare_storage(&storage).map(Some);
+        }
+        if let Some(call) = self.arena.call(id).filter(|call| self.known(call.callable) == Known::NumpyArray)
+        {
+            return numpy::object(self, call).map(Some);
         }
         let Some((known, arguments)) = self.resolve(id)? else { return Ok(None) };
         match known {

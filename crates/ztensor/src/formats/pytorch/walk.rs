@@ -8,6 +8,7 @@ use indexmap::map::Entry;
 
 use super::attributes::Collected;
 use super::globals::Known;
+use super::numpy;
 use super::pickle::{Call, Id, Node};
 use super::rebuild::{Rebuilder, Unread};
 use crate::error::{Error, Kind, Result};
@@ -135,6 +136,7 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
             ));
         }
         match self.rebuilder.arena.get(id) {
+            Node::Call(_) if keeps_values && self.keep_scalar(id) => Ok(()),
             Node::Call(_) | Node::Persistent(_) => match self.rebuilder.object(id) {
                 Ok(Some(object)) => {
                     let name = self.name(depth)?;
@@ -171,6 +173,15 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
                 Ok(())
             }
         }
+    }
+
+    /// Keeps a NumPy scalar as metadata; says whether it was one.
+    fn keep_scalar(&mut self, id: Id) -> bool {
+        let call = self.rebuilder.arena.call(id);
+        let call = call.filter(|call| self.rebuilder.known(call.callable) == Known::NumpyScalar);
+        let Some(value) = call.and_then(|call| numpy::scalar(&self.rebuilder, call)) else { return false };
+        self.collected.keep(&self.path, value);
+        true
     }
 
     /// Puts a container's children up for a visit, unless the walk is inside it already.
@@ -212,7 +223,9 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
             (Known::First, [first, ..]) => Children::Same(*first),
             (Known::SparseTensor, [_layout, parts]) => Children::Same(*parts),
             // The storage of a tensor that is not read is not a tensor of its own.
-            (Known::Tensor | Known::TypedTensor | Known::QuantizedTensor, _) => Children::Items(&[]),
+            (Known::Tensor | Known::TypedTensor | Known::QuantizedTensor | Known::NumpyArray, _) => {
+                Children::Items(&[])
+            }
             // Function and type say nothing; the arguments and the state do.
             (Known::FromType, [_, _, rest @ ..]) => Children::Items(rest),
             _ => Children::Items(arguments),

@@ -7,7 +7,7 @@ mod cursor;
 mod literal;
 mod machine;
 mod memo;
-mod opcode;
+pub(super) mod opcode;
 
 pub(super) use arena::{Arena, Call, Id, Node};
 pub(super) use machine::{Machine, Pickle};

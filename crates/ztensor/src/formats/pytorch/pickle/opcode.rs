@@ -1,7 +1,14 @@
 //! The opcodes of pickle protocols 0 to 5, under the names that Python's `pickletools` gives them.
 
 macro_rules! opcodes {
-    ($($name:ident = $code:literal;)*) => { $(pub(super) const $name: u8 = $code;)* };
+    ($($name:ident = $code:literal;)*) => {
+        $(pub(super) const $name: u8 = $code;)*
+
+        /// Whether a byte is an opcode at all.
+        pub(in super::super) fn is_known(code: u8) -> bool {
+            matches!(code, $($code)|*)
+        }
+    };
 }
 
 opcodes! {

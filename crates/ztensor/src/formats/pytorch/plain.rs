@@ -1,0 +1,41 @@
+//! A pickle on its own, as `pickle.dump` writes it: no storages, but it may hold NumPy arrays.
+
+use super::globals;
+use super::legacy;
+use super::pickle::{Machine, opcode};
+use super::rebuild::{Place, Rebuilder};
+use super::storage::Storages;
+use super::walk::Walk;
+use crate::error::Result;
+use crate::formats::Input;
+use crate::index::{FileId, Format, Index};
+
+/// A protocol number of 2 to 5 and an opcode; but not the length of a safetensors header, which can look like it.
+pub(super) fn matches(head: &[u8]) -> bool {
+    match head {
+        [0x80, 2..=5, opcode, ..] => opcode::is_known(*opcode) && head.get(8) != Some(&b'{'),
+        _ => false,
+    }
+}
+
+/// Indexes the first pickle of a file.
+pub(super) fn index(input: &mut Input) -> Result<Index> {
+    let length = input.source().len();
+    legacy::in_windows(input, |bytes, budget, _| {
+        let pickle = Machine::new(bytes).finish(0, budget)?;
+        let known = globals::known_in(&pickle.arena);
+        let storages = Storages::default();
+        let place = Place { bytes, origin: Some((FileId(0), 0)) };
+        let mut index = Index::new(Format::Pytorch, "");
+        let mut walk = Walk::new(Rebuilder::new(&pickle.arena, &known, &storages, place), &mut index, budget);
+        walk.add(pickle.root, "")?;
+        walk.finish();
+        if (pickle.length as u64) < length {
+            index.skip(
+                format!("(byte {})", pickle.length),
+                "what follows the first pickle of a file is not read",
+            );
+        }
+        Ok(index)
+    })
+}
