@@ -62,10 +62,7 @@ pub(crate) fn decompress<'py>(
         let fill = |memory: &mut [u8]| z4ai::decompress_into_with(frame.bytes(), memory, threads);
         return Ok(new_bytes(py, length, fill)?.map_err(raise)?.into_any());
     };
-    let mut target = match Typed::of(&out)? {
-        Some(typed) => typed.bytes,
-        None => buffer(&out)?,
-    };
+    let mut target = destination(&out)?;
     let memory = target.bytes_mut().ok_or_else(|| PyValueError::new_err("out is read-only"))?;
     if memory.len() != length {
         let message = format!("out has {} bytes, but the frame decodes to {length}", memory.len());
@@ -167,6 +164,20 @@ fn buffer(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     contiguous(array.cast::<PyUntypedArray>()?)
 }
 
+/// The memory of an array, tensor or buffer that is to be filled: its own, never a copy of it.
+fn destination(out: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
+    let py = out.py();
+    let own = if let Ok(array) = out.cast::<PyUntypedArray>() {
+        ArrayBytes::of(array)
+    } else if torch::is_tensor(out)? {
+        torch::own_memory(out)?.and_then(|(array, _, _)| ArrayBytes::of(&array))
+    } else {
+        let array = py.import("numpy")?.call_method1("frombuffer", (out, "uint8"))?;
+        ArrayBytes::of(array.cast::<PyUntypedArray>()?)
+    };
+    own.ok_or_else(|| PyValueError::new_err("out must be contiguous memory on the CPU"))
+}
+
 /// A name that gives the same dtype again: NumPy's own code, or the name of a type that `ml_dtypes` adds.
 fn descriptor_name(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<String> {
     let own = element::is_builtin(descriptor);
@@ -185,7 +196,7 @@ fn named_descriptor<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyA
 }
 
 /// What the codec calls the elements; `None`, opaque bytes, for those it has no name for.
-fn codec_dtype(element: &Option<ElementType>, numpy_dtype: &str) -> Option<Dtype> {
+fn codec_dtype(element: Option<&ElementType>, numpy_dtype: &str) -> Option<Dtype> {
     match element {
         Some(element) => Dtype::parse(&element.name()).ok(),
         // Dates are counts.
