@@ -5,7 +5,7 @@ use crate::block::BlockContext;
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::{MAX_SECTION, STORED, checksum, section};
-use crate::options::Options;
+use crate::options::{Effort, Options};
 use crate::plan::Plan;
 use crate::threads;
 use rayon::prelude::*;
@@ -43,8 +43,23 @@ pub(crate) fn section_length(options: &Options) -> usize {
     MAX_SECTION / unit * unit
 }
 
-/// Appends one section: the planned one, or the bytes as they are where that is shorter.
-pub(crate) fn encode_section(
+/// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
+/// that too.
+pub(crate) fn encode_section(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+    let start = frame.len();
+    encode_planned(bytes, options, kernel, frame)?;
+    if options.effort == Effort::Max {
+        let mut plain = Vec::new();
+        encode_planned(bytes, &Options { effort: Effort::Default, ..options.clone() }, kernel, &mut plain)?;
+        if plain.len() < frame.len() - start {
+            frame.truncate(start);
+            frame.extend_from_slice(&plain);
+        }
+    }
+    Ok(())
+}
+
+fn encode_planned(
     bytes: &[u8],
     options: &Options,
     kernel: Kernel,

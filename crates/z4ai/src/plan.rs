@@ -62,7 +62,7 @@ impl Plan {
         }
         Ok(match dtype.float_layout() {
             Some(layout) => {
-                let fitted = FloatModel::fit(layout, elements, options.row_length(), block, kernel)?;
+                let fitted = FloatModel::fit(layout, elements, options.row_length(), options.effort, block, kernel)?;
                 Model::Float(Box::new(fitted))
             }
             None => Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?),

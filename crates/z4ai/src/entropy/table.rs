@@ -3,6 +3,7 @@
 
 use super::bits::{BitReader, BitWriter};
 use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
 
 /// Symbols of an alphabet: the values of a byte.
 pub(crate) const SYMBOLS: usize = 256;
@@ -129,6 +130,13 @@ impl FrequencyTable {
         }
         *rest = left as u16;
         Ok((Self { precision, frequencies }, bits.bytes_used()))
+    }
+
+    /// Reads a compact form at the reader's position.
+    pub fn read_from(reader: &mut Reader, precision: u32) -> Result<Self> {
+        let (table, used) = Self::read(reader.peek(), precision)?;
+        reader.take(used)?;
+        Ok(table)
     }
 
     /// Appends this table's `2^precision` slots, as the decoder's packed entries: symbol (8 bits), offset of the slot inside its symbol
