@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::frame::header::Header;
 use crate::frame::section::Section;
 use crate::frame::wire::Reader;
-use crate::threads;
 use crate::model::Model;
+use crate::threads;
 use rayon::prelude::*;
 use std::ops::Range;
 

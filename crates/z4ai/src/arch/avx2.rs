@@ -82,7 +82,8 @@ fn decode<const OFFSETS: bool>(
             let mut index = _mm256_and_si256(*x, slot_mask);
             if OFFSETS {
                 // SAFETY: group < offsets.len() / LANES, so eight values at this place are inside.
-                let offset = unsafe { _mm_loadu_si128(offsets.as_ptr().add(group * LANES + vector * 8).cast()) };
+                let offset =
+                    unsafe { _mm_loadu_si128(offsets.as_ptr().add(group * LANES + vector * 8).cast()) };
                 index = _mm256_or_si256(index, _mm256_cvtepu16_epi32(offset));
                 index = _mm256_and_si256(index, index_mask);
             }
@@ -131,6 +132,7 @@ unsafe fn lookup(slots: &[u32], index: __m256i) -> __m256i {
     // SAFETY: the array holds eight u32.
     unsafe { _mm256_storeu_si256(indices.as_mut_ptr().cast(), index) };
     // SAFETY: the caller vouches for the indices.
-    let [a, b, c, d, e, f, g, h] = indices.map(|index| unsafe { *slots.get_unchecked(index as usize) } as i32);
+    let [a, b, c, d, e, f, g, h] =
+        indices.map(|index| unsafe { *slots.get_unchecked(index as usize) } as i32);
     _mm256_setr_epi32(a, b, c, d, e, f, g, h)
 }

@@ -68,7 +68,13 @@ impl DecoderTables {
 
 /// Encodes `symbols`, each in the context of the same index (or all in context 0 when `contexts` is empty), and appends the stream's length and the stream.
 /// Every symbol must have a frequency in its context's table.
-pub(crate) fn encode(tables: &EncoderTables, symbols: &[u8], contexts: &[u8], kernel: Kernel, out: &mut Vec<u8>) {
+pub(crate) fn encode(
+    tables: &EncoderTables,
+    symbols: &[u8],
+    contexts: &[u8],
+    kernel: Kernel,
+    out: &mut Vec<u8>,
+) {
     match lanes_for(symbols.len()) {
         1 => encode_lanes::<1>(tables, symbols, contexts, kernel, out),
         4 => encode_lanes::<4>(tables, symbols, contexts, kernel, out),
@@ -83,8 +89,7 @@ fn encode_lanes<const N: usize>(
     kernel: Kernel,
     out: &mut Vec<u8>,
 ) {
-    let mut encoder =
-        Encoder::<N> { states: [STATE_MIN; N], words: vec![0; symbols.len() + N], count: 0 };
+    let mut encoder = Encoder::<N> { states: [STATE_MIN; N], words: vec![0; symbols.len() + N], count: 0 };
     kernel.vectorised(
         #[inline(always)]
         || {
@@ -111,7 +116,12 @@ struct Encoder<const N: usize> {
 
 impl<const N: usize> Encoder<N> {
     #[inline(always)]
-    fn run<const C: usize>(&mut self, tables: &[[EncoderSymbol; SYMBOLS]; C], symbols: &[u8], contexts: &[u8]) {
+    fn run<const C: usize>(
+        &mut self,
+        tables: &[[EncoderSymbol; SYMBOLS]; C],
+        symbols: &[u8],
+        contexts: &[u8],
+    ) {
         let whole = symbols.len() / N * N;
         let (body, tail) = symbols.split_at(whole);
         let (body_contexts, tail_contexts) = contexts.split_at(whole.min(contexts.len()));
@@ -128,9 +138,16 @@ impl<const N: usize> Encoder<N> {
 
     /// Encodes up to one symbol per lane.
     #[inline(always)]
-    fn group<const C: usize>(&mut self, tables: &[[EncoderSymbol; SYMBOLS]; C], symbols: &[u8], contexts: &[u8]) {
+    fn group<const C: usize>(
+        &mut self,
+        tables: &[[EncoderSymbol; SYMBOLS]; C],
+        symbols: &[u8],
+        contexts: &[u8],
+    ) {
         // The words have room for one per symbol and a whole group more.
-        let Some(window) = self.words.get_mut(self.count..).and_then(<[u16]>::first_chunk_mut::<N>) else { return };
+        let Some(window) = self.words.get_mut(self.count..).and_then(<[u16]>::first_chunk_mut::<N>) else {
+            return;
+        };
         let mut used = 0;
         for lane in (0..symbols.len().min(N)).rev() {
             let context = if C == 1 { 0 } else { usize::from(contexts[lane]) & (C - 1) };
@@ -141,9 +158,10 @@ impl<const N: usize> Encoder<N> {
             window[used & (N - 1)] = state as u16;
             used += spill as usize;
             let state = state >> (16 * spill);
-            let quotient = (u64::from(state) * u64::from(entry.reciprocal) >> entry.shift) as u32;
-            self.states[lane] =
-                state.wrapping_add(entry.bias).wrapping_add(quotient.wrapping_mul(u32::from(entry.complement)));
+            let quotient = ((u64::from(state) * u64::from(entry.reciprocal)) >> entry.shift) as u32;
+            self.states[lane] = state
+                .wrapping_add(entry.bias)
+                .wrapping_add(quotient.wrapping_mul(u32::from(entry.complement)));
         }
         self.count += used;
     }
@@ -198,7 +216,8 @@ impl<'a> Decoder<'a> {
     pub fn decode(&mut self, offsets: &[u16], out: &mut [u8]) -> Result<()> {
         let mut done = 0;
         if self.lanes == LANES {
-            let (symbols, bytes) = self.kernel.rans_decode(self.tables, &mut self.states, offsets, self.words, out);
+            let (symbols, bytes) =
+                self.kernel.rans_decode(self.tables, &mut self.states, offsets, self.words, out);
             done = symbols;
             self.words = self.words.get(bytes..).unwrap_or_default();
         }

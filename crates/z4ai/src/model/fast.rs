@@ -29,7 +29,12 @@ fn geometry(dtype: Option<Dtype>) -> Option<Geometry> {
 
 impl FastModel {
     /// Makes the model for a section of whole elements, if the dtype has one.
-    pub fn fit(bytes: &[u8], dtype: Option<Dtype>, row_length: Option<usize>, kernel: Kernel) -> Option<Self> {
+    pub fn fit(
+        bytes: &[u8],
+        dtype: Option<Dtype>,
+        row_length: Option<usize>,
+        kernel: Kernel,
+    ) -> Option<Self> {
         let geometry = geometry(dtype)?;
         let mut scales = match dtype.and_then(Dtype::float_layout) {
             Some(layout) if !bytes.is_empty() => choose_scales(layout, bytes, row_length, kernel),
@@ -50,7 +55,8 @@ impl FastModel {
 
     /// Reads the model of a section of `elements` elements.
     pub fn read(reader: &mut Reader, dtype: Option<Dtype>, elements: usize, kernel: Kernel) -> Result<Self> {
-        let geometry = geometry(dtype).ok_or_else(|| Error::corrupt("nested planes of a dtype that has none"))?;
+        let geometry =
+            geometry(dtype).ok_or_else(|| Error::corrupt("nested planes of a dtype that has none"))?;
         Ok(Self { geometry, scales: Scales::read(reader, elements, kernel)? })
     }
 

@@ -113,7 +113,8 @@ impl Model {
             OPAQUE => Self::Opaque { level: 0, long: false },
             FLOAT => {
                 let layout = dtype.and_then(Dtype::float_layout);
-                let layout = layout.ok_or_else(|| Error::corrupt("float planes of a dtype that is not a float"))?;
+                let layout =
+                    layout.ok_or_else(|| Error::corrupt("float planes of a dtype that is not a float"))?;
                 Self::Float(Box::new(FloatModel::read(layout, reader, length / width, kernel)?))
             }
             PLANES => Self::Planes(PlanesModel::read(reader, width)?),

@@ -50,7 +50,11 @@ impl SparseModel {
             Some(&(super::FLOAT | super::PLANES)) => Model::read_from(reader, Some(dtype), length, kernel)?,
             _ => return Err(Error::corrupt("sparse elements are coded as floats or planes")),
         };
-        Ok(Self { width: dtype.scalar_width(), is_float: dtype.float_layout().is_some(), dense: Box::new(dense) })
+        Ok(Self {
+            width: dtype.scalar_width(),
+            is_float: dtype.float_layout().is_some(),
+            dense: Box::new(dense),
+        })
     }
 
     /// Appends a block.
@@ -81,7 +85,8 @@ impl SparseModel {
         let bitmap = plane::skip_bytes(reader, elements.div_ceil(8))?;
         let sign_bytes = reader.length()?;
         let signs = plane::skip_bytes(reader, sign_bytes)?;
-        let parts = [("bitmap of zeros", bitmap), ("signs of zeros", signs), ("other elements", reader.remaining())];
+        let parts =
+            [("bitmap of zeros", bitmap), ("signs of zeros", signs), ("other elements", reader.remaining())];
         Ok(parts.map(|(name, length)| (name.to_owned(), length)).to_vec())
     }
 }

@@ -12,7 +12,9 @@ mod streams;
 mod tail;
 
 pub(crate) use geometry::Geometry;
-pub(crate) use shifts::{Measure, Measured, Shifts};
+pub(crate) use shifts::Shifts;
+#[cfg(test)]
+pub(crate) use shifts::{Measure, Measured};
 pub(crate) use streams::{Portable, Steps};
 
 use crate::arch::Kernel;

@@ -66,6 +66,7 @@ impl Shifts<'_> {
 }
 
 /// Shifts measured on a whole matrix.
+#[cfg(test)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Measured {
     /// Octaves, modulo 256, by which each row lies above the mean exponent.
@@ -75,6 +76,7 @@ pub(crate) struct Measured {
 }
 
 /// Sums of the exponents along rows and columns of a matrix; feed it row after row, then ask for the shifts.
+#[cfg(test)]
 #[derive(Debug, Clone)]
 pub(crate) struct Measure {
     row_length: usize,
@@ -82,6 +84,7 @@ pub(crate) struct Measure {
     columns: Vec<u64>,
 }
 
+#[cfg(test)]
 impl Measure {
     /// An empty measurement for rows of this many elements.
     pub(crate) fn new(row_length: usize) -> Self {

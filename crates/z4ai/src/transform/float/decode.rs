@@ -66,7 +66,14 @@ impl FloatModel {
                 && cfg!(target_endian = "little")
                 && let Ok(heads) = bytemuck::try_cast_slice_mut(chunk)
             {
-                self.assemble(&scratch.symbols, &scratch.fields, &scratch.expected, &mut escapes, kernel, heads)?;
+                self.assemble(
+                    &scratch.symbols,
+                    &scratch.fields,
+                    &scratch.expected,
+                    &mut escapes,
+                    kernel,
+                    heads,
+                )?;
                 continue;
             }
             let heads = &mut scratch.heads[..elements];
@@ -169,7 +176,8 @@ impl FloatModel {
                     .ok_or_else(|| Error::corrupt("a block has fewer escapes than escape symbols"))?;
                 *escapes = rest;
                 let exponent = escape.iter().rev().fold(0u16, |value, &byte| value << 8 | u16::from(byte));
-                *head = *head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits;
+                *head =
+                    *head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits;
             }
         }
         Ok(())

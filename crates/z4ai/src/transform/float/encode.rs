@@ -50,7 +50,14 @@ impl SymbolScratch {
     /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of the section. Exponent parts outside `parts`
     /// become escapes.
     #[inline(always)]
-    pub fn transform(&mut self, layout: FloatLayout, scales: &Scales, parts: Parts, chunk: &[u8], start: usize) {
+    pub fn transform(
+        &mut self,
+        layout: FloatLayout,
+        scales: &Scales,
+        parts: Parts,
+        chunk: &[u8],
+        start: usize,
+    ) {
         self.length = (chunk.len() / layout.width).min(CHUNK);
         let heads = &mut self.heads[..self.length];
         let expected = &mut self.expected[..self.length];

@@ -9,7 +9,7 @@ use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
 use crate::entropy::rans::{DecoderTables, EncoderTables};
-use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
+use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, MIN_PRECISION, SYMBOLS, entropy_bits};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use crate::options::Effort;
@@ -70,7 +70,7 @@ impl SymbolCounts {
         }
         let total: u64 = counts.iter().sum();
         // Worth it below a sixth of a frequency of 1 in each of the tables' symbols.
-        let kept = |&part: &i16| counts[part as usize] * 6 << (MAX_PRECISION - 2) >= total.max(1);
+        let kept = |&part: &i16| (counts[part as usize] * 6) << (MAX_PRECISION - 2) >= total.max(1);
         let all = Parts::ALL.first..=Parts::ALL.last;
         let first = all.clone().find(kept).unwrap_or(Parts::ALL.first);
         let last = all.rev().find(kept).unwrap_or(Parts::ALL.first);
@@ -106,7 +106,8 @@ impl FloatModel {
 
     /// Makes the model for elements without any order: one scale for all.
     pub fn fit_flat(layout: FloatLayout, bytes: &[u8], block: usize, kernel: Kernel) -> Result<Self> {
-        let scales = Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
+        let scales =
+            Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
         Self::fit_scales(layout, bytes, scales, None, Effort::Default, block, kernel)
     }
 
@@ -181,7 +182,7 @@ impl FloatModel {
     pub fn read(layout: FloatLayout, reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
         let flags = reader.u8()?;
         let precision = u32::from(flags >> 3);
-        if !(8..=MAX_PRECISION).contains(&precision) {
+        if !(MIN_PRECISION..=MAX_PRECISION).contains(&precision) {
             return Err(Error::corrupt("a table's precision is out of range"));
         }
         let scales = Scales::read(reader, elements, kernel)?;
@@ -213,7 +214,12 @@ fn count(layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kerne
 }
 
 /// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.
-pub(crate) fn choose_scales(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>, kernel: Kernel) -> Scales {
+pub(crate) fn choose_scales(
+    layout: FloatLayout,
+    bytes: &[u8],
+    row_length: Option<usize>,
+    kernel: Kernel,
+) -> Scales {
     let elements = bytes.len() / layout.width;
     let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
     let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);

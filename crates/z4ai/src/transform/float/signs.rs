@@ -1,8 +1,8 @@
 //! Signs: stored as they are, left out where they are all the same, or (at maximum effort) coded given the signs to the left, above and above left and the
 //! element's own magnitude. Filters of a convolution and moments of an optimizer have regular signs; most other weights do not.
 
-use super::scale::{STEPS, Scales};
 use super::CHUNK;
+use super::scale::{STEPS, Scales};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::rans::{self, DecoderTables, EncoderTables};
@@ -98,7 +98,8 @@ impl Signs {
         if row_length == 0 || row_length > elements {
             return Err(Error::corrupt("a row is longer than its section"));
         }
-        let tables = (0..CONTEXTS).map(|_| FrequencyTable::read_from(reader, MAX_PRECISION)).collect::<Result<_>>()?;
+        let tables =
+            (0..CONTEXTS).map(|_| FrequencyTable::read_from(reader, MAX_PRECISION)).collect::<Result<_>>()?;
         Ok(Self::Context(Box::new(SignContexts::new(row_length, tables)?)))
     }
 
@@ -212,7 +213,9 @@ impl SignContexts {
                 || {
                     scales.fill(start + position, &mut expected[..elements]);
                     layout.read_heads(chunk, &mut heads);
-                    for ((class, &head), &expected) in classes[..elements].iter_mut().zip(&heads).zip(&expected) {
+                    for ((class, &head), &expected) in
+                        classes[..elements].iter_mut().zip(&heads).zip(&expected)
+                    {
                         *class = magnitude_class(layout, head, expected) as u8;
                     }
                 },
