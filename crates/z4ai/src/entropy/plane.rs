@@ -86,8 +86,7 @@ impl PlaneModel {
             RAW => Ok(Self::Raw),
             CONSTANT => Ok(Self::Constant(reader.u8()?)),
             RANS => {
-                let (table, used) = FrequencyTable::read(reader.peek(), MAX_PRECISION)?;
-                reader.take(used)?;
+                let table = FrequencyTable::read_from(reader, MAX_PRECISION)?;
                 Ok(Self::Rans(Box::new(RansPlane::new(table)?)))
             }
             mode => Err(Error::corrupt(format!("unknown plane mode {mode}"))),
