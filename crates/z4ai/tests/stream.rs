@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use z4ai::{Decoder, Dtype, Encoder, Options};
 
 fn data(length: usize) -> Vec<u8> {
-    (0..length as u32).map(|i| (i.wrapping_mul(2654435761) >> 24) as u8 & 0x3f | (i % 2 * 0x30) as u8).collect()
+    (0..length as u32)
+        .map(|i| (i.wrapping_mul(2654435761) >> 24) as u8 & 0x3f | (i % 2 * 0x30) as u8)
+        .collect()
 }
 
 fn encode(bytes: &[u8], options: Options, piece: usize) -> Vec<u8> {

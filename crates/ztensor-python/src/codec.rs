@@ -37,7 +37,8 @@ pub(crate) fn compress<'py>(
             typed.bytes
         }
         None => {
-            options.dtype = dtype.filter(|name| *name != "raw").map(Dtype::parse).transpose().map_err(raise)?;
+            options.dtype =
+                dtype.filter(|name| *name != "raw").map(Dtype::parse).transpose().map_err(raise)?;
             options.shape = shape;
             buffer(data)?
         }
@@ -125,7 +126,8 @@ impl Typed {
         let Ok(array) = value.cast::<PyUntypedArray>() else { return Ok(None) };
         let descriptor = array.dtype();
         if descriptor.has_object() || descriptor.has_fields() || descriptor.has_subarray() {
-            let message = format!("arrays of dtype {descriptor} cannot be compressed; view them as numbers or bytes");
+            let message =
+                format!("arrays of dtype {descriptor} cannot be compressed; view them as numbers or bytes");
             return Err(PyValueError::new_err(message));
         }
         let swapped = descriptor.is_native_byteorder() == Some(false);
@@ -151,9 +153,13 @@ fn buffer(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     let frombuffer = numpy.getattr("frombuffer")?;
     let array = match frombuffer.call1((value, "uint8")) {
         Ok(array) => array,
-        Err(error) if error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py) => {
+        Err(error)
+            if error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py) =>
+        {
             let kind = value.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("a bytes-like object or an array is needed, not {kind}")));
+            return Err(PyTypeError::new_err(format!(
+                "a bytes-like object or an array is needed, not {kind}"
+            )));
         }
         // A memoryview with gaps has to be gathered first.
         Err(_) => frombuffer.call1((py.get_type::<PyBytes>().call1((value,))?, "uint8"))?,
@@ -204,7 +210,8 @@ fn element_of(dtype: Dtype) -> PyResult<ElementType> {
 
 fn decoded_length(frame: &[u8]) -> PyResult<usize> {
     let length = z4ai::decoded_len(frame).map_err(raise)?;
-    usize::try_from(length).map_err(|_| PyMemoryError::new_err("the frame decodes to more than the address space"))
+    usize::try_from(length)
+        .map_err(|_| PyMemoryError::new_err("the frame decodes to more than the address space"))
 }
 
 fn raise(error: z4ai::Error) -> PyErr {

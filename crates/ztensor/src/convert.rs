@@ -46,14 +46,20 @@ impl Precision {
 }
 
 /// Reads a tensor; blocks become dense elements where that is asked for and their type has values.
-fn read_as_asked<'a>(reader: &'a Reader, name: &str, dequantize: Option<Precision>) -> Result<TensorData<'a>> {
+fn read_as_asked<'a>(
+    reader: &'a Reader,
+    name: &str,
+    dequantize: Option<Precision>,
+) -> Result<TensorData<'a>> {
     #[cfg(feature = "gguf")]
     if let Some(precision) = dequantize
         && crate::formats::gguf::BlockType::of(&reader.object(name)?.layout).is_some()
     {
         let bytes = match precision {
             Precision::F32 => bytemuck::allocation::pod_collect_to_vec(&reader.dequantize_as::<f32>(name)?),
-            Precision::F16 => bytemuck::allocation::pod_collect_to_vec(&reader.dequantize_as::<half::f16>(name)?),
+            Precision::F16 => {
+                bytemuck::allocation::pod_collect_to_vec(&reader.dequantize_as::<half::f16>(name)?)
+            }
         };
         let component = ComponentData { element: precision.dtype().into(), bytes: Cow::Owned(bytes) };
         return Ok(TensorData {
@@ -87,8 +93,10 @@ pub fn copy_into(
     let mut rest = &order[..];
     while !rest.is_empty() {
         let (window, later) = rest.split_at(window_length(rest));
-        let decoded: Vec<_> =
-            window.par_iter().map(|(name, _)| read_as_asked(reader, name, storage.dequantize)).collect::<Result<_>>()?;
+        let decoded: Vec<_> = window
+            .par_iter()
+            .map(|(name, _)| read_as_asked(reader, name, storage.dequantize))
+            .collect::<Result<_>>()?;
         let mut batch: Vec<(&str, TensorInput<'_>)> = Vec::new();
         let mut links: Vec<(&str, String)> = Vec::new();
         for ((name, object), data) in window.iter().zip(&decoded) {
@@ -143,13 +151,16 @@ pub fn to_safetensors(
             }
             _ => {
                 check_layout(name, &object.layout)?;
-                let component = object.component("data").ok_or_else(|| Error::malformed("a dense tensor without data").with_tensor(name))?;
+                let component = object
+                    .component("data")
+                    .ok_or_else(|| Error::malformed("a dense tensor without data").with_tensor(name))?;
                 (component.element.clone(), component.length)
             }
         };
         entries.push(WriteEntry { name, element, shape: object.shape.clone(), length });
     }
-    let metadata: Vec<(String, String)> = reader.attributes().iter().map(|(key, value)| (key.clone(), text_of(value))).collect();
+    let metadata: Vec<(String, String)> =
+        reader.attributes().iter().map(|(key, value)| (key.clone(), text_of(value))).collect();
     write(path, entries, &metadata, |name| {
         let mut tensor = read_as_asked(reader, name, dequantize)?;
         let bytes = tensor.components.pop().map(|(_, component)| component.bytes).unwrap_or_default();

@@ -62,7 +62,8 @@ impl OpenOptions {
         let named = |error: Error| error.with_path(path);
         let index = detect(&mut input).map_err(named)?;
         let description = Description::find(&index).unwrap_or_else(|| {
-            Err(Error::argument(format!("this is a {} file, not an archive", index.format)).with_hint("Archives are made by `ztensor archive`."))
+            Err(Error::argument(format!("this is a {} file, not an archive", index.format))
+                .with_hint("Archives are made by `ztensor archive`."))
         });
         let description = description.map_err(named)?;
         let source = assemble(&description, &index, &input.into_files()).map_err(named)?;

@@ -26,7 +26,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(files: Vec<Arc<Source>>, index: Index, archived: Option<ArchiveInfo>, verify: bool) -> Self {
+    pub(crate) fn new(
+        files: Vec<Arc<Source>>,
+        index: Index,
+        archived: Option<ArchiveInfo>,
+        verify: bool,
+    ) -> Self {
         Reader { files, index, archived, verified: verify.then(Mutex::default) }
     }
 

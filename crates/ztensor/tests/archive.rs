@@ -23,7 +23,8 @@ fn safetensors() -> Vec<u8> {
     let header = r#"{"a":{"dtype":"F32","shape":[64,64],"data_offsets":[0,16384]},"b":{"dtype":"F32","shape":[64,64],"data_offsets":[16384,32768]},"c":{"dtype":"U8","shape":[3],"data_offsets":[32768,32771]}}"#;
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(header.as_bytes());
-    let weights: Vec<u8> = (0..4096).flat_map(|i| (0.01f32 * ((i * 37 % 101) as f32 - 50.0)).to_le_bytes()).collect();
+    let weights: Vec<u8> =
+        (0..4096).flat_map(|i| (0.01f32 * ((i * 37 % 101) as f32 - 50.0)).to_le_bytes()).collect();
     bytes.extend_from_slice(&weights);
     bytes.extend_from_slice(&weights);
     bytes.extend_from_slice(&[1, 2, 3]);

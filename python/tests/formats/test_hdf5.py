@@ -17,7 +17,9 @@ import ztensor
 
 VERSIONS = ["earliest", "v108", "v110", "v112", "latest"]
 CODES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
-DTYPES = [np.dtype(code).newbyteorder(order) for code in CODES for order in "<>"] + [np.dtype(ml_dtypes.bfloat16)]
+DTYPES = dict.fromkeys(
+    [np.dtype(code).newbyteorder(order) for code in CODES for order in "<>"] + [np.dtype(ml_dtypes.bfloat16)]
+)
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 0, 2), (5, 9), (13, 4, 6), (2, 1, 3, 5), (300, 70)]
 FILTERS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -42,7 +44,9 @@ def noise(dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
 
 def maximum(shape: tuple[int, ...], growth: str) -> tuple[int | None, ...] | None:
     endless = {"first": {0}, "last": {len(shape) - 1}, "all": set(range(len(shape)))}.get(growth, set())
-    limits = tuple(None if axis in endless else size * (3 if growth == "larger" else 1) for axis, size in enumerate(shape))
+    limits = tuple(
+        None if axis in endless else size * (3 if growth == "larger" else 1) for axis, size in enumerate(shape)
+    )
     return None if growth == "fixed" else limits
 
 
@@ -155,7 +159,9 @@ def test_rare_layouts(tmp_path: Path) -> None:
         options.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
         for name, limits in {b"implicit": None, b"implicit-larger": (9, 12)}.items():
             space = h5py.h5s.create_simple((5, 7), limits)
-            h5py.Dataset(h5py.h5d.create(file.id, name, h5py.h5t.STD_I16LE, space, options))[...] = np.arange(35).reshape(5, 7)
+            h5py.Dataset(h5py.h5d.create(file.id, name, h5py.h5t.STD_I16LE, space, options))[...] = np.arange(
+                35
+            ).reshape(5, 7)
 
         vectors = h5py.h5t.array_create(h5py.h5t.IEEE_F32BE, (2, 3))
         options = h5py.h5p.create(h5py.h5p.DATASET_CREATE)

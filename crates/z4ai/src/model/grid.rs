@@ -87,7 +87,8 @@ impl GridModel {
     pub fn parts(&self, reader: &mut Reader) -> Result<Vec<(String, usize)>> {
         let length = reader.length()?;
         reader.take(length)?;
-        let mut parts = vec![("levels".to_owned(), 0), ("scales".to_owned(), 0), ("off the grid".to_owned(), 0)];
+        let mut parts =
+            vec![("levels".to_owned(), 0), ("scales".to_owned(), 0), ("off the grid".to_owned(), 0)];
         for index in 0..grid::plane::COUNT {
             let length = reader.length()?;
             let encoded = plane::skip_bytes(reader, length)?;

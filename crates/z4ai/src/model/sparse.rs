@@ -85,7 +85,8 @@ impl SparseModel {
         let bitmap = plane::skip_bytes(reader, elements.div_ceil(8))?;
         let sign_bytes = reader.length()?;
         let signs = plane::skip_bytes(reader, sign_bytes)?;
-        let parts = [("bitmap of zeros", bitmap), ("signs of zeros", signs), ("other elements", reader.remaining())];
+        let parts =
+            [("bitmap of zeros", bitmap), ("signs of zeros", signs), ("other elements", reader.remaining())];
         Ok(parts.map(|(name, length)| (name.to_owned(), length)).to_vec())
     }
 }

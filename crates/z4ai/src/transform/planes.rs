@@ -70,7 +70,9 @@ impl PlanesModel {
 
     /// The planes of a block of `elements` elements, by name and encoded length.
     pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
-        let part = |(index, model): (usize, &PlaneModel)| Ok((format!("byte {index}"), model.skip(reader, elements)?));
+        let part = |(index, model): (usize, &PlaneModel)| {
+            Ok((format!("byte {index}"), model.skip(reader, elements)?))
+        };
         self.planes.iter().enumerate().map(part).collect()
     }
 }

@@ -81,8 +81,15 @@ impl Restore {
     pub(crate) fn run(self) -> Result {
         let output = match self.output {
             Some(output) => output,
-            None if self.file.extension().is_some_and(|extension| extension == EXTENSION) => self.file.with_extension(""),
-            None => return Err(Failure::new(format!("\"{}\" does not end in .{EXTENSION}; name an --output", self.file.display()))),
+            None if self.file.extension().is_some_and(|extension| extension == EXTENSION) => {
+                self.file.with_extension("")
+            }
+            None => {
+                return Err(Failure::new(format!(
+                    "\"{}\" does not end in .{EXTENSION}; name an --output",
+                    self.file.display()
+                )));
+            }
         };
         refuse_existing(&output, self.force)?;
         let progress = Progress::new("restoring", 0);

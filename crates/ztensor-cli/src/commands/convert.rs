@@ -41,7 +41,10 @@ pub(crate) struct Convert {
 impl Convert {
     pub(crate) fn run(self) -> Result {
         let mut storage = self.storage.storage()?;
-        storage.dequantize = self.dequantize.as_deref().map(|name| if name == "f16" { Precision::F16 } else { Precision::F32 });
+        storage.dequantize = self
+            .dequantize
+            .as_deref()
+            .map(|name| if name == "f16" { Precision::F16 } else { Precision::F32 });
         if self.inputs.len() > 1 && self.output.as_deref().is_some_and(|output| !output.is_dir()) {
             return Err(Failure::new(
                 "several inputs need a folder as --output; to join them into one file use `ztensor merge`",
@@ -62,7 +65,10 @@ impl Convert {
             say(&report(&reader, input, &output)?)?;
             if self.delete_original {
                 if self.dequantize.is_some() {
-                    return Err(Failure::new(format!("\"{}\" is kept: dequantised weights do not replace it", input.display())));
+                    return Err(Failure::new(format!(
+                        "\"{}\" is kept: dequantised weights do not replace it",
+                        input.display()
+                    )));
                 }
                 delete_verified(&reader, input, &output)?;
             }

@@ -60,8 +60,12 @@ impl Scan {
             }
             say(match found.trust() {
                 Trust::Harmless => "nothing but tensors and containers would be made",
-                Trust::Unknown => "loading it with an unpickler would import names that are not known to be harmless",
-                Trust::Dangerous => "DANGEROUS: loading it with an unpickler would run code of its choice; ztensor reads it without doing so",
+                Trust::Unknown => {
+                    "loading it with an unpickler would import names that are not known to be harmless"
+                }
+                Trust::Dangerous => {
+                    "DANGEROUS: loading it with an unpickler would run code of its choice; ztensor reads it without doing so"
+                }
             })?;
         }
         if self.json {

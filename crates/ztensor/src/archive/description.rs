@@ -74,7 +74,11 @@ fn piece_value(piece: &PieceEntry) -> Value {
 fn parse(map: &Attributes) -> Result<Description> {
     match map.get("version").and_then(Value::as_u64) {
         Some(VERSION) => {}
-        Some(other) => return Err(Error::unsupported(format!("version {other} of archives")).with_hint("Update ztensor.")),
+        Some(other) => {
+            return Err(
+                Error::unsupported(format!("version {other} of archives")).with_hint("Update ztensor.")
+            );
+        }
         None => return Err(damaged("it has no version")),
     }
     let Some(Value::List(list)) = map.get("pieces") else { return Err(damaged("it has no pieces")) };
@@ -90,7 +94,11 @@ fn parse(map: &Attributes) -> Result<Description> {
         if piece.offset < position {
             return Err(damaged("its pieces overlap"));
         }
-        position = piece.offset.checked_add(piece.length).filter(|end| *end <= description.length).ok_or_else(|| damaged("a piece lies outside"))?;
+        position = piece
+            .offset
+            .checked_add(piece.length)
+            .filter(|end| *end <= description.length)
+            .ok_or_else(|| damaged("a piece lies outside"))?;
     }
     Ok(description)
 }
@@ -99,13 +107,18 @@ fn parse_piece(value: &Value) -> Result<PieceEntry> {
     let Value::List(items) = value else { return Err(damaged("a piece is not a list")) };
     let [offset, length, object] = &items[..] else { return Err(damaged("a piece has not three parts")) };
     match (offset.as_u64(), length.as_u64(), object.as_text()) {
-        (Some(offset), Some(length), Some(object)) => Ok(PieceEntry { offset, length, object: object.to_owned() }),
+        (Some(offset), Some(length), Some(object)) => {
+            Ok(PieceEntry { offset, length, object: object.to_owned() })
+        }
         _ => Err(damaged("a piece has no place or no object")),
     }
 }
 
 fn text(map: &Attributes, key: &str) -> Result<String> {
-    map.get(key).and_then(Value::as_text).map(str::to_owned).ok_or_else(|| damaged(&format!("it has no {key}")))
+    map.get(key)
+        .and_then(Value::as_text)
+        .map(str::to_owned)
+        .ok_or_else(|| damaged(&format!("it has no {key}")))
 }
 
 fn number(map: &Attributes, key: &str) -> Result<u64> {

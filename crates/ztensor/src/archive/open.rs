@@ -39,7 +39,11 @@ pub(crate) fn assemble(description: &Description, index: &Index, files: &[Arc<So
         position = piece.offset + piece.length;
         let part = Stored { files: Arc::clone(&archive), component: object(&piece.object)? };
         if part.length() != piece.length {
-            return Err(Error::malformed(format!("a piece of {} bytes is stored as {}", piece.length, part.length())));
+            return Err(Error::malformed(format!(
+                "a piece of {} bytes is stored as {}",
+                piece.length,
+                part.length()
+            )));
         }
         parts.push(Box::new(part));
     }

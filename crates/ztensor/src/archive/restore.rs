@@ -4,7 +4,6 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-
 use super::description::Description;
 use super::digest::{hexadecimal, in_windows};
 use crate::error::{Error, Kind, Result};

@@ -38,7 +38,12 @@ pub struct Stats {
 }
 
 /// Archives a model file of any format. The archive appears only when it is complete.
-pub fn archive(input: &Path, output: &Path, options: &ArchiveOptions, progress: &mut dyn FnMut(u64)) -> Result<Stats> {
+pub fn archive(
+    input: &Path,
+    output: &Path,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Stats> {
     let reader = OpenOptions::default().open(input)?;
     let started = Instant::now();
     let mut writer = Writer::create(output)?;
@@ -49,7 +54,10 @@ pub fn archive(input: &Path, output: &Path, options: &ArchiveOptions, progress: 
 }
 
 /// The same, in memory.
-pub fn archive_bytes(input: impl AsRef<[u8]> + Send + Sync + 'static, options: &ArchiveOptions) -> Result<(Vec<u8>, Stats)> {
+pub fn archive_bytes(
+    input: impl AsRef<[u8]> + Send + Sync + 'static,
+    options: &ArchiveOptions,
+) -> Result<(Vec<u8>, Stats)> {
     let reader = OpenOptions::default().open_bytes(input)?;
     let started = Instant::now();
     let mut writer = Writer::in_memory()?;
@@ -69,9 +77,16 @@ struct Run {
     shape: Shape,
 }
 
-fn fill(writer: &mut Writer, reader: &Reader, options: &ArchiveOptions, progress: &mut dyn FnMut(u64)) -> Result<Stats> {
+fn fill(
+    writer: &mut Writer,
+    reader: &Reader,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Stats> {
     let [source] = reader.sources() else {
-        return Err(Error::argument("the model is spread over several files").with_hint("Archive each of them."));
+        return Err(
+            Error::argument("the model is spread over several files").with_hint("Archive each of them.")
+        );
     };
     let runs = runs(reader);
     let mut pieces = Vec::with_capacity(runs.len());
@@ -83,7 +98,12 @@ fn fill(writer: &mut Writer, reader: &Reader, options: &ArchiveOptions, progress
             Some(twin) => twin,
             None => {
                 let input = TensorInput::dense(run.shape, run.element, &bytes);
-                writer.write_object(&run.object, &input, Compression::Z4ai(options.effort), Checksum::None)?;
+                writer.write_object(
+                    &run.object,
+                    &input,
+                    Compression::Z4ai(options.effort),
+                    Checksum::None,
+                )?;
                 twins.push((run.span, run.object.clone()));
                 run.object
             }
@@ -96,8 +116,12 @@ fn fill(writer: &mut Writer, reader: &Reader, options: &ArchiveOptions, progress
         let input = TensorInput::dense([skeleton.len() as u64], DType::U8, &skeleton);
         writer.write_object(SKELETON, &input, Compression::Z4ai(options.effort), Checksum::None)?;
     }
-    let description =
-        Description { format: reader.format().name().to_owned(), length: source.len(), sha256: sha256_of(source)?, pieces };
+    let description = Description {
+        format: reader.format().name().to_owned(),
+        length: source.len(),
+        sha256: sha256_of(source)?,
+        pieces,
+    };
     writer.set_attribute(ATTRIBUTE, description.to_value());
     Ok(Stats { original: source.len(), tensors: reader.len(), ..Stats::default() })
 }
@@ -116,12 +140,15 @@ fn runs(reader: &Reader) -> Vec<Run> {
                 continue;
             }
             let shape = object.component_shape(role).filter(|_| whole);
-            let fits = |shape: &Shape| shape.elements().and_then(|count| component.element.byte_length(count)) == Some(span.length);
+            let fits = |shape: &Shape| {
+                shape.elements().and_then(|count| component.element.byte_length(count)) == Some(span.length)
+            };
             let (element, shape) = match shape.filter(fits) {
                 Some(shape) => (component.element.clone(), shape),
                 None => {
                     let width = component.element.storage.width() as u64;
-                    let plain = if span.length.is_multiple_of(width) { component.element.storage } else { DType::U8 };
+                    let plain =
+                        if span.length.is_multiple_of(width) { component.element.storage } else { DType::U8 };
                     (plain.into(), Shape::from([span.length / plain.width() as u64]))
                 }
             };

@@ -23,7 +23,9 @@ impl Assembly {
         let mut pieces = Vec::with_capacity(parts.len());
         let mut length = 0u64;
         for piece in parts {
-            let next = length.checked_add(piece.length()).ok_or_else(|| Error::malformed("the pieces are longer than a file can be"))?;
+            let next = length
+                .checked_add(piece.length())
+                .ok_or_else(|| Error::malformed("the pieces are longer than a file can be"))?;
             pieces.push((length, piece));
             length = next;
         }

@@ -104,7 +104,8 @@ impl FloatModel {
 
     /// Makes the model for elements without any order: one scale for all.
     pub fn fit_flat(layout: FloatLayout, bytes: &[u8], block: usize, kernel: Kernel) -> Result<Self> {
-        let scales = Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
+        let scales =
+            Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
         Self::fit_scales(layout, bytes, scales, None, block, kernel)
     }
 
@@ -215,7 +216,12 @@ fn count(layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kerne
 }
 
 /// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.
-pub(crate) fn choose_scales(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>, kernel: Kernel) -> Scales {
+pub(crate) fn choose_scales(
+    layout: FloatLayout,
+    bytes: &[u8],
+    row_length: Option<usize>,
+    kernel: Kernel,
+) -> Scales {
     let elements = bytes.len() / layout.width;
     let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
     let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);

@@ -56,7 +56,9 @@ impl Tails {
     /// Makes the models for a section of whole elements.
     pub fn fit(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>) -> Result<Self> {
         let count = layout.tail_bytes();
-        let rows = row_length.filter(|_| count > 0).and_then(|length| short_rows(layout, bytes, length).zip(Some(length)));
+        let rows = row_length
+            .filter(|_| count > 0)
+            .and_then(|length| short_rows(layout, bytes, length).zip(Some(length)));
         let Some((bitmap, row_length)) = rows else {
             let full = (0..count).map(|tail| choose_plane(layout, bytes, tail)).collect::<Result<_>>()?;
             return Ok(Self { full, short: None });
@@ -67,7 +69,9 @@ impl Tails {
             let mut histograms: [Histogram; 2] = [[0; 256]; 2];
             for (row, elements) in bytes.chunks(row_length * layout.width).enumerate() {
                 let histogram = &mut histograms[usize::from(short.contains(row))];
-                elements.chunks_exact(layout.width).for_each(|element| histogram[usize::from(element[tail])] += 1);
+                elements
+                    .chunks_exact(layout.width)
+                    .for_each(|element| histogram[usize::from(element[tail])] += 1);
             }
             full.push(PlaneModel::choose(&histograms[0], MARGIN)?);
             short.planes.push(PlaneModel::choose(&histograms[1], MARGIN)?);
@@ -238,7 +242,8 @@ fn short_rows(layout: FloatLayout, bytes: &[u8], row_length: usize) -> Option<Ve
 /// The model of plane `tail` of all rows: a sample first, since most tails are noise and need no full count.
 fn choose_plane(layout: FloatLayout, bytes: &[u8], tail: usize) -> Result<PlaneModel> {
     let elements = bytes.len() / layout.width;
-    let plane = |stride: usize| bytes.chunks_exact(layout.width).step_by(stride).map(move |element| element[tail]);
+    let plane =
+        |stride: usize| bytes.chunks_exact(layout.width).step_by(stride).map(move |element| element[tail]);
     let stride = (elements / SAMPLE).max(1);
     if stride > 1
         && let PlaneModel::Raw = PlaneModel::choose(&plane::histogram(plane(stride)), MARGIN)?
