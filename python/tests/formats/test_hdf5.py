@@ -17,7 +17,9 @@ import ztensor
 
 VERSIONS = ["earliest", "v108", "v110", "v112", "latest"]
 CODES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
-DTYPES = [np.dtype(code).newbyteorder(order) for code in CODES for order in "<>"] + [np.dtype(ml_dtypes.bfloat16)]
+DTYPES = dict.fromkeys(
+    [np.dtype(code).newbyteorder(order) for code in CODES for order in "<>"] + [np.dtype(ml_dtypes.bfloat16)]
+)
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 0, 2), (5, 9), (13, 4, 6), (2, 1, 3, 5), (300, 70)]
 FILTERS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -53,6 +53,19 @@ fn every_flipped_byte_ends_in_a_result() {
     }
 }
 
+#[test]
+fn damaged_metadata_is_noticed_by_its_checksum() {
+    let (_, file) = files().into_iter().find(|(name, _)| name == "many-links.h5").unwrap();
+    for signature in [b"\x89HDF", b"OHDR", b"FRHP", b"FHDB", b"BTHD", b"BTLF"] {
+        let start = file.windows(4).position(|window| window == signature).unwrap();
+        let mut damaged = file.clone();
+        // Late enough in each structure to leave its signature, version and lengths alone.
+        damaged[start + 24] ^= 1;
+        let error = read_all(damaged).unwrap_err();
+        assert!(error.message().contains("checksum"), "{}: {error}", String::from_utf8_lossy(signature));
+    }
+}
+
 /// Runs something that must not take long, however slow the machine.
 fn quickly<T>(action: impl FnOnce() -> T) -> T {
     let start = Instant::now();
