@@ -89,11 +89,11 @@ class SkippedTensorWarning(UserWarning):
     __module__ = "ztensor"
 
 
-def warn_of_skipped(skipped: list[tuple[str, str]], path: str | os.PathLike[str] | None) -> None:
+def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None) -> None:
     """Says which tensors a bulk load leaves out, so that none goes missing unnoticed."""
     if not skipped:
         return
-    name, reason = skipped[0]
+    name, reason = next(iter(skipped.items()))
     others = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
     where = f'"{os.fspath(path)}": ' if path is not None else ""
     message = f'{where}not loaded: "{name}" ({reason}){others}. Reader.skipped() lists them with the reasons.'

@@ -119,8 +119,8 @@ class Reader:
     @property
     def file_metadata(self) -> dict[str, Any]:
         """The file's own metadata."""
-    def skipped(self) -> list[tuple[str, str]]:
-        """What the file holds but cannot be read, as pairs of name and reason."""
+    def skipped(self) -> dict[str, str]:
+        """What the file holds but cannot be read, with the reasons."""
     @overload
     def metadata(self, name: str) -> TensorMetadata: ...
     @overload

@@ -78,10 +78,13 @@ impl Reader {
         attributes::to_dict(py, self.file()?.attributes())
     }
 
-    /// What the file holds but cannot be read, as pairs of name and reason.
-    fn skipped(&self) -> PyResult<Vec<(String, String)>> {
-        let file = self.file()?;
-        Ok(file.skipped().iter().map(|skipped| (skipped.name.clone(), skipped.reason.clone())).collect())
+    /// What the file holds but cannot be read, with the reasons.
+    fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for skipped in self.file()?.skipped() {
+            dict.set_item(&skipped.name, &skipped.reason)?;
+        }
+        Ok(dict)
     }
 
     /// Metadata of one tensor, or of a list of tensors, without reading them.

@@ -135,7 +135,7 @@ pub(crate) fn is_tensor(value: &Bound<'_, PyAny>) -> PyResult<bool> {
 pub(crate) fn own_memory<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Option<CarriedArray<'py>>> {
     let py = tensor.py();
     let device: String = tensor.getattr(intern!(py, "device"))?.getattr(intern!(py, "type"))?.extract()?;
-    let strided = tensor.getattr(intern!(py, "layout"))?.str()?.to_string() == "torch.strided";
+    let strided = tensor.getattr(intern!(py, "layout"))?.str()? == "torch.strided";
     let plain = device == "cpu" && strided && !tensor.getattr(intern!(py, "requires_grad"))?.is_truthy()?;
     if !plain || !tensor.call_method0(intern!(py, "is_contiguous"))?.is_truthy()? {
         return Ok(None);

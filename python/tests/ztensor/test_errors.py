@@ -143,7 +143,7 @@ def test_unreadable_tensors_are_named_not_dropped(tmp_path: Path) -> None:
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
     reader = Reader(path)
     assert reader.keys() == ["x"]
-    assert [name for name, _ in reader.skipped()] == ["odd"]
+    assert list(reader.skipped()) == ["odd"]
     with pytest.warns(ztensor.SkippedTensorWarning, match='"odd"'):
         assert list(load_file(path)) == ["x"]
     with pytest.raises(ZTensorError, match="X9") as caught:
