@@ -113,6 +113,7 @@ impl<R: Read> Decoder<R> {
         let mut encoded = Vec::new();
         while encoded.len() < 5 && fill(&mut reader, &mut encoded, 5)? > 0 {}
         let (header, used) = parse(&mut reader, &mut encoded, Header::read)?;
+        header.refuse_reference()?;
         encoded.drain(..used);
         let decoder = Self {
             reader,

@@ -33,7 +33,7 @@ fn shape(elements: u64, choice: u64) -> Vec<u64> {
     let divisors: Vec<u64> =
         (1..=elements.max(1)).filter(|divisor| elements.is_multiple_of(*divisor)).collect();
     let first = divisors[choice as usize % divisors.len()];
-    let rest = if first == 0 { 0 } else { elements / first };
+    let rest = elements / first;
     match choice % 4 {
         0 => vec![elements],
         1 => vec![first, rest, 1],

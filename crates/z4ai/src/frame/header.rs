@@ -78,6 +78,14 @@ impl Header {
         out.extend_from_slice(&sum.to_le_bytes());
     }
 
+    /// Fails for frames that only decode together with the buffer they were coded against.
+    pub fn refuse_reference(&self) -> Result<()> {
+        if self.reference.is_none() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::WrongReference, "the frame is a delta; it decodes with its reference only"))
+    }
+
     /// Reads the header at the front of a frame; the reader is left behind it.
     pub fn read(reader: &mut Reader) -> Result<Self> {
         let start = *reader;
