@@ -135,7 +135,7 @@ def _cast(matrix: np.ndarray, dtype: str) -> bytes:
 
 def _store(path: Path, tensors: list[tuple[str, np.ndarray, bytes]]) -> None:
     offset, lines = 0, []
-    with open(path, "wb") as file:
+    with path.open("wb") as file:
         for name, array, payload in tensors:
             file.write(payload)
             lines.append(f"{offset}\t{len(payload)}\t{','.join(map(str, array.shape))}\t{name}\n")

@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-VOCABULARY, WIDTH, LAYERS, HEADS, LENGTH, BATCH = 16384, 256, 4, 4, 128, 4
+VOCABULARY, WIDTH, LAYERS, HEADS, LENGTH, BATCH = 16384, 256, 4, 4, 128, 2
 STEPS_BEFORE = 100
 GAPS = (1, 10, 50)
 PHASES = {"pretraining": 1e-3, "fine-tuning": 1e-5}
@@ -87,7 +87,7 @@ def store(output: Path, name: str, model: nn.Module, optimizer: torch.optim.Opti
 
 def _store_raw(path: Path, tensors: dict[str, torch.Tensor]) -> None:
     offset, lines = 0, []
-    with open(path, "wb") as file:
+    with path.open("wb") as file:
         for name, tensor in tensors.items():
             payload = tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
             file.write(payload)
@@ -98,6 +98,8 @@ def _store_raw(path: Path, tensors: dict[str, torch.Tensor]) -> None:
 
 def build(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
+    # Sums over threads would make the checkpoints depend on the number of cores.
+    torch.set_num_threads(1)
     torch.manual_seed(5)
     random = torch.Generator().manual_seed(6)
     model, text = LanguageModel(), corpus()

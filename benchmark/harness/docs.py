@@ -27,6 +27,8 @@ def _filled(match: re.Match[str]) -> str:
 def _body(record: dict, only_first: bool) -> str:
     tables = [Table(**table) for table in record["tables"]][: 1 if only_first else None]
     blocks = [f"`{record['command']}`, {record['date']}, {_machine(record['machine'])}."]
+    if record["options"]["clock"] == "cpu":
+        blocks.append("All times are CPU time, all threads together.")
     image = draw(record)
     if image is not None:
         blocks.append(f"![{record['name']}]({image.relative_to(PAGE.parent)})")

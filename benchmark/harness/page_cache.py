@@ -15,16 +15,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 
 
-class StillCached(Exception):
+class StillCachedError(Exception):
     """The kernel kept pages of a file that was to be read cold, usually because a process still maps it."""
 
 
 def resident_fraction(path: Path) -> float:
     """The part of a file's pages that is in memory."""
-    size = os.path.getsize(path)
+    size = path.stat().st_size
     if size == 0:
         return 0.0
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as mapped:
+    with path.open("rb") as file, mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as mapped:
         view = np.frombuffer(mapped, dtype=np.uint8)
         pages = np.zeros(-(-size // PAGE), dtype=np.uint8)
         status = _libc.mincore(view.ctypes.data, size, pages.ctypes.data)
@@ -44,11 +44,11 @@ def evict(path: Path) -> None:
         os.close(descriptor)
     left = resident_fraction(path)
     if left > 0.01:
-        raise StillCached(f'{left:.0%} of "{path}" stayed in the page cache')
+        raise StillCachedError(f'{left:.0%} of "{path}" stayed in the page cache')
 
 
 def warm(path: Path) -> None:
     """Read a file once, so that the next reader finds all of it in the page cache."""
-    with open(path, "rb", buffering=0) as file:
+    with path.open("rb", buffering=0) as file:
         while file.read(1 << 24):
             pass

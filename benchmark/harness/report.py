@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
+from harness.environments import ROOT
 from harness.formats import DATA
 from harness.machine import describe
 from harness.schedule import Outcome
@@ -64,6 +65,8 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
     def print(self, sessions: Sessions) -> None:
+        if self.options["clock"] == "cpu":
+            print("\nAll times are CPU time of the worker, all threads together.")
         for table in self.tables:
             print(f"\n{table.title}\n\n{table.markdown()}")
         if self.targets:
@@ -101,7 +104,8 @@ class Report:
         return path
 
     def json(self, sessions: Sessions) -> str:
-        return json.dumps(self.as_record(sessions), indent=1, default=str) + "\n"
+        """The record; where the project lies on this machine is nobody's business."""
+        return json.dumps(self.as_record(sessions), indent=1, default=str).replace(f"{ROOT}/", "") + "\n"
 
 
 def targets_table(targets: list[Target]) -> Table:

@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from harness.environments import PROJECT
 from harness.peer import peer_class
 
 BENCHMARK = Path(__file__).resolve().parents[1]
@@ -19,17 +20,22 @@ class PeerError(Exception):
 class Session:
     def __init__(self, peer: str, variables: dict[str, str] | None = None) -> None:
         try:
-            python = peer_class(peer).environment.python()
+            environment = peer_class(peer).environment
+            python = environment.python()
         except RuntimeError as error:
             raise PeerError(str(error)) from error
         self.peer = peer
+        inherited = dict(os.environ)
+        if environment != PROJECT:
+            # A search path that is meant for the project would put our packages in front of the peer's.
+            inherited.pop("PYTHONPATH", None)
         self._process = subprocess.Popen(
             [str(python), "-m", "harness.worker", peer],
             cwd=BENCHMARK,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})},
+            env={**inherited, "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})},
         )
         self.version: str = self._answer()["version"]
 

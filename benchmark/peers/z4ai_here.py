@@ -15,8 +15,6 @@ class Z4aiHere(Peer):
 
     def __init__(self) -> None:
         import z4ai
-        import z4ai.model_delta
-        import z4ai.safetensors
 
         self.z4ai = z4ai
 
@@ -42,13 +40,21 @@ class Z4aiHere(Peer):
         return self.z4ai.decompress_delta(blob, reference)
 
     def archive(self, source: Path, target: Path) -> None:
-        self.z4ai.safetensors.compress_file(source, target)
+        from z4ai import safetensors
+
+        safetensors.compress_file(source, target)
 
     def restore(self, source: Path, target: Path) -> None:
-        self.z4ai.safetensors.decompress_file(source, target)
+        from z4ai import safetensors
+
+        safetensors.decompress_file(source, target)
 
     def archive_delta(self, source: Path, base: Path, target: Path) -> None:
-        self.z4ai.model_delta.compress_file(source, base, target)
+        from z4ai import model_delta
+
+        model_delta.compress_file(source, base, target)
 
     def restore_delta(self, source: Path, base: Path, target: Path) -> None:
-        self.z4ai.model_delta.decompress_file(source, base, target)
+        from z4ai import model_delta
+
+        model_delta.decompress_file(source, base, target)

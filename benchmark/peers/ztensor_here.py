@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 
 from harness.peer import Peer
@@ -23,7 +22,7 @@ class ZtensorHere(Peer):
         self.ztensor = ztensor
 
     def version(self) -> str:
-        return version("ztensor")
+        return self.ztensor.__version__
 
     def load(self, path: Path, format: str, mode: str) -> dict:
         if mode == "read":

@@ -47,7 +47,7 @@ def test_a_mapped_file_cannot_be_evicted_unnoticed(tmp_path):
     page_cache.warm(path)
     mapped = np.memmap(path, mode="r")
     memory.touch({"file": mapped})
-    with pytest.raises(page_cache.StillCached):
+    with pytest.raises(page_cache.StillCachedError):
         page_cache.evict(path)
 
 

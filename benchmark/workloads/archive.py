@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from time import perf_counter
 
+from harness.clock import now
 from harness.environments import unpack_models
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
@@ -24,23 +23,23 @@ def measure(peer: Peer, path: str, base: str | None, packed: str) -> dict:
     """Pack a file, against a base if there is one, restore it and compare."""
     source, target = Path(path), Path(packed)
     restored = target.with_suffix(".restored")
-    start = perf_counter()
+    start = now()
     if base is None:
         peer.archive(source, target)
     else:
         peer.archive_delta(source, Path(base), target)
-    middle = perf_counter()
+    middle = now()
     if base is None:
         peer.restore(target, restored)
     else:
         peer.restore_delta(target, Path(base), restored)
-    seconds = {"pack": middle - start, "restore": perf_counter() - middle}
+    seconds = {"pack": middle - start, "restore": now() - middle}
     if restored.read_bytes() != source.read_bytes():
         raise ValueError("the restored file differs from the original")
-    size = os.path.getsize(target)
+    size = target.stat().st_size
     target.unlink()
     restored.unlink()
-    return {"seconds": seconds, "bytes": os.path.getsize(source), "compressed_bytes": size}
+    return {"seconds": seconds, "bytes": source.stat().st_size, "compressed_bytes": size}
 
 
 def files() -> dict[str, tuple[Path, Path | None]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
 
+from harness.clock import now
 from harness.environments import unpack_models
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
@@ -29,23 +29,23 @@ def measure(peer: Peer, path: str, effort: str, threads: int, granularity: str) 
     weights = Weights(Path(path))
     pieces = weights.pieces(granularity)
     inputs = [(peer.input_for_compressing(memoryview(piece)), shape) for piece, shape in pieces]
-    start = perf_counter()
+    start = now()
     blobs = [peer.compress(piece, weights.dtype, shape, effort, threads) for piece, shape in inputs]
-    seconds = {"compress": perf_counter() - start}
+    seconds = {"compress": now() - start}
     del inputs
 
-    start = perf_counter()
+    start = now()
     decoded = [peer.decompress(blob, effort, threads) for blob in blobs]
-    seconds["decompress"] = perf_counter() - start
+    seconds["decompress"] = now() - start
     _compare(pieces, decoded)
     del decoded
     if type(peer).decodes_into():
         # The second byte pattern touches the memory, and shows whether it was overwritten.
         targets = [bytearray(b"\xaa") * len(piece) for piece, _ in pieces]
-        start = perf_counter()
+        start = now()
         for blob, target in zip(blobs, targets, strict=True):
             peer.decompress_into(blob, target, effort, threads)
-        seconds["decompress into"] = perf_counter() - start
+        seconds["decompress into"] = now() - start
         _compare(pieces, targets)
     total = sum(len(piece) for piece, _ in pieces)
     return {"seconds": seconds, "bytes": total, "compressed_bytes": sum(map(len, blobs))}

@@ -7,12 +7,11 @@ Dense float32, 4-bit values in int8, float32 with 80 % zeros, and ternary weight
 from __future__ import annotations
 
 import functools
-import os
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
+from harness.clock import now
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
 from harness.report import Report, Table, find, number
@@ -23,7 +22,7 @@ SCENARIOS = {
     "dense fp32": "random float32 weights",
     "quantized int8": "4-bit values in int8 storage",
     "pruned 80%": "float32 with 80 % zero weights",
-    "ternary": "-1, 0 and 1 in float32",
+    "ternary": "-1, 0 and 1 in int8 storage",
 }
 ROWS, COLUMNS = 2048, 4096
 
@@ -31,7 +30,7 @@ ROWS, COLUMNS = 2048, 4096
 @functools.lru_cache(maxsize=1)
 def model(scenario: str, megabytes: int) -> dict[str, np.ndarray]:
     random = np.random.default_rng(11)
-    width = 1 if scenario == "quantized int8" else 4
+    width = 1 if scenario in ("quantized int8", "ternary") else 4
     count = max(1, round(megabytes * 1e6 / (ROWS * COLUMNS * width)))
     return {f"layers.{index}.weight": _matrix(scenario, random) for index in range(count)}
 
@@ -43,7 +42,7 @@ def _matrix(scenario: str, random: np.random.Generator) -> np.ndarray:
     if scenario == "pruned 80%":
         return np.where(random.random((ROWS, COLUMNS), dtype=np.float32) < 0.8, np.float32(0), values)
     if scenario == "ternary":
-        return np.clip(np.rint(values), -1, 1)
+        return np.clip(np.rint(values), -1, 1).astype(np.int8)
     return values
 
 
@@ -52,15 +51,15 @@ def measure(peer: Peer, path: str, scenario: str, megabytes: int, compression: s
     target = Path(path)
     format = peer.writes[0]
     target.unlink(missing_ok=True)
-    start = perf_counter()
+    start = now()
     peer.save(tensors, target, format, compression)
-    written = perf_counter()
+    written = now()
     loaded = peer.load(target, format, "copy")
-    read = perf_counter()
+    read = now()
     for name, tensor in tensors.items():
         if not np.array_equal(loaded[name], tensor):
             raise ValueError(f'"{name}" came back changed')
-    size = os.path.getsize(target)
+    size = target.stat().st_size
     target.unlink()
     seconds = {"write": written - start, "read": read - written}
     return {"seconds": seconds, "bytes": sum(tensor.nbytes for tensor in tensors.values()), "compressed_bytes": size}

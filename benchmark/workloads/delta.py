@@ -9,8 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
 
+from harness.clock import now
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
 from harness.report import Report, Table, Target, find, number, ratio
@@ -25,11 +25,11 @@ OURS = "z4ai_here"
 def measure(peer: Peer, path: str, reference: str, effort: str, threads: int) -> dict:
     weights = Weights(Path(path))
     current, base = weights.path.read_bytes(), Path(reference).read_bytes()
-    start = perf_counter()
+    start = now()
     blob = peer.compress_delta(current, base, weights.dtype, effort, threads)
-    compressed = perf_counter()
+    compressed = now()
     restored = peer.decompress_delta(blob, base, effort, threads)
-    seconds = {"compress": compressed - start, "apply": perf_counter() - compressed}
+    seconds = {"compress": compressed - start, "apply": now() - compressed}
     if memoryview(restored).cast("B") != memoryview(current):
         raise ValueError("the restored bytes differ from the original")
     return {"seconds": seconds, "bytes": len(current), "compressed_bytes": len(blob)}

@@ -9,10 +9,10 @@ import mmap
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
+from harness.clock import now
 from harness.memory import at, touch
 from harness.peer import Peer
 from harness.schedule import Contestant
@@ -47,15 +47,15 @@ def measure(peer: Peer, path: str, kind: str) -> dict:
     if kind == WALK:
         return _walk(path)
     memory, threads = COPIES[kind]
-    return _copy(min(os.path.getsize(path), COPY_LIMIT), memory, threads)
+    return _copy(min(Path(path).stat().st_size, COPY_LIMIT), memory, threads)
 
 
 def _walk(path: str) -> dict:
-    start = perf_counter()
-    with open(path, "rb") as file:
+    start = now()
+    with Path(path).open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
     size = touch({"file": np.frombuffer(mapped, dtype=np.uint8)})
-    return {"seconds": {"total": perf_counter() - start}, "bytes": size}
+    return {"seconds": {"total": now() - start}, "bytes": size}
 
 
 def _anonymous(size: int) -> mmap.mmap:
@@ -77,9 +77,9 @@ def _copy(size: int, memory: str, threads: int) -> dict:
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(abs, range(threads)))  # threads start outside the measured time
-        start = perf_counter()
+        start = now()
         list(pool.map(copy, range(threads)))
-        seconds = perf_counter() - start
+        seconds = now() - start
     return {"seconds": {"total": seconds}, "bytes": size}
 
 
@@ -87,7 +87,7 @@ def measure_write(peer: Peer, path: str, kind: str, payload: int) -> dict:
     """Write the same number of bytes from touched memory, in pieces of 16 MiB."""
     piece = memoryview(np.ones(min(payload, 1 << 24), dtype=np.uint8))
     Path(path).unlink(missing_ok=True)
-    start = perf_counter()
+    start = now()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     left = payload
     while left:
@@ -95,6 +95,6 @@ def measure_write(peer: Peer, path: str, kind: str, payload: int) -> dict:
     if kind == "write() + fsync()":
         os.fsync(descriptor)
     os.close(descriptor)
-    seconds = perf_counter() - start
+    seconds = now() - start
     Path(path).unlink()
     return {"seconds": {"total": seconds}, "bytes": payload}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from time import perf_counter
 
 from harness import page_cache
+from harness.clock import now
 from harness.datasets import payload_bytes
 from harness.formats import FORMATS, file_for, size_for
 from harness.memory import fingerprint, touch
@@ -26,11 +26,11 @@ FAMILY = ("ztensor_here", "ztensor_1_2", "ztensor_2_1")
 
 
 def measure(peer: Peer, path: str, format: str, mode: str) -> dict:
-    start = perf_counter()
+    start = now()
     tensors = peer.load(Path(path), format, mode)
-    loaded = perf_counter()
+    loaded = now()
     size = touch(tensors)
-    touched = perf_counter()
+    touched = now()
     seconds = {"load": loaded - start, "touch": touched - loaded, "total": touched - start}
     return {"seconds": seconds, "bytes": size, "tensors": len(tensors)}
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
 from codec.structured import bf16
+from harness.clock import now
 from harness.formats import DATA
 from harness.memory import touch
 from harness.peer import Peer
@@ -31,27 +31,27 @@ def read_plain(peer: Peer, path: str) -> dict:
     """Read the uncompressed file with plain calls into one buffer."""
     size = Path(path).stat().st_size
     buffer = np.empty(size, dtype=np.uint8)
-    start = perf_counter()
+    start = now()
     done = 0
-    with open(path, "rb", buffering=0) as file:
+    with Path(path).open("rb", buffering=0) as file:
         while done < size:
             done += file.readinto(memoryview(buffer)[done : done + (1 << 22)])
-    return {"seconds": {"total": perf_counter() - start}, "bytes": size}
+    return {"seconds": {"total": now() - start}, "bytes": size}
 
 
 def load(peer: Peer, path: str, format: str) -> dict:
-    start = perf_counter()
+    start = now()
     size = touch(peer.load(Path(path), format, "read"))
-    seconds = perf_counter() - start
+    seconds = now() - start
     return {"seconds": {"total": seconds}, "bytes": size}
 
 
 def load_one(peer: Peer, path: str, format: str) -> dict:
     before = bytes_passed()
-    start = perf_counter()
+    start = now()
     _, tensor = peer.open_one(Path(path), format, "layers.7.weight", io="read")
     size = touch({"tensor": tensor})
-    return {"seconds": {"total": perf_counter() - start}, "bytes": size, "bytes_read": bytes_passed() - before}
+    return {"seconds": {"total": now() - start}, "bytes": size, "bytes_read": bytes_passed() - before}
 
 
 def pack(peer: Peer, source: str, target: str) -> dict:
@@ -85,7 +85,7 @@ def _write_plain(path: Path) -> None:
     }
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
-    with open(path, "wb") as file:
+    with path.open("wb") as file:
         file.write(len(encoded).to_bytes(8, "little") + encoded)
         for _ in range(MATRICES):
             file.write(bf16(random.standard_normal((ROWS, COLUMNS), dtype=np.float32) * 0.02).tobytes())

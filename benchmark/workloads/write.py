@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path
-from time import perf_counter
 
+from harness.clock import now
 from harness.datasets import arrays, payload_bytes
 from harness.formats import DATA, FORMATS, size_for
 from harness.peer import Peer, peer_class
@@ -25,7 +25,7 @@ GIGABYTE = 1e9
 def make(peer: Peer, path: str, format: str, distribution: str, megabytes: int) -> dict:
     """Write a file for others to read."""
     peer.save(peer.tensors_for_saving(arrays(distribution, megabytes)), Path(path), format)
-    return {"bytes": os.path.getsize(path)}
+    return {"bytes": Path(path).stat().st_size}
 
 
 @functools.lru_cache(maxsize=1)
@@ -36,10 +36,10 @@ def _model(peer: Peer, distribution: str, megabytes: int) -> dict:
 def measure(peer: Peer, path: str, format: str, distribution: str, megabytes: int) -> dict:
     tensors = _model(peer, distribution, megabytes)
     Path(path).unlink(missing_ok=True)
-    start = perf_counter()
+    start = now()
     peer.save(tensors, Path(path), format)
-    seconds = perf_counter() - start
-    size = os.path.getsize(path)
+    seconds = now() - start
+    size = Path(path).stat().st_size
     Path(path).unlink()
     return {
         "seconds": {"total": seconds},

@@ -16,10 +16,10 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def models() -> Path:
-    """A folder of packages that carry real weights. `make models` fills it."""
+    """A folder of packages that carry real weights. `make test-python` fills it."""
     folder = Path(os.environ.get("ZTENSOR_MODELS", PROJECT / ".models"))
     if not folder.is_dir():
-        pytest.skip(f"no real model files: {folder} does not exist; `make models` creates it")
+        pytest.skip(f"no real model files: {folder} does not exist; `make test-python` creates it")
     return folder
 
 
@@ -29,7 +29,19 @@ def arrays() -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     values = {
         name: random.integers(0, 100, size=(3, 5)).astype(name)
-        for name in "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8".split()
+        for name in [
+            "float64",
+            "float32",
+            "float16",
+            "int64",
+            "int32",
+            "int16",
+            "int8",
+            "uint64",
+            "uint32",
+            "uint16",
+            "uint8",
+        ]
     }
     return values | {
         "bool": random.integers(0, 2, size=7).astype(bool),

@@ -1,5 +1,6 @@
 """Exceptions. Every error is a :class:`ZTensorError`; those that Python has a class for are of that class too, so that
-``except FileNotFoundError`` and ``except KeyError`` do what one expects."""
+``except FileNotFoundError`` and ``except KeyError`` do what one expects.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +33,6 @@ class ZTensorError(Exception):
         self.tensor = tensor
         self.offset = offset
         self.hint = hint
-        if isinstance(self, OSError):
-            self.errno = _ERRNO.get(kind, errno.EIO)
-            self.strerror = os.strerror(self.errno)
-            self.filename = path
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -44,35 +41,39 @@ class ZTensorError(Exception):
         return from_core, (self.kind, str(self), self.path, self.tensor, self.offset, self.hint)
 
 
-class _FileNotFound(ZTensorError, FileNotFoundError):
-    pass
-
-
-class _PermissionDenied(ZTensorError, PermissionError):
-    pass
-
-
 class _SystemError(ZTensorError, OSError):
+    def __init__(self, message: str, kind: str, path: str | None, *where: object) -> None:
+        super().__init__(message, kind, path, *where)  # type: ignore[arg-type]
+        self.errno = _ERRNO.get(kind, errno.EIO)
+        self.strerror = os.strerror(self.errno)
+        self.filename = path
+
+
+class _MissingFileError(_SystemError, FileNotFoundError):
     pass
 
 
-class _NoSuchTensor(ZTensorError, KeyError):
+class _AccessError(_SystemError, PermissionError):
     pass
 
 
-class _BadValue(ZTensorError, ValueError):
+class _MissingTensorError(ZTensorError, KeyError):
+    pass
+
+
+class _BadValueError(ZTensorError, ValueError):
     pass
 
 
 _CLASSES: dict[str, type[ZTensorError]] = {
-    "not_found": _FileNotFound,
-    "permission_denied": _PermissionDenied,
+    "not_found": _MissingFileError,
+    "permission_denied": _AccessError,
     "io": _SystemError,
     "no_space": _SystemError,
-    "no_such_tensor": _NoSuchTensor,
-    "duplicate": _BadValue,
-    "mismatch": _BadValue,
-    "invalid_argument": _BadValue,
+    "no_such_tensor": _MissingTensorError,
+    "duplicate": _BadValueError,
+    "mismatch": _BadValueError,
+    "invalid_argument": _BadValueError,
 }
 
 for _class in set(_CLASSES.values()):
@@ -88,11 +89,11 @@ class SkippedTensorWarning(UserWarning):
     __module__ = "ztensor"
 
 
-def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None) -> None:
+def warn_of_skipped(skipped: list[tuple[str, str]], path: str | os.PathLike[str] | None) -> None:
     """Says which tensors a bulk load leaves out, so that none goes missing unnoticed."""
     if not skipped:
         return
-    name, reason = next(iter(skipped.items()))
+    name, reason = skipped[0]
     others = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
     where = f'"{os.fspath(path)}": ' if path is not None else ""
     message = f'{where}not loaded: "{name}" ({reason}){others}. Reader.skipped() lists them with the reasons.'

@@ -1,18 +1,40 @@
 """The native half of ztensor and z4ai."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, KeysView, Sequence
 from typing import Any, Final, Literal, Self, TypeAlias, final, overload
 
 import torch
 from numpy.typing import NDArray
 
-from ._types import Compression
+from ._types import Buffer, Compression
 
 _Array: TypeAlias = NDArray[Any]
+_Names: TypeAlias = list[str] | tuple[str, ...] | set[str] | KeysView[str] | Iterator[str]
 _Path: TypeAlias = str | os.PathLike[str]
 _Device: TypeAlias = str | int | torch.device | None
 _Checksum: TypeAlias = Literal["none", "crc32c", "sha256"]
+
+__all__ = [
+    "Memory",
+    "Reader",
+    "Tensor",
+    "TensorMetadata",
+    "TensorSlice",
+    "Writer",
+    "__version__",
+    "compress",
+    "decompress",
+    "decompress_array",
+    "remove_tensors",
+    "repair",
+    "replace_tensor",
+    "run_cli",
+    "run_z4ai",
+    "safe_open",
+    "save",
+    "save_file",
+]
 
 __version__: Final[str]
 
@@ -44,7 +66,8 @@ class TensorMetadata:
     @property
     def components(self) -> dict[str, dict[str, Any]]:
         """The components by role: dtype, type, offset, length (bytes once decoded), stored_length (bytes in the file), encoding and
-        digest."""
+        digest.
+        """
     @property
     def nbytes(self) -> int:
         """Bytes of all components once decoded."""
@@ -96,24 +119,28 @@ class Reader:
     @property
     def file_metadata(self) -> dict[str, Any]:
         """The file's own metadata."""
-    def skipped(self) -> dict[str, str]:
-        """What the file holds but cannot be read, with the reasons."""
+    def skipped(self) -> list[tuple[str, str]]:
+        """What the file holds but cannot be read, as pairs of name and reason."""
     @overload
     def metadata(self, name: str) -> TensorMetadata: ...
     @overload
-    def metadata(self, name: Iterable[str]) -> list[TensorMetadata]: ...
+    def metadata(self, name: _Names) -> list[TensorMetadata]: ...
     @overload
     def read(self, name: str, *, copy: bool = False) -> Tensor: ...
     @overload
-    def read(self, name: Iterable[str], *, copy: bool = False) -> dict[str, Tensor]: ...
+    def read(self, name: _Names, *, copy: bool = False) -> dict[str, Tensor]: ...
     @overload
-    def read_numpy(self, name: str, *, copy: bool = False) -> _Array: ...
+    def read_numpy(self, name: str, *, copy: bool = False, dequantize: bool = False) -> _Array: ...
     @overload
-    def read_numpy(self, name: Iterable[str], *, copy: bool = False) -> dict[str, _Array]: ...
+    def read_numpy(self, name: _Names, *, copy: bool = False, dequantize: bool = False) -> dict[str, _Array]: ...
     @overload
-    def read_torch(self, name: str, *, copy: bool = False, device: _Device = "cpu") -> torch.Tensor: ...
+    def read_torch(
+        self, name: str, *, copy: bool = False, device: _Device = "cpu", dequantize: bool = False
+    ) -> torch.Tensor: ...
     @overload
-    def read_torch(self, name: Iterable[str], *, copy: bool = False, device: _Device = "cpu") -> dict[str, torch.Tensor]: ...
+    def read_torch(
+        self, name: _Names, *, copy: bool = False, device: _Device = "cpu", dequantize: bool = False
+    ) -> dict[str, torch.Tensor]: ...
     def read_slice(self, name: str, slices: Any) -> _Array:
         """Reads a part of a dense tensor as a NumPy array: slices is what one would write between the brackets of array[...]."""
     @overload
@@ -139,9 +166,13 @@ class Writer:
         """Opens an existing .zt file for more tensors. What it holds is kept, also when the process dies in the middle."""
     def write(self, name: str, tensor: Tensor, *, compress: Compression = None, checksum: _Checksum = "none") -> None:
         """Writes a ztensor.Tensor of any format."""
-    def write_numpy(self, name: str, data: _Array, *, compress: Compression = None, checksum: _Checksum = "none") -> None:
+    def write_numpy(
+        self, name: str, data: _Array, *, compress: Compression = None, checksum: _Checksum = "none"
+    ) -> None:
         """Writes a dense tensor from a NumPy array."""
-    def write_torch(self, name: str, data: torch.Tensor, *, compress: Compression = None, checksum: _Checksum = "none") -> None:
+    def write_torch(
+        self, name: str, data: torch.Tensor, *, compress: Compression = None, checksum: _Checksum = "none"
+    ) -> None:
         """Writes a dense tensor from a torch.Tensor, wherever it is and however it is strided."""
     def add(self, name: str, data: _Array, compress: Compression = None, checksum: _Checksum = "none") -> None:
         """The same as write_numpy."""
@@ -169,7 +200,12 @@ class safe_open:
     """Opens a model file of any format lazily and gives tensors as they are asked for."""
 
     def __new__(
-        cls, filename: _Path, framework: str, device: _Device = "cpu", *, backend: Literal["mmap", "pread"] | None = None
+        cls,
+        filename: _Path,
+        framework: str,
+        device: _Device = "cpu",
+        *,
+        backend: Literal["mmap", "pread"] | None = None,
     ) -> Self: ...
     def keys(self) -> list[str]:
         """The names of all tensors, sorted."""
@@ -182,9 +218,26 @@ class safe_open:
     def get_tensors(self) -> dict[str, Any]:
         """All tensors by name."""
     def get_slice(self, name: str) -> TensorSlice:
-        """One tensor to take parts of: get_slice(name)[:, 2:4]."""
+        """One tensor to take parts of, as in `file.get_slice(name)[:, 2:4]`."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
+
+def compress(
+    data: Buffer | Any,
+    *,
+    dtype: str | None = None,
+    shape: Sequence[int] | None = None,
+    level: int | None = None,
+    threads: int = 0,
+    effort: str | None = None,
+) -> bytes:
+    """Compresses a buffer, a NumPy array or a torch.Tensor into a z4ai frame."""
+
+def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
+    """Restores the bytes of a z4ai frame, into `out` if it is given. `out` must have exactly the right size."""
+
+def decompress_array(blob: Buffer, *, threads: int = 0) -> _Array:
+    """Restores the array of a z4ai frame, with its dtype and shape."""
 
 def save_file(
     tensors: dict[str, Any], path: _Path, metadata: dict[str, Any] | None = None, compression: Compression = None
@@ -202,3 +255,9 @@ def replace_tensor(path: _Path, name: str, data: _Array) -> None:
 
 def repair(path: _Path) -> bool:
     """Recovers the last complete state of a .zt file whose append or replacement was interrupted. Returns whether it had to."""
+
+def run_cli(arguments: Sequence[str]) -> int:
+    """Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code."""
+
+def run_z4ai(arguments: Sequence[str]) -> int:
+    """Runs the z4ai command in the same way."""

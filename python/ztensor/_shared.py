@@ -33,9 +33,7 @@ def overlapping(tensors: dict[str, torch.Tensor]) -> list[set[str]]:
     return [group for group in groups if len(group) > 1]
 
 
-def names_to_drop(
-    tensors: dict[str, torch.Tensor], preferred: Collection[str] = ()
-) -> dict[str, list[str]]:
+def names_to_drop(tensors: dict[str, torch.Tensor], preferred: Collection[str] = ()) -> dict[str, list[str]]:
     """For each group of tensors that share memory, the name to keep and the names to drop.
 
     The one that is kept covers its whole storage; among several, one of the ``preferred`` names, else the first in the alphabet.

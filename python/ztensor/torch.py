@@ -38,9 +38,7 @@ def save_file(
     _native.save_file(tensors, filename, metadata, compression)
 
 
-def save(
-    tensors: dict[str, torch.Tensor], metadata: Metadata = None, compression: Compression = False
-) -> bytes:
+def save(tensors: dict[str, torch.Tensor], metadata: Metadata = None, compression: Compression = False) -> bytes:
     """The bytes of the ``.zt`` file that :func:`save_file` would write."""
     _check(tensors)
     return _native.save(tensors, metadata, compression)

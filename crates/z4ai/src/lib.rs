@@ -1,1 +1,36 @@
-//! Lossless compression of model weights.
+//! Lossless compression of model weights: bytes in, fewer bytes out, the same bytes back.
+//!
+//! [`compress`] makes a self-describing frame; [`decompress`], [`decompress_into`] and [`decompress_range`] restore all or part of it on all cores. The
+//! dtype and the shape in [`Options`] tell the encoder what the bytes are; it finds out by itself how they were made.
+
+mod arch;
+mod block;
+mod compress;
+mod decompress;
+mod description;
+mod dtype;
+mod entropy;
+mod error;
+mod estimate;
+mod frame;
+mod info;
+mod model;
+mod options;
+mod plan;
+mod repeats;
+mod stream;
+mod threads;
+mod transform;
+
+pub use compress::compress;
+pub use decompress::{
+    decoded_len, decompress, decompress_into, decompress_into_with, decompress_range, decompress_with,
+    is_frame,
+};
+pub use description::{Description, describe};
+pub use dtype::Dtype;
+pub use error::{Error, ErrorKind, Result};
+pub use estimate::estimate;
+pub use info::{Info, Part};
+pub use options::{Effort, Options};
+pub use stream::{Decoder, Encoder};

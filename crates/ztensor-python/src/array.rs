@@ -7,10 +7,13 @@ use std::ptr;
 
 use numpy::npyffi::{self, NpyTypes, PY_ARRAY_API, npy_intp};
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyMemoryError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors::argument;
-use crate::memory::Memory;
+use crate::memory::{HUGE, Memory};
 
 /// A range of some [`Memory`].
 pub(crate) struct Region<'py> {
@@ -49,15 +52,20 @@ impl<'py> Region<'py> {
         };
         let dimensions = c_int::try_from(shape.len()).ok().filter(|_| fits && !descriptor.has_object());
         let Some(dimensions) = dimensions else {
-            return Err(argument(format!("an array of shape {shape:?} does not fit its {} bytes", self.length)));
+            return Err(argument(format!(
+                "an array of shape {shape:?} does not fit its {} bytes",
+                self.length
+            )));
         };
         let py = self.memory.py();
         // An empty array needs no memory of ours: NumPy brings its own.
-        let data = if shape.contains(&0) { ptr::null_mut() } else { self.address.wrapping_add(offset as usize) };
+        let data =
+            if shape.contains(&0) { ptr::null_mut() } else { self.address.wrapping_add(offset as usize) };
         let aligned = data.addr().is_multiple_of(descriptor.alignment().max(1));
         let flags = npyffi::NPY_ARRAY_WRITEABLE | if aligned { npyffi::NPY_ARRAY_ALIGNED } else { 0 };
         let mut shape: Vec<npy_intp> = shape.iter().map(|&dimension| dimension as npy_intp).collect();
-        let mut strides: Vec<npy_intp> = strides.into_iter().flatten().map(|&step| step as npy_intp).collect();
+        let mut strides: Vec<npy_intp> =
+            strides.into_iter().flatten().map(|&step| step as npy_intp).collect();
         let walk = if data.is_null() || strides.is_empty() { ptr::null_mut() } else { strides.as_mut_ptr() };
         // SAFETY: the checks above keep every element inside the region, whose memory the base object keeps alive; the
         // descriptor holds no Python objects; NumPy takes a reference to the descriptor, copies shape and strides, and reports
@@ -175,4 +183,40 @@ pub(crate) fn overlap<'a>(arrays: impl Iterator<Item = &'a ArrayBytes>) -> bool 
         arrays.map(|array| (array.address.addr(), array.address.addr() + array.length)).collect();
     ranges.sort_unstable();
     ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
+}
+
+/// A `bytes` object that is filled without the interpreter lock, on all cores, and never cleared first: clearing costs as much as decoding.
+pub(crate) fn new_bytes<'py, E: Send>(
+    py: Python<'py>,
+    length: usize,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E> + Send,
+) -> PyResult<Result<Bound<'py, PyBytes>, E>> {
+    let size = ffi::Py_ssize_t::try_from(length).map_err(|_| PyMemoryError::new_err(()))?;
+    // SAFETY: with a null pointer the object is made with room for `size` bytes, or null is returned with an exception set. Nobody else has
+    // seen the object yet, so its memory may be written to. It may hold anything before; any byte is a valid `u8`, and if
+    // filling fails the object is dropped unread.
+    let (bytes, memory) = unsafe {
+        let bytes = Bound::from_owned_ptr_or_err(py, ffi::PyBytes_FromStringAndSize(ptr::null(), size))?;
+        let start = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
+        (bytes.cast_into_unchecked::<PyBytes>(), std::slice::from_raw_parts_mut(start, length))
+    };
+    advise_huge(memory);
+    Ok(py.detach(|| fill(memory)).map(|()| bytes))
+}
+
+/// Asks for huge pages under fresh memory; a kernel that declines changes nothing.
+fn advise_huge(memory: &mut [u8]) {
+    #[cfg(target_os = "linux")]
+    {
+        const PAGE: usize = 4096;
+        let start = memory.as_ptr().addr().next_multiple_of(PAGE);
+        let skipped = start - memory.as_ptr().addr();
+        let length = memory.len().saturating_sub(skipped) / PAGE * PAGE;
+        if length >= HUGE {
+            // SAFETY: the pages lie wholly inside the slice; the advice does not change their contents.
+            unsafe { libc::madvise(memory.as_mut_ptr().add(skipped).cast(), length, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = memory;
 }

@@ -99,7 +99,8 @@ struct Slot {
 impl Packing {
     /// Finds a place for a component: its block and its offset there.
     fn place(&mut self, number: usize, length: usize) -> (usize, usize) {
-        let open = self.shared.filter(|&shared| length < SMALL && self.blocks[shared].size + length <= SHARED);
+        let open =
+            self.shared.filter(|&shared| length < SMALL && self.blocks[shared].size + length <= SHARED);
         let block = open.unwrap_or_else(|| {
             self.blocks.push(Plan::default());
             self.blocks.len() - 1

@@ -73,9 +73,8 @@ pub(crate) fn descriptor<'py>(py: Python<'py>, element: &ElementType) -> PyResul
     let (name, extension) = match &element.logical {
         None => (element.storage.long_name(), element.storage == DType::BF16),
         Some(logical) => {
-            let name = logical_name(logical).ok_or_else(|| {
-                argument(format!("NumPy has no type for \"{}\" elements", logical.name()))
-            })?;
+            let name = logical_name(logical)
+                .ok_or_else(|| argument(format!("NumPy has no type for \"{}\" elements", logical.name())))?;
             (name, !matches!(logical, LogicalType::Complex64 | LogicalType::Complex128))
         }
     };
@@ -132,12 +131,14 @@ pub(crate) fn of_descriptor(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<El
         (b'c', 16) => return Ok(ElementType::logical(LogicalType::Complex128)),
         _ => return of_extension(descriptor),
     };
-    // Types that packages add have numbers of their own, whatever kind they claim to be.
-    if descriptor.num() > LAST_BUILTIN { of_extension(descriptor) } else { Ok(plain.into()) }
+    if is_builtin(descriptor) { Ok(plain.into()) } else { of_extension(descriptor) }
 }
 
-/// NumPy's own types have numbers up to that of `float16`.
-const LAST_BUILTIN: i32 = 23;
+/// Whether a type is NumPy's own. Types that packages add have larger numbers, whatever kind they claim to be.
+pub(crate) fn is_builtin(descriptor: &Bound<'_, PyArrayDescr>) -> bool {
+    const FLOAT16: i32 = 23;
+    descriptor.num() <= FLOAT16
+}
 
 fn of_extension(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<ElementType> {
     let name: String = descriptor.getattr("name")?.extract()?;
@@ -153,7 +154,9 @@ fn of_extension(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<ElementType> {
 /// The element type of a storage name and an optional logical name, as `Tensor` and the manifest spell them.
 pub(crate) fn of_names(storage: &str, logical: Option<&str>) -> PyResult<ElementType> {
     let Some(storage) = DType::parse(storage) else {
-        return Err(argument(format!("\"{storage}\" is not a storage type such as float32, bfloat16 or uint8")));
+        return Err(argument(format!(
+            "\"{storage}\" is not a storage type such as float32, bfloat16 or uint8"
+        )));
     };
     Ok(ElementType { storage, logical: logical.map(LogicalType::parse) })
 }
@@ -170,7 +173,8 @@ pub(crate) fn torch_name(element: &ElementType) -> Option<&'static str> {
 
 /// The element type of one of PyTorch's names, such as `bfloat16`.
 pub(crate) fn of_torch_name(name: &str) -> Option<ElementType> {
-    let plain = DType::ALL.iter().find(|storage| storage.long_name() == name).map(|storage| (*storage).into());
+    let plain =
+        DType::ALL.iter().find(|storage| storage.long_name() == name).map(|storage| (*storage).into());
     plain.or_else(|| {
         let mut logical = LOGICAL.iter().map(|logical| ElementType::logical(logical.clone()));
         logical.find(|element| torch_name(element) == Some(name))

@@ -47,7 +47,8 @@ impl Incoming {
 
     /// A dense tensor from a PyTorch tensor, wherever it is.
     pub(crate) fn torch(name: &str, tensor: &Bound<'_, PyAny>) -> PyResult<Incoming> {
-        let (array, shape, element) = torch::to_array(tensor).map_err(|error| about(name, tensor.py(), error))?;
+        let (array, shape, element) =
+            torch::to_array(tensor).map_err(|error| about(name, tensor.py(), error))?;
         let (_, bytes) = bytes_of(&array).map_err(|error| about(name, tensor.py(), error))?;
         Ok(Incoming::dense(name, shape.into(), element, bytes))
     }
@@ -142,7 +143,8 @@ fn bytes_of(array: &Bound<'_, PyUntypedArray>) -> PyResult<(ElementType, Bytes)>
     if !array.is_c_contiguous() {
         array = array.call_method1("copy", ("C",))?.cast_into()?;
     }
-    let bytes = ArrayBytes::of(&array).ok_or_else(|| argument("the array is not plain, contiguous memory"))?;
+    let bytes =
+        ArrayBytes::of(&array).ok_or_else(|| argument("the array is not plain, contiguous memory"))?;
     match element.bits().and_then(|bits| u32::try_from(bits).ok()) {
         Some(bits) if packed::is_packed(&element) => {
             Ok((element, Bytes::Packed(packed::pack(bytes.bytes(), bits))))

@@ -5,6 +5,8 @@ mod array;
 mod arrays;
 mod attributes;
 mod blocks;
+mod cli;
+mod codec;
 mod destinations;
 mod edit;
 mod element;
@@ -18,7 +20,9 @@ mod packed;
 mod reader;
 mod safe_open;
 mod save;
+mod single;
 mod slices;
+mod sparse;
 mod tensor;
 mod torch;
 mod writer;
@@ -32,6 +36,10 @@ mod _native {
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    #[pymodule_export]
+    use crate::cli::{run_cli, run_z4ai};
+    #[pymodule_export]
+    use crate::codec::{compress, decompress, decompress_array};
     #[pymodule_export]
     use crate::edit::{remove_tensors, repair, replace_tensor};
     #[pymodule_export]

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use ztensor::{Error, Kind};
 
 /// From this size on a block asks for huge pages.
-const HUGE: usize = 4 << 20;
+pub(crate) const HUGE: usize = 4 << 20;
 
 /// The object that keeps an array's memory alive; NumPy shows it as the array's `base`.
 #[pyclass(frozen, module = "ztensor._native")]

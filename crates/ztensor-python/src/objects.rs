@@ -33,7 +33,8 @@ pub(crate) fn read<'py>(
         let object = file.object(name).or_raise()?;
         let components = PyDict::new(py);
         for ((role, component), Loaded { region, strides }) in object.components.iter().zip(&mut loaded) {
-            let descriptor = descriptors.get(&component.element, || best_descriptor(py, &component.element))?;
+            let descriptor =
+                descriptors.get(&component.element, || best_descriptor(py, &component.element))?;
             let shape = object.component_shape(role).and_then(|shape| shape.to_usize());
             let shape = shape.ok_or_else(|| mismatch(name, "it is larger than the address space", ""))?;
             components.set_item(&**role, region.array(descriptor, &shape, strides)?)?;

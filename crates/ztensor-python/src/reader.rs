@@ -6,10 +6,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString};
-use ztensor::source::Io;
 use ztensor::OpenOptions;
+use ztensor::source::Io;
 
-use crate::arrays::{self, Names};
+use crate::arrays::{self, How, Names};
 use crate::errors::{OrRaise, argument};
 use crate::metadata::TensorMetadata;
 use crate::torch::Torch;
@@ -78,13 +78,10 @@ impl Reader {
         attributes::to_dict(py, self.file()?.attributes())
     }
 
-    /// What the file holds but cannot be read, with the reasons.
-    fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for skipped in self.file()?.skipped() {
-            dict.set_item(&skipped.name, &skipped.reason)?;
-        }
-        Ok(dict)
+    /// What the file holds but cannot be read, as pairs of name and reason.
+    fn skipped(&self) -> PyResult<Vec<(String, String)>> {
+        let file = self.file()?;
+        Ok(file.skipped().iter().map(|skipped| (skipped.name.clone(), skipped.reason.clone())).collect())
     }
 
     /// Metadata of one tensor, or of a list of tensors, without reading them.
@@ -112,26 +109,40 @@ impl Reader {
     }
 
     /// Reads one dense tensor as a NumPy array, or a list of tensors as a dict of arrays.
-    #[pyo3(signature = (name, *, copy=false))]
-    fn read_numpy<'py>(&self, name: &Bound<'py, PyAny>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+    ///
+    /// ggml blocks are rows of bytes; with dequantize=True they are the float32 numbers they stand for.
+    #[pyo3(signature = (name, *, copy=false, dequantize=false))]
+    fn read_numpy<'py>(
+        &self,
+        name: &Bound<'py, PyAny>,
+        copy: bool,
+        dequantize: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = name.py();
         let names = Names::from(name)?;
-        let arrays = arrays::numpy_arrays(py, &self.file()?, &names.texts()?, copy)?;
+        let arrays = arrays::numpy_arrays(py, &self.file()?, &names.texts()?, How { copy, dequantize })?;
         names.answer(py, arrays)
     }
 
     /// Reads one tensor as a torch.Tensor, or a list of tensors as a dict of them. device is what torch.device takes, or a GPU's number.
-    #[pyo3(signature = (name, *, copy=false, device=None), text_signature = "($self, name, *, copy=False, device='cpu')")]
+    ///
+    /// ggml blocks are rows of bytes; with dequantize=True they are the float32 numbers they stand for.
+    #[pyo3(
+        signature = (name, *, copy=false, device=None, dequantize=false),
+        text_signature = "($self, name, *, copy=False, device='cpu', dequantize=False)"
+    )]
     fn read_torch<'py>(
         &self,
         name: &Bound<'py, PyAny>,
         copy: bool,
         device: Option<&Bound<'py, PyAny>>,
+        dequantize: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = name.py();
         let names = Names::from(name)?;
         let torch = Torch::new(py, device)?;
-        let tensors = arrays::torch_tensors(py, &torch, &self.file()?, &names.texts()?, copy)?;
+        let how = How { copy, dequantize };
+        let tensors = arrays::torch_tensors(py, &torch, &self.file()?, &names.texts()?, how)?;
         names.answer(py, tensors)
     }
 
@@ -149,8 +160,10 @@ impl Reader {
                 .iter()
                 .map(|(name, target)| Ok((name.cast_into::<PyString>()?, target)))
                 .collect::<PyResult<_>>()?;
-            let targets: Vec<(&str, Bound<'py, PyAny>)> =
-                names.iter().map(|(name, target)| Ok((name.to_str()?, target.clone()))).collect::<PyResult<_>>()?;
+            let targets: Vec<(&str, Bound<'py, PyAny>)> = names
+                .iter()
+                .map(|(name, target)| Ok((name.to_str()?, target.clone())))
+                .collect::<PyResult<_>>()?;
             return destinations::fill(name.py(), &file, &targets);
         }
         let text = name.cast::<PyString>()?;

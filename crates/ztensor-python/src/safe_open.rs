@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use ztensor::Value;
 
-use crate::arrays;
+use crate::arrays::{self, How};
 use crate::errors::argument;
 use crate::reader::Reader;
 use crate::slices::TensorSlice;
@@ -46,8 +46,8 @@ impl safe_open {
     fn tensors<'py>(&self, py: Python<'py>, names: &[&str]) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let file = self.reader.file()?;
         match self.target.torch(py)? {
-            Some(torch) => arrays::torch_tensors(py, &torch, &file, names, false),
-            None => arrays::numpy_arrays(py, &file, names, false),
+            Some(torch) => arrays::torch_tensors(py, &torch, &file, names, How::default()),
+            None => arrays::numpy_arrays(py, &file, names, How::default()),
         }
     }
 }
@@ -93,7 +93,8 @@ impl safe_open {
     fn offset_keys(&self) -> PyResult<Vec<String>> {
         let file = self.reader.file()?;
         let mut objects: Vec<_> = file.objects().collect();
-        objects.sort_by_key(|(_, object)| object.principal().and_then(|component| component.data.first_span()));
+        objects
+            .sort_by_key(|(_, object)| object.principal().and_then(|component| component.data.first_span()));
         Ok(objects.into_iter().map(|(name, _)| name.to_owned()).collect())
     }
 
@@ -130,7 +131,7 @@ impl safe_open {
         Ok(dict)
     }
 
-    /// One tensor to take parts of: get_slice(name)[:, 2:4].
+    /// One tensor to take parts of, as in `file.get_slice(name)[:, 2:4]`.
     fn get_slice(&self, name: &str) -> PyResult<TensorSlice> {
         TensorSlice::new(self.reader.file()?, name, &self.target)
     }

@@ -105,9 +105,9 @@ impl PyTensor {
             .map_err(|_| PyTypeError::new_err("components must be a dict of NumPy arrays"))?
             .copy()?;
         for (role, array) in &components {
-            array.cast::<PyUntypedArray>().map_err(|_| {
-                PyTypeError::new_err(format!("the component {role} is not a NumPy array"))
-            })?;
+            array
+                .cast::<PyUntypedArray>()
+                .map_err(|_| PyTypeError::new_err(format!("the component {role} is not a NumPy array")))?;
         }
         let role = principal(format, &components)?;
         let values = match &role {
@@ -146,9 +146,13 @@ impl PyTensor {
         if element.bits().is_none() {
             return Ok(data.into_any());
         }
-        if packed::is_packed(&element) && data.dtype().itemsize() == 1 && element::of_descriptor(&data.dtype())? != element {
+        if packed::is_packed(&element)
+            && data.dtype().itemsize() == 1
+            && element::of_descriptor(&data.dtype())? != element
+        {
             let shape: Vec<usize> = self.shape.bind(py).extract()?;
-            let bytes = ArrayBytes::of(&data).ok_or_else(|| argument("packed elements must be contiguous"))?;
+            let bytes =
+                ArrayBytes::of(&data).ok_or_else(|| argument("packed elements must be contiguous"))?;
             return packed::array(py, bytes.bytes(), &element, &shape);
         }
         seen_as(data, &element::descriptor(py, &element)?)
@@ -215,8 +219,7 @@ fn seen_as<'py>(
         return Ok(array.into_any());
     }
     if array.dtype().itemsize() != descriptor.itemsize() {
-        let message =
-            format!("the component holds {}, which cannot be read as {descriptor}", array.dtype());
+        let message = format!("the component holds {}, which cannot be read as {descriptor}", array.dtype());
         return Err(argument(message));
     }
     array.call_method1("view", (descriptor,))

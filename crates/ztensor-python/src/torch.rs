@@ -48,12 +48,13 @@ impl<'py> Torch<'py> {
     pub(crate) fn carrier(&self, element: &ElementType) -> PyResult<Bound<'py, PyArrayDescr>> {
         let py = self.module.py();
         if element::torch_name(element).is_none() {
-            return Err(argument(format!("PyTorch has no type for {element} elements; read them with NumPy")));
+            return Err(argument(format!(
+                "PyTorch has no type for {element} elements; read them with NumPy"
+            )));
         }
-        match element.storage {
-            // Every PyTorch takes int16 from NumPy; uint16 only newer ones.
-            DType::BF16 => PyArrayDescr::new(py, "int16"),
-            _ => element::carrier(py, element),
+        match integer_carrier(element) {
+            Some(name) => PyArrayDescr::new(py, name),
+            None => element::carrier(py, element),
         }
     }
 
@@ -68,22 +69,32 @@ impl<'py> Torch<'py> {
         Ok(shape)
     }
 
+    /// A tensor over an array of the carrier type, on the device that was asked for.
+    pub(crate) fn tensor(
+        &self,
+        element: &ElementType,
+        array: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.place(self.tensor_on_cpu(element, array)?)
+    }
+
     /// A tensor over an array of the carrier type.
-    pub(crate) fn tensor(&self, element: &ElementType, array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn tensor_on_cpu(
+        &self,
+        element: &ElementType,
+        array: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.module.py();
         let tensor = self.from_numpy.call1((array,))?;
-        let plain = element.logical.is_none() && element.storage != DType::BF16;
-        let complex = matches!(element.logical, Some(LogicalType::Complex64 | LogicalType::Complex128));
-        let tensor = match element::torch_name(element) {
-            Some(name) if !plain && !complex => {
+        match element::torch_name(element) {
+            Some(name) if integer_carrier(element).is_some() => {
                 let dtype = self.module.getattr(name).map_err(|_| {
                     argument(format!("the installed PyTorch has no type {name}; read the tensor with NumPy"))
                 })?;
-                tensor.call_method1(intern!(py, "view"), (dtype,))?
+                tensor.call_method1(intern!(py, "view"), (dtype,))
             }
-            _ => tensor,
-        };
-        self.place(tensor)
+            _ => Ok(tensor),
+        }
     }
 
     /// Moves a tensor to the device that was asked for.
@@ -100,6 +111,16 @@ impl<'py> Torch<'py> {
     }
 }
 
+/// The integers that carry elements NumPy does not know; `None` for those it does. Every PyTorch takes these integers from NumPy.
+fn integer_carrier(element: &ElementType) -> Option<&'static str> {
+    match (&element.logical, element.storage) {
+        (None, DType::BF16) => Some("int16"),
+        (None, _) | (Some(LogicalType::Complex64 | LogicalType::Complex128), _) => None,
+        (Some(LogicalType::Complex32), _) => Some("int32"),
+        (Some(_), _) => Some("uint8"),
+    }
+}
+
 /// Whether a value is a PyTorch tensor; PyTorch is not imported to find out.
 pub(crate) fn is_tensor(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     let modules = value.py().import("sys")?.getattr("modules")?;
@@ -109,11 +130,31 @@ pub(crate) fn is_tensor(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
+/// An array over a tensor's own memory, with the tensor's shape and element type; `None` where it has strides, is on another device, or is
+/// part of a gradient.
+pub(crate) fn own_memory<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Option<CarriedArray<'py>>> {
+    let py = tensor.py();
+    let device: String = tensor.getattr(intern!(py, "device"))?.getattr(intern!(py, "type"))?.extract()?;
+    let strided = tensor.getattr(intern!(py, "layout"))?.str()?.to_string() == "torch.strided";
+    let plain = device == "cpu" && strided && !tensor.getattr(intern!(py, "requires_grad"))?.is_truthy()?;
+    if !plain || !tensor.call_method0(intern!(py, "is_contiguous"))?.is_truthy()? {
+        return Ok(None);
+    }
+    for bit in [intern!(py, "is_conj"), intern!(py, "is_neg")] {
+        if tensor.call_method0(bit)?.is_truthy()? {
+            return Ok(None);
+        }
+    }
+    // None of the steps below copies a tensor like this.
+    to_array(tensor).map(Some)
+}
+
+/// An array of a carrier type, with the shape and the type of the elements it carries.
+pub(crate) type CarriedArray<'py> = (Bound<'py, PyUntypedArray>, Vec<u64>, ElementType);
+
 /// The elements of a tensor as a NumPy array of its carrier type, and what they are. Tensors on other devices, with a gradient,
 /// conjugated or with strides are brought into shape first.
-pub(crate) fn to_array<'py>(
-    tensor: &Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyUntypedArray>, Vec<u64>, ElementType)> {
+pub(crate) fn to_array<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<CarriedArray<'py>> {
     let py = tensor.py();
     let dtype = tensor.getattr(intern!(py, "dtype"))?.str()?.to_string();
     let name = dtype.strip_prefix("torch.").unwrap_or(&dtype);
@@ -138,13 +179,7 @@ pub(crate) fn to_array<'py>(
     {
         *last *= 2;
     }
-    let carrier = match (&element.logical, element.storage) {
-        (None, DType::BF16) => Some("int16"),
-        (None, _) | (Some(LogicalType::Complex64 | LogicalType::Complex128), _) => None,
-        (Some(LogicalType::Complex32), _) => Some("int32"),
-        (Some(_), _) => Some("uint8"),
-    };
-    if let Some(carrier) = carrier {
+    if let Some(carrier) = integer_carrier(&element) {
         let dtype = py.import("torch")?.getattr(carrier)?;
         plain = plain.call_method1(intern!(py, "view"), (dtype,))?;
     }

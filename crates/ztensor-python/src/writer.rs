@@ -43,9 +43,9 @@ impl Writer {
         py.detach(|| {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *state {
-                State::Open(writer) => writer
-                    .write_object(&tensor.name, &tensor.input(), compression, checksum)
-                    .or_raise(),
+                State::Open(writer) => {
+                    writer.write_object(&tensor.name, &tensor.input(), compression, checksum).or_raise()
+                }
                 State::Finished => Err(argument("the file is finished; Writer.append adds tensors to it")),
                 State::Discarded => Err(argument("the file was discarded")),
             }
@@ -85,7 +85,8 @@ impl Writer {
 
     /// Writes a dense tensor from a NumPy array.
     ///
-    /// compress: None or False stores it raw, True is zstd level 3, 1 to 22 is that zstd level. checksum: "none", "crc32c" or "sha256".
+    /// compress: None or False stores it raw, True is zstd level 3, 1 to 22 is that zstd level; "z4ai", "fast" and "max" are the codec for
+    /// weights at its default, its fastest to decode and its smallest. checksum: "none", "crc32c" or "sha256".
     #[pyo3(signature = (name, data, *, compress=None, checksum="none"))]
     fn write_numpy(
         &self,
@@ -177,15 +178,16 @@ impl Writer {
     }
 }
 
-/// `None`/`False`/0, `True`, or a zstd level.
+/// `None`, `False` or 0; `True`; a zstd level; or the name of a codec.
 pub(crate) fn compression(value: Option<&Bound<'_, PyAny>>) -> PyResult<Compression> {
-    let refuse = || argument("compression must be a bool or a zstd level from 1 to 22");
+    let refuse =
+        || argument("compression must be a bool, a zstd level from 1 to 22, \"z4ai\", \"fast\" or \"max\"");
     let Some(value) = value else { return Ok(Compression::None) };
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(if flag.is_true() { Compression::Zstd(3) } else { Compression::None });
     }
-    if value.is_instance_of::<PyString>() {
-        return Err(refuse());
+    if let Ok(name) = value.cast::<PyString>() {
+        return Compression::parse(name.to_str()?).or_raise();
     }
     match value.extract::<i32>().map_err(|_| refuse())? {
         0 => Ok(Compression::None),

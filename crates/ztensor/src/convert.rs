@@ -9,8 +9,8 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::index::{Component, Object, Span};
-use crate::reader::Reader;
-use crate::tensor::{Layout, Value};
+use crate::reader::{ComponentData, Reader, TensorData};
+use crate::tensor::{Attributes, DType, ElementType, Layout, Value};
 use crate::zt::{Checksum, Compression, TensorInput, Version, Writer};
 
 /// Decoded bytes held in memory at a time.
@@ -23,6 +23,55 @@ pub struct Storage {
     pub compression: Compression,
     /// Which checksum is stored with them.
     pub checksum: Checksum,
+    /// Turn ggml blocks into dense elements on the way.
+    pub dequantize: Option<Precision>,
+}
+
+/// What dequantised elements become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Precision {
+    F32,
+    F16,
+}
+
+impl Precision {
+    /// The element type.
+    pub fn dtype(self) -> DType {
+        match self {
+            Precision::F32 => DType::F32,
+            Precision::F16 => DType::F16,
+        }
+    }
+}
+
+/// Reads a tensor; blocks become dense elements where that is asked for and their type has values.
+fn read_as_asked<'a>(
+    reader: &'a Reader,
+    name: &str,
+    dequantize: Option<Precision>,
+) -> Result<TensorData<'a>> {
+    #[cfg(feature = "gguf")]
+    if let Some(precision) = dequantize
+        && crate::formats::gguf::BlockType::of(&reader.object(name)?.layout).is_some()
+    {
+        let bytes = match precision {
+            Precision::F32 => bytemuck::allocation::pod_collect_to_vec(&reader.dequantize_as::<f32>(name)?),
+            Precision::F16 => {
+                bytemuck::allocation::pod_collect_to_vec(&reader.dequantize_as::<half::f16>(name)?)
+            }
+        };
+        let component = ComponentData { element: precision.dtype().into(), bytes: Cow::Owned(bytes) };
+        return Ok(TensorData {
+            shape: reader.object(name)?.shape.clone(),
+            layout: Layout::Dense,
+            attributes: Attributes::new(),
+            components: vec![("data".to_owned(), component)],
+        });
+    }
+    #[cfg(not(feature = "gguf"))]
+    let _ = dequantize;
+    reader.read_object(name)
 }
 
 /// Adds every tensor of a file to a writer. `progress` is told the bytes of each tensor that is done.
@@ -44,8 +93,10 @@ pub fn copy_into(
     let mut rest = &order[..];
     while !rest.is_empty() {
         let (window, later) = rest.split_at(window_length(rest));
-        let decoded: Vec<_> =
-            window.par_iter().map(|(name, _)| reader.read_object(name)).collect::<Result<_>>()?;
+        let decoded: Vec<_> = window
+            .par_iter()
+            .map(|(name, _)| read_as_asked(reader, name, storage.dequantize))
+            .collect::<Result<_>>()?;
         let mut batch: Vec<(&str, TensorInput<'_>)> = Vec::new();
         let mut links: Vec<(&str, String)> = Vec::new();
         for ((name, object), data) in window.iter().zip(&decoded) {
@@ -83,29 +134,44 @@ pub fn to_safetensors(
     reader: &Reader,
     names: &[&str],
     path: &Path,
+    dequantize: Option<Precision>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<u64> {
+    use crate::error::Error;
     use crate::formats::safetensors::{WriteEntry, check_layout, write};
 
     let mut entries = Vec::with_capacity(names.len());
     for name in names {
         let object = reader.object(name)?;
-        check_layout(name, &object.layout)?;
-        let Some(component) = object.component("data") else { continue };
-        entries.push(WriteEntry {
-            name,
-            element: component.element.clone(),
-            shape: object.shape.clone(),
-            length: component.length,
-        });
+        let (element, length) = match (blocks_of(object), dequantize) {
+            (true, Some(precision)) => {
+                let element = ElementType::plain(precision.dtype());
+                let length = object.shape.elements().and_then(|count| element.byte_length(count));
+                (element, length.ok_or_else(|| Error::malformed("the shape overflows").with_tensor(name))?)
+            }
+            _ => {
+                check_layout(name, &object.layout)?;
+                let component = object
+                    .component("data")
+                    .ok_or_else(|| Error::malformed("a dense tensor without data").with_tensor(name))?;
+                (component.element.clone(), component.length)
+            }
+        };
+        entries.push(WriteEntry { name, element, shape: object.shape.clone(), length });
     }
     let metadata: Vec<(String, String)> =
         reader.attributes().iter().map(|(key, value)| (key.clone(), text_of(value))).collect();
     write(path, entries, &metadata, |name| {
-        let bytes = reader.bytes(name)?;
+        let mut tensor = read_as_asked(reader, name, dequantize)?;
+        let bytes = tensor.components.pop().map(|(_, component)| component.bytes).unwrap_or_default();
         progress(bytes.len() as u64);
         Ok(bytes)
     })
+}
+
+/// Whether a tensor is made of ggml blocks.
+fn blocks_of(object: &Object) -> bool {
+    matches!(&object.layout, Layout::Other(name) if name.starts_with("gguf."))
 }
 
 /// The names of all tensors in the order of their bytes, so that a file is read from front to back.

@@ -195,6 +195,11 @@ impl Component {
         self.element.bits().map(|bits| (u128::from(self.length) * 8 / u128::from(bits)) as u64)
     }
 
+    /// Whether there is a checksum that can be checked without decoding.
+    pub(crate) fn checks_stored_bytes(&self) -> bool {
+        self.digest.as_ref().is_some_and(|digest| digest.over == Coverage::Stored)
+    }
+
     /// Encoded bytes that decode to `length` bytes.
     pub fn encoded(element: impl Into<ElementType>, data: Data, length: u64) -> Self {
         Component { element: element.into(), data, length, digest: None }

@@ -3,6 +3,7 @@
 //! [`open`] recognises a file by its content and returns a [`Reader`]; a [`Writer`] makes `.zt` files. A format is a function from bytes
 //! to an [`index::Index`]; one reading path then serves every format.
 
+pub mod archive;
 pub mod convert;
 mod decode;
 pub mod error;
@@ -24,6 +25,7 @@ pub use open::{OpenOptions, open};
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Source};
 pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
+pub use z4ai::Effort;
 pub use zt::{
     Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Version, Writer, remove_tensors,
     repair, replace_tensor,

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::archive::{Description, assemble};
 use crate::error::{Error, Kind, Result};
 use crate::formats::{Input, PARSERS};
 use crate::index::Index;
@@ -12,6 +13,8 @@ use crate::source::{Io, Source};
 
 /// Bytes of the file that detection looks at.
 const HEAD: u64 = 4096;
+/// Archives inside archives that are opened.
+const MOST_NESTED: usize = 4;
 
 /// How to open a file. The defaults suit trusted and hostile files alike.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +41,33 @@ impl OpenOptions {
 
     fn read(&self, source: Source) -> Result<Reader> {
         let mut input = Input::new(source, self.io, self.limits.clone());
-        let index = detect(&mut input)?;
-        Ok(Reader::new(input.into_files(), index, !self.skip_checksums))
+        let mut index = detect(&mut input)?;
+        let mut archived = None;
+        // An archive reads like its original. Archives of archives are legal, but not without end.
+        for _ in 0..MOST_NESTED {
+            let Some(description) = Description::find(&index) else {
+                return Ok(Reader::new(input.into_files(), index, archived, !self.skip_checksums));
+            };
+            let (description, files) = (description?, input.into_files());
+            archived.get_or_insert_with(|| description.info(&files));
+            input = Input::new(assemble(&description, &index, &files)?, self.io, self.limits.clone());
+            index = detect(&mut input)?;
+        }
+        Err(Error::new(Kind::Limit, format!("more than {MOST_NESTED} archives inside one another")))
+    }
+
+    /// Opens an archive as the bytes of its original.
+    pub(crate) fn open_archive(&self, path: &Path) -> Result<(Description, Source)> {
+        let mut input = Input::new(Source::open(path, self.io)?, self.io, self.limits.clone());
+        let named = |error: Error| error.with_path(path);
+        let index = detect(&mut input).map_err(named)?;
+        let description = Description::find(&index).unwrap_or_else(|| {
+            Err(Error::argument(format!("this is a {} file, not an archive", index.format))
+                .with_hint("Archives are made by `ztensor archive`."))
+        });
+        let description = description.map_err(named)?;
+        let source = assemble(&description, &index, &input.into_files()).map_err(named)?;
+        Ok((description, source))
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use crate::archive::ArchiveInfo;
 use crate::decode::{self, View};
 use crate::error::{Error, Kind, Result};
 use crate::index::{Component, Format, Index, Object, Skipped};
@@ -19,13 +20,19 @@ use crate::tensor::{Attributes, Element, ElementType, Layout, Shape};
 pub struct Reader {
     files: Vec<Arc<Source>>,
     index: Index,
+    archived: Option<ArchiveInfo>,
     /// Components whose checksum has been found right; `None` when checks are switched off.
     verified: Option<Mutex<HashSet<(usize, usize)>>>,
 }
 
 impl Reader {
-    pub(crate) fn new(files: Vec<Arc<Source>>, index: Index, verify: bool) -> Self {
-        Reader { files, index, verified: verify.then(Mutex::default) }
+    pub(crate) fn new(
+        files: Vec<Arc<Source>>,
+        index: Index,
+        archived: Option<ArchiveInfo>,
+        verify: bool,
+    ) -> Self {
+        Reader { files, index, archived, verified: verify.then(Mutex::default) }
     }
 
     /// Opens a file, choosing between a memory map and reads by where the file lies.
@@ -88,6 +95,11 @@ impl Reader {
         &self.index.attributes
     }
 
+    /// What the archive says, where the file was opened through one.
+    pub fn archived(&self) -> Option<&ArchiveInfo> {
+        self.archived.as_ref()
+    }
+
     /// What the file holds but this library does not read, with reasons.
     pub fn skipped(&self) -> &[Skipped] {
         &self.index.skipped
@@ -101,6 +113,7 @@ impl Reader {
     /// One component's elements: borrowed where they lie plainly in memory, decoded otherwise.
     pub fn component_bytes(&self, name: &str, role: &str) -> Result<Cow<'_, [u8]>> {
         self.with_component(name, role, |position, component| {
+            self.verify_stored(position, component)?;
             let bytes = decode::bytes(&self.files, component)?;
             self.verify(position, component, Some(&bytes))?;
             Ok(bytes)
@@ -121,6 +134,7 @@ impl Reader {
     /// Decodes one component into a buffer of exactly its length.
     pub fn component_into(&self, name: &str, role: &str, out: &mut [u8]) -> Result<()> {
         self.with_component(name, role, |position, component| {
+            self.verify_stored(position, component)?;
             decode::read_into(&self.files, component, out)?;
             self.verify(position, component, Some(out))
         })
@@ -199,8 +213,15 @@ impl Reader {
             .par_iter()
             .map(|(name, object)| {
                 let result = object.components.iter().try_for_each(|(_, component)| {
+                    if component.checks_stored_bytes() {
+                        decode::verify(&self.files, component, None)?;
+                    }
                     let bytes = decode::bytes(&self.files, component)?;
-                    decode::verify(&self.files, component, Some(&bytes))
+                    if component.checks_stored_bytes() {
+                        Ok(())
+                    } else {
+                        decode::verify(&self.files, component, Some(&bytes))
+                    }
                 });
                 result.err().map(|error| (name.clone(), error.with_tensor(name)))
             })
@@ -261,6 +282,11 @@ impl Reader {
                 .with_tensor(name));
         }
         Ok(component)
+    }
+
+    /// Checks a checksum over stored bytes before they are decoded: damage is then named as what it is.
+    fn verify_stored(&self, position: (usize, usize), component: &Component) -> Result<()> {
+        if component.checks_stored_bytes() { self.verify(position, component, None) } else { Ok(()) }
     }
 
     fn verify(&self, position: (usize, usize), component: &Component, decoded: Option<&[u8]>) -> Result<()> {

@@ -136,12 +136,14 @@ def test_errors_survive_pickling(tmp_path: Path) -> None:
 
 
 def test_unreadable_tensors_are_named_not_dropped(tmp_path: Path) -> None:
-    header = b'{"odd":{"dtype":"X9","shape":[4],"data_offsets":[0,4]},"x":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}'
+    header = (
+        b'{"odd":{"dtype":"X9","shape":[4],"data_offsets":[0,4]},"x":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}'
+    )
     path = tmp_path / "m.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
     reader = Reader(path)
     assert reader.keys() == ["x"]
-    assert list(reader.skipped()) == ["odd"]
+    assert [name for name, _ in reader.skipped()] == ["odd"]
     with pytest.warns(ztensor.SkippedTensorWarning, match='"odd"'):
         assert list(load_file(path)) == ["x"]
     with pytest.raises(ZTensorError, match="X9") as caught:

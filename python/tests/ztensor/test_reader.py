@@ -239,7 +239,7 @@ def test_a_closed_reader_says_so_and_its_tensors_live(path: Path, arrays: dict[s
 
 
 def test_extension_types_in_numpy_and_torch(tmp_path: Path) -> None:
-    names = "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu".split()
+    names = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
     values = np.linspace(0.5, 8, 24).reshape(4, 6)
     arrays = {name: values.astype(getattr(ml_dtypes, name)) for name in names}
     with Writer(tmp_path / "m.zt") as writer:
@@ -263,8 +263,6 @@ def test_packed_types_round_trip(tmp_path: Path, name: str, count: int) -> None:
     dtype = getattr(ml_dtypes, name)
     bits = int("".join(c for c in name.split("_")[0] if c.isdigit()))
     array = np.random.default_rng(0).integers(0, 2**bits, size=count).astype(np.uint8)
-    if name.startswith("int"):
-        array = (array.astype(np.int8) << (8 - bits)) >> (8 - bits)
     array = array.view(dtype)
     with Writer(tmp_path / "m.zt") as writer:
         writer.write_numpy("x", array)

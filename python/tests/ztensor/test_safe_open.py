@@ -49,7 +49,18 @@ def test_the_whole_interface(path: Path, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
 @pytest.mark.parametrize(
-    "key", [np.s_[1], np.s_[-1], np.s_[:2], np.s_[1:, 2:4], np.s_[::2], np.s_[:, ::3], np.s_[...], np.s_[..., 1], np.s_[0:1, ..., 2]]
+    "key",
+    [
+        np.s_[1],
+        np.s_[-1],
+        np.s_[:2],
+        np.s_[1:, 2:4],
+        np.s_[::2],
+        np.s_[:, ::3],
+        np.s_[...],
+        np.s_[..., 1],
+        np.s_[0:1, ..., 2],
+    ],
 )
 def test_slices_equal_theirs(path: Path, key: object, backend: str) -> None:
     with (

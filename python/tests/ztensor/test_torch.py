@@ -33,7 +33,9 @@ def same(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 @pytest.mark.parametrize("compression", [False, True, 10])
 @pytest.mark.parametrize("copy", [False, True])
-def test_files_round_trip(tmp_path: Path, tensors: dict[str, torch.Tensor], compression: bool | int, copy: bool) -> None:
+def test_files_round_trip(
+    tmp_path: Path, tensors: dict[str, torch.Tensor], compression: bool | int, copy: bool
+) -> None:
     save_file(tensors, tmp_path / "m.zt", metadata={"format": "pt"}, compression=compression)
     loaded = load_file(tmp_path / "m.zt", copy=copy)
     assert list(loaded) == list(tensors)
@@ -135,7 +137,9 @@ def test_a_file_that_kept_the_other_name_loads(tmp_path: Path) -> None:
 
 def test_missing_and_unexpected_names(tmp_path: Path) -> None:
     save_file({"weight": torch.zeros(5, 10), "extra": torch.zeros(1)}, tmp_path / "m.zt")
-    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "bias"\n.*Unexpected key\(s\) in state_dict: "extra"'):
+    with pytest.raises(
+        RuntimeError, match=r'Missing key\(s\) in state_dict: "bias"\n.*Unexpected key\(s\) in state_dict: "extra"'
+    ):
         load_model(torch.nn.Linear(10, 5), tmp_path / "m.zt")
     assert load_model(torch.nn.Linear(10, 5), tmp_path / "m.zt", strict=False) == (["bias"], ["extra"])
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ztensor::convert::{Storage, copy_into, file_order, to_safetensors};
+use ztensor::convert::{Precision, Storage, copy_into, file_order, to_safetensors};
 use ztensor::{Reader, Version, Writer};
 
 use super::storage::StorageOptions;
@@ -25,6 +25,9 @@ pub(crate) struct Convert {
     /// Generation of the .zt container: 1 (any 1.2 reader opens it) or 2 (canonical: sorted, page-aligned, a digest on every tensor)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     zt_version: u8,
+    /// Turn quantised GGUF blocks into plain elements: f32 or f16
+    #[arg(long, value_name = "DTYPE", value_parser = ["f32", "f16"])]
+    dequantize: Option<String>,
     #[command(flatten)]
     storage: StorageOptions,
     /// Delete each input once its output has been read back and compared
@@ -37,7 +40,11 @@ pub(crate) struct Convert {
 
 impl Convert {
     pub(crate) fn run(self) -> Result {
-        let storage = self.storage.storage()?;
+        let mut storage = self.storage.storage()?;
+        storage.dequantize = self
+            .dequantize
+            .as_deref()
+            .map(|name| if name == "f16" { Precision::F16 } else { Precision::F32 });
         if self.inputs.len() > 1 && self.output.as_deref().is_some_and(|output| !output.is_dir()) {
             return Err(Failure::new(
                 "several inputs need a folder as --output; to join them into one file use `ztensor merge`",
@@ -57,6 +64,12 @@ impl Convert {
             write(&reader, &output, storage, version)?;
             say(&report(&reader, input, &output)?)?;
             if self.delete_original {
+                if self.dequantize.is_some() {
+                    return Err(Failure::new(format!(
+                        "\"{}\" is kept: dequantised weights do not replace it",
+                        input.display()
+                    )));
+                }
                 delete_verified(&reader, input, &output)?;
             }
         }
@@ -87,7 +100,7 @@ pub(super) fn write(reader: &Reader, output: &Path, storage: Storage, version: V
     let mut advance = |bytes| progress.advance(bytes);
     if output.extension().is_some_and(|extension| extension == "safetensors") {
         let names: Vec<&str> = file_order(reader).into_iter().map(|(name, _)| name).collect();
-        to_safetensors(reader, &names, output, &mut advance)?;
+        to_safetensors(reader, &names, output, storage.dequantize, &mut advance)?;
     } else {
         let mut writer = Writer::create_version(output, version)?;
         copy_into(&mut writer, reader, storage, &mut advance)?;

@@ -70,7 +70,9 @@ fn summary(reader: &Reader, tensors: &[(&str, &Object)]) -> String {
     let elements =
         tensors.iter().filter_map(|(_, object)| object.shape.elements()).fold(0, u64::saturating_add);
     let decoded = tensors.iter().map(|(_, object)| object.decoded_length()).fold(0, u64::saturating_add);
-    let stored: u64 = reader.sources().iter().map(|source| source.len()).sum();
+    let stored = reader
+        .archived()
+        .map_or_else(|| reader.sources().iter().map(|source| source.len()).sum(), |archive| archive.stored);
     let version = match &*reader.index().version {
         "" => String::new(),
         version => format!(" {version}"),
@@ -79,8 +81,9 @@ fn summary(reader: &Reader, tensors: &[(&str, &Object)]) -> String {
         1 => String::new(),
         files => format!(" in {files} files"),
     };
+    let archived = if reader.archived().is_some() { "archive of " } else { "" };
     format!(
-        "{}{version}{files}: {} tensors, {} elements, {} of data, {} on disk",
+        "{archived}{}{version}{files}: {} tensors, {} elements, {} of data, {} on disk",
         reader.format(),
         count(tensors.len() as u64),
         count(elements),
@@ -121,6 +124,9 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Json {
             "path": source.path().map(|path| path.display().to_string()),
             "bytes": source.len(),
         })).collect::<Vec<_>>(),
+        "archive": reader.archived().map(|archive| json!({
+            "format": archive.format, "length": archive.length, "sha256": archive.sha256, "stored_bytes": archive.stored,
+        })),
         "metadata": json_map(reader.attributes()),
         "tensors": tensors.iter().map(tensor).collect::<Vec<_>>(),
         "skipped": reader.skipped().iter().map(skipped).collect::<Vec<_>>(),

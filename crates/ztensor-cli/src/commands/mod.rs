@@ -1,6 +1,7 @@
 //! One file per command. Each has its arguments as a struct and a `run`.
 
 mod append;
+mod archive;
 mod cat;
 mod completions;
 mod convert;
@@ -10,6 +11,7 @@ mod merge;
 mod recompress;
 mod remove;
 mod repair;
+mod scan;
 mod split;
 mod storage;
 mod verify;
@@ -48,6 +50,12 @@ pub(crate) enum Command {
     Diff(diff::Diff),
     /// Recover a .zt file whose append was interrupted
     Repair(repair::Repair),
+    /// Compress a model file of any format so that it can be restored byte for byte
+    Archive(archive::Archive),
+    /// Restore the original of an archive, byte for byte
+    Restore(archive::Restore),
+    /// Report what loading a pickle-based file would import and call
+    Scan(scan::Scan),
     /// Print a completion script for a shell
     Completions(completions::Completions),
 }
@@ -68,6 +76,9 @@ impl Command {
             Command::Cat(command) => command.run(),
             Command::Diff(command) => command.run(),
             Command::Repair(command) => command.run(),
+            Command::Archive(command) => command.run(),
+            Command::Restore(command) => command.run(),
+            Command::Scan(command) => command.run(),
             Command::Completions(command) => command.run(),
         }
     }

@@ -27,9 +27,12 @@ struct Files {
 pub(crate) struct Compress {
     #[command(flatten)]
     files: Files,
-    /// zstd level, 1 to 22
-    #[arg(short, long, value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
-    level: i32,
+    /// zstd, or z4ai at its default, fast or max effort
+    #[arg(long, value_name = "CODEC", default_value = "zstd", value_parser = ["zstd", "z4ai", "fast", "max"])]
+    codec: String,
+    /// zstd level, 1 to 22 [default: 3]
+    #[arg(short, long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=22))]
+    level: Option<i32>,
 }
 
 #[derive(Args)]
@@ -46,7 +49,13 @@ pub(crate) struct Migrate {
 
 impl Compress {
     pub(crate) fn run(self) -> Result {
-        self.files.rewrite(Compression::Zstd(self.level))
+        match (self.codec.as_str(), self.level) {
+            ("zstd", level) => self.files.rewrite(Compression::Zstd(level.unwrap_or(3))),
+            (_, Some(_)) => {
+                Err(Failure::new("--level belongs to zstd; z4ai is chosen by --codec z4ai, fast or max"))
+            }
+            (codec, None) => self.files.rewrite(Compression::parse(codec)?),
+        }
     }
 }
 
@@ -80,7 +89,7 @@ impl Files {
         }
         warn_skipped(&reader, &self.file)?;
         let output: &Path = self.output.as_deref().unwrap_or(&self.file);
-        write(&reader, output, Storage { compression, checksum }, Version::One)?;
+        write(&reader, output, Storage { compression, checksum, dequantize: None }, Version::One)?;
         say(&report(&reader, &self.file, output)?)?;
         Ok(Outcome::Done)
     }

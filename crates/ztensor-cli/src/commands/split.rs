@@ -52,7 +52,9 @@ impl Split {
         let mut weight_map = Map::new();
         for (number, names) in shards.iter().enumerate() {
             let file_name = format!("{stem}-{:05}-of-{:05}.safetensors", number + 1, shards.len());
-            to_safetensors(&reader, names, &folder.join(&file_name), &mut |bytes| progress.advance(bytes))?;
+            to_safetensors(&reader, names, &folder.join(&file_name), None, &mut |bytes| {
+                progress.advance(bytes)
+            })?;
             weight_map.extend(names.iter().map(|name| ((*name).to_owned(), Json::from(file_name.as_str()))));
         }
         drop(progress);

@@ -8,9 +8,12 @@ use crate::{Failure, Result};
 
 #[derive(Args, Clone)]
 pub(crate) struct StorageOptions {
-    /// Compress the tensors with zstd
+    /// Compress the tensors
     #[arg(short, long)]
     compress: bool,
+    /// How: zstd, or z4ai at its default, fast or max effort (implies --compress)
+    #[arg(long, value_name = "CODEC", value_parser = ["zstd", "z4ai", "fast", "max"])]
+    codec: Option<String>,
     /// zstd level, 1 to 22 (implies --compress)
     #[arg(short, long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=22))]
     level: Option<i32>,
@@ -21,12 +24,18 @@ pub(crate) struct StorageOptions {
 
 impl StorageOptions {
     pub(crate) fn storage(&self) -> Result<Storage> {
-        let compression = match (self.compress, self.level) {
-            (_, Some(level)) => Compression::Zstd(level),
-            (true, None) => Compression::Zstd(3),
-            (false, None) => Compression::None,
+        let compression = match (&self.codec, self.level, self.compress) {
+            (Some(codec), Some(_), _) if codec != "zstd" => {
+                return Err(Failure::new(
+                    "--level belongs to zstd; z4ai is chosen by --codec z4ai, fast or max",
+                ));
+            }
+            (_, Some(level), _) => Compression::Zstd(level),
+            (Some(codec), None, _) => Compression::parse(codec)?,
+            (None, None, true) => Compression::Zstd(3),
+            (None, None, false) => Compression::None,
         };
-        Ok(Storage { compression, checksum: checksum(&self.checksum)? })
+        Ok(Storage { compression, checksum: checksum(&self.checksum)?, dequantize: None })
     }
 }
 

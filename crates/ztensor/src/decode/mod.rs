@@ -8,6 +8,7 @@ mod chunked;
 mod deflate;
 #[cfg(feature = "hdf5")]
 mod filter;
+mod frame;
 mod order;
 mod strided;
 #[cfg(feature = "onnx")]
@@ -24,6 +25,7 @@ use rayon::prelude::*;
 pub(crate) use checksum::Hasher;
 #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) use deflate::inflate;
+pub(crate) use frame::compress as compress_z4ai;
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
 pub(crate) use zstandard::compress as compress_zstd;
@@ -92,17 +94,19 @@ pub(crate) fn read_into(files: &Files, component: &Component, out: &mut [u8]) ->
 
 /// Decodes the bytes from `start` on, as many as the buffer takes; only those are read where the encoding allows it.
 pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: &mut [u8]) -> Result<()> {
-    let end = start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
-        Error::argument(format!(
-            "{} bytes from byte {start} on, but the tensor has {}",
-            out.len(),
-            component.length
-        ))
-    })?;
+    let end =
+        start.checked_add(out.len() as u64).filter(|end| *end <= component.length).ok_or_else(|| {
+            Error::argument(format!(
+                "{} bytes from byte {start} on, but the tensor has {}",
+                out.len(),
+                component.length
+            ))
+        })?;
     match &component.data {
         Data::Raw(span) if span.length == component.length => {
             copy(source(files, *span)?, span.offset + start, out)
         }
+        Data::Z4ai(span) => frame::decompress_range(&stored(files, *span)?, start, out),
         _ => {
             let whole = bytes(files, component)?;
             // The range lies inside the component, so both ends fit the memory it was decoded to.
@@ -144,6 +148,7 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
         Data::Fill(element) => order::fill(element, out),
         Data::Pieces(spans) => gather(files, spans, out),
         Data::Zstd(span) => zstandard::decompress(&stored(files, *span)?, out),
+        Data::Z4ai(span) => frame::decompress(&stored(files, *span)?, out),
         Data::Swapped { width, inner } => {
             decode(files, inner, out, component)?;
             order::swap(out, usize::from(*width));
@@ -185,6 +190,8 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
         Data::Deflate(span) => inflate(&stored(files, *span)?, out),
         #[cfg(feature = "hdf5")]
         Data::Chunked(chunked) => chunked::decode(files, chunked, out),
+        // Only builds without some formats get here.
+        #[allow(unreachable_patterns)]
         other => {
             Err(Error::unsupported(format!("this build does not decode \"{}\" data", other.encoding_name())))
         }

@@ -1,12 +1,12 @@
 //! The formats. Each has the same two doors: `matches`, which looks at the first bytes, and `index`, which turns the file into an
 //! [`Index`](crate::index::Index). Parsers hold no `unsafe`, read no tensor data and allocate by no number they have not checked.
 
-#[cfg(feature = "hdf5")]
-pub mod hdf5;
 mod input;
 
 #[cfg(feature = "gguf")]
 pub mod gguf;
+#[cfg(feature = "hdf5")]
+mod hdf5;
 #[cfg(feature = "npz")]
 mod npz;
 #[cfg(feature = "onnx")]
@@ -46,4 +46,6 @@ pub(crate) const PARSERS: &[Parser] = &[
     Parser { matches: safetensors::matches, index: safetensors::index },
     #[cfg(feature = "onnx")]
     Parser { matches: onnx::matches, index: onnx::index },
+    #[cfg(feature = "hdf5")]
+    Parser { matches: hdf5::matches_behind_user_block, index: hdf5::index },
 ];

@@ -1,6 +1,7 @@
 //! Where bytes come from. A parser never knows a memory map from a buffer from a file that is read piece by piece: it asks a
 //! [`Source`] for ranges, which are checked against the length taken at open.
 
+pub(crate) mod assembly;
 mod file_system;
 mod map;
 
@@ -47,6 +48,7 @@ enum Backing {
     Map(map::Map),
     File(File),
     Memory(Box<dyn AsRef<[u8]> + Send + Sync>),
+    Assembly(assembly::Assembly),
 }
 
 impl Source {
@@ -104,6 +106,12 @@ impl Source {
         Source { backing: Backing::Memory(Box::new(bytes)), length, path: None }
     }
 
+    /// A file put together from pieces; `path` is where they come from.
+    pub(crate) fn from_assembly(assembly: assembly::Assembly, path: Option<&Path>) -> Source {
+        let length = assembly.length();
+        Source { backing: Backing::Assembly(assembly), length, path: path.map(Path::to_path_buf) }
+    }
+
     /// The number of bytes.
     pub fn len(&self) -> u64 {
         self.length
@@ -121,7 +129,7 @@ impl Source {
 
     /// Whether ranges can be borrowed without copying.
     pub fn is_addressable(&self) -> bool {
-        !matches!(self.backing, Backing::File(_))
+        !matches!(self.backing, Backing::File(_) | Backing::Assembly(_))
     }
 
     /// Borrows a range, where the backing is in the address space and the range is inside it.
@@ -129,7 +137,7 @@ impl Source {
         let bytes = match &self.backing {
             Backing::Map(map) => map.bytes(),
             Backing::Memory(bytes) => (**bytes).as_ref(),
-            Backing::File(_) => return None,
+            Backing::File(_) | Backing::Assembly(_) => return None,
         };
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
@@ -141,7 +149,7 @@ impl Source {
     pub fn map_address(&self) -> Option<*mut u8> {
         match &self.backing {
             Backing::Map(map) => Some(map.address()),
-            Backing::File(_) | Backing::Memory(_) => None,
+            Backing::File(_) | Backing::Memory(_) | Backing::Assembly(_) => None,
         }
     }
 
@@ -177,6 +185,7 @@ impl Source {
                 };
                 self.name(error)
             }),
+            Backing::Assembly(assembly) => assembly.read(offset, buffer).map_err(|error| self.name(error)),
             // `check` passed, so a borrowed range always exists for the other backings.
             Backing::Map(_) | Backing::Memory(_) => Err(self.beyond(offset, buffer.len() as u64)),
         }
@@ -225,6 +234,7 @@ impl std::fmt::Debug for Source {
             Backing::Map(_) => "map",
             Backing::File(_) => "read",
             Backing::Memory(_) => "memory",
+            Backing::Assembly(_) => "assembly",
         };
         f.debug_struct("Source")
             .field("backing", &backing)

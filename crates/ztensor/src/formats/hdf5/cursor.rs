@@ -31,6 +31,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `count` bytes.
+    #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let end = self.position.checked_add(count);
         match end.and_then(|end| self.bytes.get(self.position..end)) {
@@ -42,6 +43,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    #[inline]
     pub fn skip(&mut self, count: usize) -> Result<()> {
         self.take(count).map(drop)
     }
@@ -51,44 +53,58 @@ impl<'a> Cursor<'a> {
         self.position = self.position.next_multiple_of(8).min(self.bytes.len());
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
+    #[inline]
     pub fn u8(&mut self) -> Result<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
+    #[inline]
     pub fn u16(&mut self) -> Result<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
+    #[inline]
     pub fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
+    #[inline]
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// A little-endian integer of one to eight bytes.
+    #[inline]
     pub fn integer(&mut self, width: usize) -> Result<u64> {
-        let mut wide = [0; 8];
-        match wide.get_mut(..width) {
-            Some(low) if width > 0 => low.copy_from_slice(self.take(width)?),
-            _ => return Err(self.error("an integer is wider than eight bytes")),
+        match width {
+            8 => self.u64(),
+            4 => self.u32().map(u64::from),
+            1..=7 => {
+                let mut wide = [0; 8];
+                for (place, &byte) in wide.iter_mut().zip(self.take(width)?) {
+                    *place = byte;
+                }
+                Ok(u64::from_le_bytes(wide))
+            }
+            _ => Err(self.error("an integer is wider than eight bytes")),
         }
-        Ok(u64::from_le_bytes(wide))
     }
 
     /// A length.
+    #[inline]
     pub fn length(&mut self) -> Result<u64> {
         self.integer(self.widths.length)
     }
 
     /// An address; all ones stand for "nowhere".
+    #[inline]
     pub fn address(&mut self) -> Result<Option<u64>> {
         let width = self.widths.address;
         let address = self.integer(width)?;
@@ -103,6 +119,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// An address that must lead somewhere.
+    #[inline]
     pub fn place(&mut self) -> Result<u64> {
         self.address()?.ok_or_else(|| self.error("an address that must be set is not"))
     }

@@ -41,7 +41,8 @@ pub(super) fn tensor(
     if header.find(kind::EXTERNAL_FILES).is_some() {
         return Err(Error::unsupported("its data lies in other files, which are not followed"));
     }
-    let mut shape = dimensions.clone();
+    let rank = dimensions.len();
+    let mut shape = dimensions;
     shape.extend(inner);
     let shape = Shape::from(shape);
     let length = shape.elements().and_then(|count| element.byte_length(count));
@@ -64,7 +65,7 @@ pub(super) fn tensor(
         }
         Layout::Chunked(layout) => {
             bounded(image, length)?;
-            chunked(image, budget, header, &datatype, &layout, (&dimensions, &maximum))?
+            chunked(image, budget, header, &datatype, &layout, (&shape[..rank], &maximum))?
         }
     };
     let data = match swapped {

@@ -53,7 +53,7 @@ pub(super) fn links(image: &Image<'_>, budget: &mut Budget, header: &ObjectHeade
     if links.iter().all(|link| link.order.is_some()) {
         links.sort_by_key(|link| link.order);
     } else if !links.is_sorted_by(|one, next| one.name <= next.name) {
-        links.sort_by(|one, next| one.name.cmp(&next.name));
+        links.sort_unstable_by(|one, next| one.name.cmp(&next.name));
     }
     Ok(links)
 }

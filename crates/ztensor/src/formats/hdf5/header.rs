@@ -1,7 +1,6 @@
 //! Object headers: the lists of messages that describe a group or a dataset, in their two versions, with continuation blocks.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
 use super::image::Image;
 use crate::error::{Error, Result};
@@ -27,6 +26,9 @@ pub(super) mod kind {
     pub const LAST: u16 = 0x18;
 }
 
+/// The fields before the first message, in the old form and at most in the new one.
+const OLD_PREFIX: u64 = 16;
+const LONGEST_PREFIX: u64 = 34;
 /// Message flag: the body is not the message but says where it is.
 const SHARED: u8 = 0x02;
 /// Message flag: a reader that does not know the type must not read the object.
@@ -49,23 +51,35 @@ impl Message<'_> {
 }
 
 /// A group's or dataset's description.
+#[derive(Default)]
 pub(super) struct ObjectHeader<'a> {
     pub messages: Vec<Message<'a>>,
     /// Hard links that lead here, as the header counts them.
     pub references: u32,
+    /// The blocks that the header is made of, as far as they are known.
+    blocks: Vec<(u64, u64)>,
 }
 
 impl<'a> ObjectHeader<'a> {
     /// Reads the header at an address, with all its continuation blocks.
     pub fn read(image: &Image<'a>, address: u64) -> Result<ObjectHeader<'a>> {
-        let mut header = ObjectHeader { messages: Vec::with_capacity(8), references: 1 };
-        let prefix = image.read(address, 4)?;
-        if *prefix == *b"OHDR" {
-            header.read_new(image, address)?;
-        } else {
-            header.read_old(image, address)?;
-        }
+        let mut header = ObjectHeader::default();
+        header.reread(image, address)?;
         Ok(header)
+    }
+
+    /// Replaces this header by the one at an address. Walks over many objects reuse one header's memory.
+    pub fn reread(&mut self, image: &Image<'a>, address: u64) -> Result<()> {
+        self.messages.clear();
+        self.blocks.clear();
+        self.references = 1;
+        let available = image.length().saturating_sub(address).min(LONGEST_PREFIX);
+        let prefix = image.read(address, available)?;
+        if prefix.starts_with(b"OHDR") {
+            self.read_new(image, address, &prefix)
+        } else {
+            self.read_old(image, address, &prefix)
+        }
     }
 
     /// The only message of a type, if there is one.
@@ -78,29 +92,27 @@ impl<'a> ObjectHeader<'a> {
         self.messages.iter().filter(move |message| message.kind == kind)
     }
 
-    fn read_old(&mut self, image: &Image<'a>, address: u64) -> Result<()> {
-        const PREFIX: u64 = 16;
-        let prefix = image.read(address, PREFIX)?;
-        let mut cursor = image.cursor(&prefix, address, "object header");
+    fn read_old(&mut self, image: &Image<'a>, address: u64, prefix: &[u8]) -> Result<()> {
+        let mut cursor = image.cursor(prefix, address, "object header");
         if cursor.u8()? != 1 {
             return Err(cursor.error("there is none at this address"));
         }
         cursor.skip(3)?;
         self.references = cursor.u32()?;
         let length = u64::from(cursor.u32()?);
-        let mut blocks = Blocks::new(image, address.saturating_add(PREFIX), length);
-        while let Some((address, length)) = blocks.next(image)? {
+        self.blocks.push((address.saturating_add(OLD_PREFIX), length));
+        let mut left = image.length();
+        let mut number = 0;
+        while let Some((address, length)) = self.next_block(image, number, &mut left)? {
             let block = image.read(address, length)?;
-            self.messages(image, &block, address, Style::Old, &mut blocks)?;
+            self.add_messages(image, block, address, Style::Old)?;
+            number += 1;
         }
         Ok(())
     }
 
-    fn read_new(&mut self, image: &Image<'a>, address: u64) -> Result<()> {
-        const LONGEST_PREFIX: u64 = 34;
-        let available = image.length().saturating_sub(address).min(LONGEST_PREFIX);
-        let prefix = image.read(address, available)?;
-        let mut cursor = image.cursor(&prefix, address, "object header");
+    fn read_new(&mut self, image: &Image<'a>, address: u64, prefix: &[u8]) -> Result<()> {
+        let mut cursor = image.cursor(prefix, address, "object header");
         cursor.signature(b"OHDR")?;
         cursor.version(2..=2)?;
         let flags = cursor.u8()?;
@@ -110,9 +122,11 @@ impl<'a> ObjectHeader<'a> {
         let prefix = cursor.position() as u64;
         let style = Style::New { ordered: flags & 0x04 != 0 };
 
-        let mut blocks = Blocks::new(image, address, prefix.saturating_add(length).saturating_add(4));
+        self.blocks.push((address, prefix.saturating_add(length).saturating_add(4)));
+        let mut left = image.length();
         let mut leading = prefix;
-        while let Some((address, length)) = blocks.next(image)? {
+        let mut number = 0;
+        while let Some((address, length)) = self.next_block(image, number, &mut left)? {
             let whole = image.read_checked(address, length, "object header")?;
             if leading == 4 && !whole.starts_with(b"OCHK") {
                 return Err(Error::malformed("a continuation of an object header has no signature")
@@ -123,21 +137,33 @@ impl<'a> ObjectHeader<'a> {
                 Error::malformed("a block of an object header is too short")
                     .with_offset(image.offset(address))
             })?;
-            self.messages(image, &block, address + leading, style, &mut blocks)?;
+            self.add_messages(image, block, address + leading, style)?;
             leading = 4;
+            number += 1;
         }
         Ok(())
     }
 
-    fn messages(
+    /// The next block to be read. Together they cannot be longer than the file, which ends chains that lead back to themselves.
+    fn next_block(&self, image: &Image<'_>, number: usize, left: &mut u64) -> Result<Option<(u64, u64)>> {
+        let Some(&(address, length)) = self.blocks.get(number) else { return Ok(None) };
+        *left = left.checked_sub(length.max(1)).ok_or_else(|| {
+            Error::malformed(
+                "the blocks of an object header are longer than the file, or lead back to themselves",
+            )
+            .with_offset(image.offset(address))
+        })?;
+        Ok(Some((address, length)))
+    }
+
+    fn add_messages(
         &mut self,
         image: &Image<'a>,
-        block: &Cow<'a, [u8]>,
+        block: Cow<'a, [u8]>,
         address: u64,
         style: Style,
-        blocks: &mut Blocks,
     ) -> Result<()> {
-        let mut cursor = image.cursor(block, address, "object header");
+        let mut cursor = image.cursor(&block, address, "object header");
         let shortest = match style {
             Style::Old => 8,
             Style::New { ordered } => 4 + 2 * usize::from(ordered),
@@ -158,18 +184,18 @@ impl<'a> ObjectHeader<'a> {
             };
             let start = cursor.position();
             cursor.skip(length.into())?;
-            let body = part(block, start, length.into())
+            let body = part(&block, start, length.into())
                 .ok_or_else(|| cursor.error("a message reaches past its block"))?;
             let message = Message { kind, flags, address: address + start as u64, body };
-            self.accept(image, message, blocks)?;
+            self.accept(image, message)?;
         }
         Ok(())
     }
 
-    fn accept(&mut self, image: &Image<'a>, message: Message<'a>, blocks: &mut Blocks) -> Result<()> {
+    fn accept(&mut self, image: &Image<'a>, message: Message<'a>) -> Result<()> {
         let mut cursor = image.cursor(&message.body, message.address, "object header");
         match message.kind {
-            kind::CONTINUATION => blocks.waiting.push_back((cursor.place()?, cursor.length()?)),
+            kind::CONTINUATION => self.blocks.push((cursor.place()?, cursor.length()?)),
             kind::REFERENCE_COUNT => {
                 cursor.version(0..=0)?;
                 self.references = cursor.u32()?;
@@ -191,30 +217,6 @@ impl<'a> ObjectHeader<'a> {
 enum Style {
     Old,
     New { ordered: bool },
-}
-
-/// The blocks of a header that are still to be read. Together they cannot be longer than the file, which ends chains that
-/// lead back to themselves.
-struct Blocks {
-    waiting: VecDeque<(u64, u64)>,
-    left: u64,
-}
-
-impl Blocks {
-    fn new(image: &Image<'_>, address: u64, length: u64) -> Self {
-        Blocks { waiting: VecDeque::from([(address, length)]), left: image.length() }
-    }
-
-    fn next(&mut self, image: &Image<'_>) -> Result<Option<(u64, u64)>> {
-        let Some((address, length)) = self.waiting.pop_front() else { return Ok(None) };
-        self.left = self.left.checked_sub(length.max(1)).ok_or_else(|| {
-            Error::malformed(
-                "the blocks of an object header are longer than the file, or lead back to themselves",
-            )
-            .with_offset(image.offset(address))
-        })?;
-        Ok(Some((address, length)))
-    }
 }
 
 /// A part of a block: borrowed where the block is.

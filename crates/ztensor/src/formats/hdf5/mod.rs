@@ -25,13 +25,18 @@ use super::{Input, zip};
 use crate::error::{Error, Result};
 use crate::index::{FileId, Format, Index};
 
-/// The signature at the start, or behind a user block of 512 bytes or a larger power of two; or a Keras archive.
+/// The signature at the start or behind a short user block; or a Keras archive.
 pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
-    let source = input.source();
     if zip::matches(head) {
-        return keras::matches(&source);
+        return keras::matches(&input.source());
     }
-    superblock::is_at_start(head) || superblock::find(&source, 0, source.len()).is_some()
+    superblock::is_in_head(head)
+}
+
+/// The signature behind a user block of any size. Looking for it touches pages all over the file, so every other format is asked first.
+pub(crate) fn matches_behind_user_block(_head: &[u8], input: &Input) -> bool {
+    let source = input.source();
+    superblock::find(&source, 0, source.len()).is_some()
 }
 
 /// Indexes an HDF5 file or a Keras archive.

@@ -34,8 +34,10 @@ pub(super) fn find(source: &Source, start: u64, end: u64) -> Option<u64> {
 }
 
 /// Whether the first bytes of a file are a superblock, or hold one behind a short user block.
-pub(super) fn is_at_start(head: &[u8]) -> bool {
-    head.starts_with(SIGNATURE)
+pub(super) fn is_in_head(head: &[u8]) -> bool {
+    [0, 512, 1024, 2048]
+        .iter()
+        .any(|&place| head.get(place..).is_some_and(|rest| rest.starts_with(SIGNATURE)))
 }
 
 impl Superblock {

@@ -2,6 +2,7 @@
 //! tensors.
 
 use std::collections::HashMap;
+use std::mem::take;
 
 use super::attributes::{AttributeReader, Found};
 use super::header::{ObjectHeader, kind};
@@ -51,62 +52,66 @@ impl<'a, 'b> Walk<'a, 'b> {
     /// Walks everything that can be reached from the root group.
     pub fn run(mut self, root: u64) -> Result<()> {
         self.waiting.push(Waiting { path: String::new(), address: root, depth: 0 });
-        while let Some(next) = self.waiting.pop() {
-            let path = next.path.clone();
-            self.visit(next)
-                .map_err(|error| if path.is_empty() { error } else { error.with_tensor(&path) })?;
+        let mut header = ObjectHeader::default();
+        while let Some(mut next) = self.waiting.pop() {
+            self.visit(&mut next, &mut header).map_err(|error| match next.path.as_str() {
+                "" => error,
+                path => error.with_tensor(path),
+            })?;
         }
         let groups: std::collections::HashSet<&str> = self.groups.values().map(String::as_str).collect();
         self.soft_links.resolve(self.image, self.budget, self.index, &groups)
     }
 
-    fn visit(&mut self, Waiting { path, address, depth }: Waiting) -> Result<()> {
+    /// Looks at one object. Its path is taken when the object is listed, and left for the error when it is not.
+    fn visit(&mut self, next: &mut Waiting, header: &mut ObjectHeader<'a>) -> Result<()> {
+        let (address, depth) = (next.address, next.depth);
         if let Some(first) = self.groups.get(&address) {
-            self.index.skip(&path, soft_links::another_name(first));
-            self.soft_links.alias(path, first.clone());
+            self.image.charge((next.path.len() + first.len()) as u64)?;
+            self.index.skip(&next.path, soft_links::another_name(first));
+            self.soft_links.alias(take(&mut next.path), first.clone());
             return Ok(());
         }
         if let Some(first) = self.shared.get(&address)
             && let Some(object) = self.index.objects.get(first).cloned()
         {
-            return self.insert(path, object);
+            return self.insert(take(&mut next.path), object);
         }
-        let header = match ObjectHeader::read(self.image, address) {
+        match header.reread(self.image, address) {
             Err(error) if error.kind() == Kind::Unsupported && depth > 0 => {
-                self.index.skip(path, error.message());
+                self.index.skip(take(&mut next.path), error.message());
                 return Ok(());
             }
-            header => header?,
-        };
-        if dataset::is_dataset(&header) {
-            self.dataset(path, address, &header)
-        } else if group::is_group(&header) {
-            self.group(path, address, &header, depth)
+            other => other?,
+        }
+        if dataset::is_dataset(header) {
+            self.dataset(next, header)
+        } else if group::is_group(header) {
+            self.group(next, header)
         } else if depth == 0 {
             Err(Error::malformed("the root of the file is not a group")
                 .with_offset(self.image.offset(address)))
         } else {
             let named = header.find(kind::DATATYPE).is_some();
-            self.index.skip(
-                path,
-                if named { "a named datatype, not a tensor" } else { "an object of unknown kind" },
-            );
+            let reason = if named { "a named datatype, not a tensor" } else { "an object of unknown kind" };
+            self.index.skip(take(&mut next.path), reason);
             Ok(())
         }
     }
 
-    fn dataset(&mut self, path: String, address: u64, header: &ObjectHeader<'a>) -> Result<()> {
+    fn dataset(&mut self, next: &mut Waiting, header: &ObjectHeader<'a>) -> Result<()> {
         let Found { values, unread } = self.attributes.read(self.image, self.budget, header)?;
-        self.note_unread(&path, unread);
+        self.note_unread(&next.path, unread)?;
         match dataset::tensor(self.image, self.budget, header, values) {
             Ok(object) => {
                 if header.references > 1 {
-                    self.shared.insert(address, path.clone());
+                    self.budget.charge(next.path.len() as u64)?;
+                    self.shared.insert(next.address, next.path.clone());
                 }
-                self.insert(path, object)
+                self.insert(take(&mut next.path), object)
             }
             Err(error) if error.kind() == Kind::Unsupported => {
-                self.index.skip(path, error.message());
+                self.index.skip(take(&mut next.path), error.message());
                 Ok(())
             }
             Err(error) => Err(error),
@@ -119,47 +124,50 @@ impl<'a, 'b> Walk<'a, 'b> {
         self.index.insert(path, object)
     }
 
-    fn group(&mut self, path: String, address: u64, header: &ObjectHeader<'a>, depth: usize) -> Result<()> {
+    fn group(&mut self, next: &mut Waiting, header: &ObjectHeader<'a>) -> Result<()> {
+        let (path, depth) = (&next.path, next.depth);
         if depth > self.budget.limits().depth {
             return Err(Error::new(Kind::Limit, format!("groups are nested more than {depth} deep"))
                 .with_hint("If the file is trusted, open it with larger limits."));
         }
         let Found { values, unread } = self.attributes.read(self.image, self.budget, header)?;
-        self.note_unread(&path, unread);
+        self.note_unread(path, unread)?;
         for (name, value) in values {
+            self.image.charge((path.len() + name.len()) as u64)?;
             let key = if path.is_empty() { name } else { format!("{path}@{name}") };
-            self.budget.charge(key.len() as u64)?;
             self.index.attributes.insert(key, value);
         }
 
         let links = match group::links(self.image, self.budget, header) {
             Err(error) if error.kind() == Kind::Unsupported && depth > 0 => {
-                self.index.skip(path, error.message());
+                self.index.skip(take(&mut next.path), error.message());
                 return Ok(());
             }
             links => links?,
         };
         let first = self.waiting.len();
+        self.index.objects.reserve(links.len());
         for link in links {
-            let name = if path.is_empty() { link.name } else { format!("{path}/{}", link.name) };
-            self.image.charge(name.len() as u64)?;
-            self.budget.charge(name.len() as u64)?;
+            self.image.charge((path.len() + link.name.len()) as u64)?;
+            let name = if path.is_empty() { link.name } else { [path, "/", &link.name].concat() };
             match link.target {
                 Target::Hard(address) => self.waiting.push(Waiting { path: name, address, depth: depth + 1 }),
-                Target::Soft(target) => self.soft_links.add(&path, name, &target),
+                Target::Soft(target) => self.soft_links.add(path, name, &target),
                 Target::External => self.index.skip(name, "a link to another file, which is not followed"),
                 Target::UserDefined => self.index.skip(name, "a link of a kind only its writer knows"),
             }
         }
         // The last one in is the first one out: turn them round, so that the file's order is kept.
         self.waiting.get_mut(first..).unwrap_or_default().reverse();
-        self.groups.insert(address, path);
+        self.groups.insert(next.address, take(&mut next.path));
         Ok(())
     }
 
-    fn note_unread(&mut self, path: &str, unread: Vec<(String, String)>) {
+    fn note_unread(&mut self, path: &str, unread: Vec<(String, String)>) -> Result<()> {
         for (name, reason) in unread {
+            self.image.charge((path.len() + name.len()) as u64)?;
             self.index.skip(format!("{path}@{name}"), format!("an attribute: {reason}"));
         }
+        Ok(())
     }
 }

@@ -12,6 +12,9 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longest header that is read. Version 1 cannot say more; later versions exist for records of very many fields.
 pub(super) const LONGEST: u64 = 1 << 16;
 
+/// NumPy's own limit. A deflated header could otherwise say a long shape in very few bytes.
+const MOST_DIMENSIONS: usize = 64;
+
 /// Magic, version and the longer form of the header length.
 const PREAMBLE: usize = 12;
 
@@ -92,7 +95,7 @@ impl Header {
                 }
                 (Literal::Text("shape"), Literal::Tuple(items)) => {
                     let dimensions =
-                        dimensions(&items).ok_or_else(|| broken("a dimension is not a count"))?;
+                        dimensions(&items).ok_or_else(|| broken("the shape is not up to 64 counts"))?;
                     shape.replace(dimensions).is_some()
                 }
                 (Literal::Text("fortran_order"), _) => {
@@ -113,6 +116,9 @@ impl Header {
 }
 
 fn dimensions(items: &[Literal<'_>]) -> Option<Shape> {
+    if items.len() > MOST_DIMENSIONS {
+        return None;
+    }
     let dimension = |item: &Literal<'_>| match item {
         Literal::Integer(value) => i64::try_from(*value).ok().and_then(|value| u64::try_from(value).ok()),
         _ => None,

@@ -15,11 +15,15 @@ use crate::index::{FileId, Format, Index, Object, Span};
 use array::Storage;
 use header::{Header, Preamble};
 
-/// An array, or an archive with arrays in it. Other formats that are archives look for their own members first.
+/// An array, or an archive with arrays in it. The extension speaks for an archive that has no members, or none that can be listed.
 pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
-    head.starts_with(header::MAGIC)
-        || (zip::matches(head)
-            && (input.extension() == "npz" || zip::any_name(&input.source(), |name| name.ends_with(b".npy"))))
+    if head.starts_with(header::MAGIC) {
+        return true;
+    }
+    let source = input.source();
+    zip::matches(head)
+        && (zip::any_name(&source, |name| name.ends_with(b".npy"))
+            || (input.extension() == "npz" && !zip::any_name(&source, |_| true)))
 }
 
 /// Indexes an array file or an archive.

@@ -125,7 +125,7 @@ impl Values {
         let fewest = tagged + if one_byte_each { packed } else { packed.div_ceil(10) };
         if !(fewest..=tagged + packed).contains(&entries) {
             return Err(Error::malformed(format!(
-                "the shape needs {entries} values, but the {packed} packed bytes and {tagged} single values hold others"
+                "the shape needs {entries} values, but {packed} packed bytes and {tagged} single values cannot be that many"
             ))
             .with_offset(self.first_offset()));
         }

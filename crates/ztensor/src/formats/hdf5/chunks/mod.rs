@@ -47,7 +47,8 @@ pub(super) fn list(
     if !chunks.is_sorted_by_key(|chunk| chunk.number) {
         chunks.sort_unstable_by_key(|chunk| chunk.number);
     }
-    if let Some([chunk, _]) = chunks.array_windows().find(|[one, next]| one.number == next.number) {
+    let twice = chunks.windows(2).find(|pair| matches!(pair, [one, next] if one.number == next.number));
+    if let Some([chunk, _]) = twice {
         return Err(Error::malformed("two chunks have the same place").with_offset(chunk.span.offset));
     }
     Ok(chunks)

@@ -1,0 +1,112 @@
+//! Hot loops, once portable and once per instruction set, all giving the same bytes. This is the only module of the crate with `unsafe`
+//! code; everything above it is checked by the compiler.
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx2_nested;
+mod portable;
+
+use crate::entropy::nested::{self, Geometry, Portable, Shifts};
+use crate::entropy::rans::{DecoderTables, LANES};
+use crate::error::Result;
+
+/// Which implementation of the hot loops runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kernel(Level);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Kernel {
+    /// The plain implementation, which every CPU runs.
+    pub const PORTABLE: Self = Self(Level::Portable);
+
+    /// The fastest implementation that this CPU can run.
+    pub fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt")
+        {
+            return Self(Level::Avx2);
+        }
+        Self::PORTABLE
+    }
+
+    /// Every implementation that this CPU can run.
+    #[cfg(test)]
+    pub fn available() -> Vec<Self> {
+        let mut kernels = vec![Self::PORTABLE];
+        if Self::detect() != Self::PORTABLE {
+            kernels.push(Self::detect());
+        }
+        kernels
+    }
+
+    /// Encodes a block with the nested coder.
+    pub fn nested_encode(
+        self,
+        elements: &[u8],
+        geometry: Geometry,
+        shifts: Shifts<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match self.0 {
+            Level::Portable => nested::encode_with::<Portable>(elements, geometry, shifts, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_nested::encode(elements, geometry, shifts, out) },
+        }
+    }
+
+    /// Decodes a block of the nested coder.
+    pub fn nested_decode(
+        self,
+        block: &[u8],
+        geometry: Geometry,
+        shifts: Shifts<'_>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        match self.0 {
+            Level::Portable => nested::decode_with::<Portable>(block, geometry, shifts, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_nested::decode(block, geometry, shifts, out) },
+        }
+    }
+
+    /// Decodes whole groups of [`LANES`] symbols while `words` certainly suffices for the next group, and returns how many symbols were written and
+    /// bytes of `words` read. The caller finishes the rest one by one.
+    pub fn rans_decode(
+        self,
+        tables: &DecoderTables,
+        states: &mut [u32; LANES],
+        offsets: &[u16],
+        words: &[u8],
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        match self.0 {
+            Level::Portable => portable::rans_decode(tables, states, offsets, words, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2::rans_decode(tables, states, offsets, words, out) },
+        }
+    }
+
+    /// Runs `work` compiled for this level's instructions: loops that are inlined into the closure vectorise with the wider registers.
+    #[inline]
+    pub fn vectorised<R>(self, work: impl FnOnce() -> R) -> R {
+        match self.0 {
+            Level::Portable => work(),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2::vectorised(work) },
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One block: a mode byte, then the data coded with the section's model, or, where that is shorter, by one of the modes that need no model. The bytes of an
+//! unfinished last element follow verbatim.
+
+use crate::arch::Kernel;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::checksum;
+use crate::frame::section::Section;
+use crate::frame::wire::{Reader, put_length};
+use crate::model::Model;
+
+/// The section's model.
+const CODED: u8 = 0;
+/// The bytes themselves.
+const VERBATIM: u8 = 1;
+/// One element, repeated.
+const CONSTANT: u8 = 2;
+/// The same bytes as at an earlier offset of the section, in blocks that are not copies themselves.
+const COPY: u8 = 3;
+
+/// How a block is coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockMode {
+    Coded,
+    Verbatim,
+    Constant,
+    Copy,
+}
+
+impl BlockMode {
+    /// The mode's name, for people.
+    pub fn name(self, model: &Model) -> &'static str {
+        match self {
+            Self::Coded => model.name(),
+            Self::Verbatim => "verbatim",
+            Self::Constant => "constant",
+            Self::Copy => "copy",
+        }
+    }
+}
+
+/// What is the same for all blocks of a section.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockContext<'a> {
+    pub model: &'a Model,
+    /// Bytes per scalar.
+    pub width: usize,
+    pub kernel: Kernel,
+}
+
+impl BlockContext<'_> {
+    /// Encodes the block at byte `offset` of its section. `copy_of` is an earlier offset with the same bytes.
+    pub fn encode(&self, bytes: &[u8], offset: usize, copy_of: Option<usize>) -> Result<Vec<u8>> {
+        if let Model::Stored = self.model {
+            return Ok(bytes.to_vec());
+        }
+        let (elements, rest) = bytes.split_at(bytes.len() / self.width * self.width);
+        let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
+        if let Some(source) = copy_of {
+            out.push(COPY);
+            put_length(&mut out, source);
+            return Ok(out);
+        }
+        if let Some(element) = constant_element(elements, self.width) {
+            out.push(CONSTANT);
+            out.extend_from_slice(element);
+            out.extend_from_slice(rest);
+            return Ok(out);
+        }
+        out.push(CODED);
+        // zstd finds the end of its frame only in a payload of its own, so it takes the unfinished element too.
+        if let Model::Opaque { .. } = self.model {
+            self.model.encode(bytes, offset / self.width, self.kernel, &mut out)?;
+        } else {
+            self.model.encode(elements, offset / self.width, self.kernel, &mut out)?;
+            out.extend_from_slice(rest);
+        }
+        if out.len() > bytes.len() {
+            out.clear();
+            out.push(VERBATIM);
+            out.extend_from_slice(bytes);
+        }
+        Ok(out)
+    }
+
+    /// How a block is coded.
+    pub fn mode(&self, payload: &[u8]) -> Result<BlockMode> {
+        if let Model::Stored = self.model {
+            return Ok(BlockMode::Verbatim);
+        }
+        match payload.first() {
+            Some(&CODED) => Ok(BlockMode::Coded),
+            Some(&VERBATIM) => Ok(BlockMode::Verbatim),
+            Some(&CONSTANT) => Ok(BlockMode::Constant),
+            Some(&COPY) => Ok(BlockMode::Copy),
+            _ => Err(Error::corrupt("unknown block mode")),
+        }
+    }
+
+    /// The planes of a coded block of `decoded` bytes, by name and encoded length.
+    pub fn parts(&self, payload: &[u8], decoded: usize) -> Result<Vec<(String, usize)>> {
+        let mut reader = Reader::new(payload, "block");
+        reader.u8()?;
+        self.model.parts(&mut reader, decoded / self.width)
+    }
+
+    /// Decodes block `index` of `section` into `out`, which has its decoded length, and checks it.
+    pub fn decode(&self, section: &Section, index: usize, out: &mut [u8]) -> Result<()> {
+        let Some(block) = section.blocks.get(index) else {
+            return Err(Error::corrupt("a block outside its section"));
+        };
+        if let Model::Stored = self.model {
+            if block.payload.len() != out.len() {
+                return Err(Error::corrupt("a stored block of the wrong length"));
+            }
+            out.copy_from_slice(block.payload);
+        } else if block.payload.first() == Some(&COPY) {
+            self.copy(section, index, out)?;
+        } else {
+            self.decode_payload(block.payload, index * section.block_length, out)?;
+        }
+        if checksum(out) != block.checksum {
+            return Err(Error::new(
+                ErrorKind::ChecksumMismatch,
+                format!("the checksum of block {index} does not match its decoded bytes"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn decode_payload(&self, payload: &[u8], offset: usize, out: &mut [u8]) -> Result<()> {
+        let mut reader = Reader::new(payload, "block");
+        let (elements, rest) = out.split_at_mut(out.len() / self.width * self.width);
+        match reader.u8()? {
+            CODED => {
+                if let Model::Opaque { .. } = self.model {
+                    return self.model.decode(&mut reader, 0, self.kernel, out);
+                }
+                self.model.decode(&mut reader, offset / self.width, self.kernel, elements)?;
+            }
+            VERBATIM => elements.copy_from_slice(reader.take(elements.len())?),
+            CONSTANT => {
+                let element = reader.take(self.width)?;
+                elements.chunks_exact_mut(self.width).for_each(|target| target.copy_from_slice(element));
+            }
+            COPY => return Err(Error::corrupt("a copied block refers to a copied block")),
+            mode => return Err(Error::corrupt(format!("unknown block mode {mode}"))),
+        }
+        rest.copy_from_slice(reader.take(rest.len())?);
+        reader.finish()
+    }
+
+    /// Fills `out` from the earlier blocks that a copy refers to.
+    fn copy(&self, section: &Section, index: usize, out: &mut [u8]) -> Result<()> {
+        let payload = section.blocks.get(index).map_or(&[][..], |block| block.payload);
+        let mut reader = Reader::new(payload, "block");
+        reader.u8()?;
+        let mut source = reader.length()?;
+        reader.finish()?;
+        let end = source.checked_add(out.len()).filter(|&end| end <= index * section.block_length);
+        if end.is_none() {
+            return Err(Error::corrupt("a copied block refers forward"));
+        }
+        let mut rest = out;
+        while !rest.is_empty() {
+            let (from, skip) = (source / section.block_length, source % section.block_length);
+            let length = section.decoded_block_length(from);
+            let payload = section.blocks.get(from).map_or(&[][..], |block| block.payload);
+            let count = rest.len().min(length.saturating_sub(skip));
+            let (target, after) = rest.split_at_mut(count);
+            if skip == 0 && count == length {
+                self.decode_payload(payload, from * section.block_length, target)?;
+            } else {
+                let mut whole = vec![0; length];
+                self.decode_payload(payload, from * section.block_length, &mut whole)?;
+                target.copy_from_slice(&whole[skip..skip + count]);
+            }
+            (source, rest) = (source + count, after);
+        }
+        Ok(())
+    }
+}
+
+/// The element that all of `bytes` repeats, if there is more than one and they are all the same.
+fn constant_element(bytes: &[u8], width: usize) -> Option<&[u8]> {
+    let first = bytes.get(..width)?;
+    (bytes.len() > width && bytes[width..] == bytes[..bytes.len() - width]).then_some(first)
+}

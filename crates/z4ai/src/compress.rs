@@ -1,0 +1,114 @@
+//! From bytes to a frame, in one call.
+
+use crate::arch::Kernel;
+use crate::block::BlockContext;
+use crate::error::Result;
+use crate::frame::header::Header;
+use crate::frame::{MAX_SECTION, STORED, checksum, section};
+use crate::options::{Effort, Options};
+use crate::plan::Plan;
+use crate::repeats;
+use crate::threads;
+use rayon::prelude::*;
+
+/// Compresses `bytes` into one frame. The frame depends on the bytes and the options only, not on the machine or the number of threads.
+///
+/// ```
+/// use z4ai::{Dtype, Options};
+/// let weights: Vec<u8> = (0..1000u16).flat_map(|i| (0x3c00 + i % 77).to_le_bytes()).collect();
+/// let frame = z4ai::compress(&weights, &Options::new(Dtype::Bf16))?;
+/// assert!(frame.len() < weights.len());
+/// assert_eq!(z4ai::decompress(&frame)?, weights);
+/// # Ok::<(), z4ai::Error>(())
+/// ```
+pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
+    options.check_shape(bytes.len() as u64)?;
+    let mut frame = Vec::new();
+    Header::new(options, Some(bytes.len() as u64)).write(&mut frame);
+    threads::run(options.threads, || -> Result<()> {
+        for part in bytes.chunks(section_length(options)) {
+            encode_section(part, options, Kernel::detect(), &mut frame)?;
+        }
+        Ok(())
+    })??;
+    Ok(frame)
+}
+
+/// The bytes of a full section: as many whole rows as fit, so that columns stay aligned, else as many whole elements.
+pub(crate) fn section_length(options: &Options) -> usize {
+    let width = options.scalar_width();
+    let row =
+        options.row_length().and_then(|length| length.checked_mul(width)).filter(|&row| row <= MAX_SECTION);
+    let unit = row.unwrap_or(width);
+    MAX_SECTION / unit * unit
+}
+
+/// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
+/// that too.
+pub(crate) fn encode_section(
+    bytes: &[u8],
+    options: &Options,
+    kernel: Kernel,
+    frame: &mut Vec<u8>,
+) -> Result<()> {
+    let start = frame.len();
+    encode_planned(bytes, options, kernel, frame)?;
+    if options.effort == Effort::Max {
+        let mut plain = Vec::new();
+        encode_planned(bytes, &Options { effort: Effort::Default, ..options.clone() }, kernel, &mut plain)?;
+        keep_shorter(frame, start, &plain);
+    }
+    Ok(())
+}
+
+fn encode_planned(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+    let start = frame.len();
+    let plan = Plan::choose(bytes, options, kernel)?;
+    encode_with(&plan, bytes, options, kernel, frame)?;
+    // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
+    if let Some(long) = plan.with_long_distances(bytes.len()) {
+        let mut whole = Vec::new();
+        encode_with(&long, bytes, options, kernel, &mut whole)?;
+        keep_shorter(frame, start, &whole);
+    }
+    Ok(())
+}
+
+/// Replaces the section that begins at `start` of `frame` if `other` is shorter.
+fn keep_shorter(frame: &mut Vec<u8>, start: usize, other: &[u8]) {
+    if other.len() < frame.len() - start {
+        frame.truncate(start);
+        frame.extend_from_slice(other);
+    }
+}
+
+fn encode_with(
+    plan: &Plan,
+    bytes: &[u8],
+    options: &Options,
+    kernel: Kernel,
+    frame: &mut Vec<u8>,
+) -> Result<()> {
+    let block_length = plan.block_length.min(bytes.len());
+    let sums: Vec<u32> = bytes.par_chunks(block_length).map(checksum).collect();
+    let copies = repeats::find(bytes, block_length, options.scalar_width());
+    let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel };
+    let blocks = bytes
+        .par_chunks(block_length)
+        .zip(&sums)
+        .zip(copies)
+        .enumerate()
+        .map(|(index, ((block, &sum), copy_of))| {
+            Ok((context.encode(block, index * block_length, copy_of)?, sum))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut model = Vec::new();
+    plan.model.write(kernel, &mut model)?;
+    let start = frame.len();
+    section::write(bytes.len(), block_length, &model, &blocks, frame);
+    if frame.len() - start > bytes.len() + section::STORED_OVERHEAD {
+        frame.truncate(start);
+        section::write(bytes.len(), bytes.len(), &[STORED], &[(bytes.to_vec(), checksum(bytes))], frame);
+    }
+    Ok(())
+}

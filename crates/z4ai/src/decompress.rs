@@ -1,0 +1,184 @@
+//! From a frame to bytes: all of it, a range of it, into new memory or the caller's.
+
+use crate::arch::Kernel;
+use crate::block::BlockContext;
+use crate::dtype::Dtype;
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::header::Header;
+use crate::frame::section::Section;
+use crate::frame::wire::Reader;
+use crate::model::Model;
+use crate::threads;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// The structure of a frame, read without decoding anything.
+#[derive(Debug)]
+pub(crate) struct Layout<'a> {
+    pub header: Header,
+    pub sections: Vec<Section<'a>>,
+    pub length: u64,
+}
+
+impl<'a> Layout<'a> {
+    pub fn read(frame: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(frame, "frame");
+        let header = Header::read(&mut reader)?;
+        let mut sections = Vec::new();
+        let mut length = 0u64;
+        while header.length.is_none_or(|declared| length < declared) {
+            let Some(section) = Section::read(&mut reader)? else {
+                if header.length.is_some() {
+                    return Err(Error::corrupt("the frame ends before its declared length"));
+                }
+                break;
+            };
+            length = length
+                .checked_add(section.length as u64)
+                .filter(|&sum| header.length.is_none_or(|declared| sum <= declared))
+                .ok_or_else(|| Error::corrupt("the sections exceed the frame's declared length"))?;
+            sections.push(section);
+        }
+        reader.finish()?;
+        Ok(Self { header, sections, length })
+    }
+
+    /// The layout of a frame that has this section only.
+    pub fn of_section(header: &Header, section: Section<'a>) -> Self {
+        Self { header: header.clone(), length: section.length as u64, sections: vec![section] }
+    }
+
+    /// Bytes per scalar.
+    pub fn width(&self) -> usize {
+        self.header.dtype.map_or(1, Dtype::scalar_width)
+    }
+
+    /// Decodes the parts of `range` into `out`, block by block in parallel. `range` is inside the data and as long as `out`.
+    pub fn decode(&self, range: Range<u64>, out: &mut [u8], kernel: Kernel) -> Result<()> {
+        let mut rest = out;
+        let mut section_start = 0u64;
+        for section in &self.sections {
+            let section_end = section_start + section.length as u64;
+            let start = range.start.max(section_start);
+            let end = range.end.min(section_end);
+            if start < end {
+                let (target, after) = rest.split_at_mut((end - start) as usize);
+                rest = after;
+                let inside = (start - section_start) as usize..(end - section_start) as usize;
+                self.decode_section(section, inside, target, kernel)?;
+            }
+            section_start = section_end;
+        }
+        Ok(())
+    }
+
+    fn decode_section(
+        &self,
+        section: &Section,
+        range: Range<usize>,
+        out: &mut [u8],
+        kernel: Kernel,
+    ) -> Result<()> {
+        let model = Model::read(section.model, self.header.dtype, section.length, kernel)?;
+        let context = BlockContext { model: &model, width: self.width(), kernel };
+        let first = range.start / section.block_length;
+        // The first block's share may be shorter; cut it off so that all others are regular.
+        let head = (section.block_length - range.start % section.block_length).min(out.len());
+        let (head, body) = out.split_at_mut(head);
+        let decode = |index: usize, target: &mut [u8], skip: usize| -> Result<()> {
+            let length = section.decoded_block_length(index);
+            if skip == 0 && target.len() == length {
+                return context.decode(section, index, target);
+            }
+            let mut whole = zeroed(length)?;
+            context.decode(section, index, &mut whole)?;
+            target.copy_from_slice(&whole[skip..skip + target.len()]);
+            Ok(())
+        };
+        let (head_result, body_result) = rayon::join(
+            || decode(first, head, range.start % section.block_length),
+            || {
+                body.par_chunks_mut(section.block_length)
+                    .enumerate()
+                    .try_for_each(|(index, target)| decode(first + 1 + index, target, 0))
+            },
+        );
+        head_result.and(body_result)
+    }
+}
+
+/// How many bytes `frame` decodes to. Reads the frame's structure and decodes nothing.
+pub fn decoded_len(frame: &[u8]) -> Result<u64> {
+    Ok(Layout::read(frame)?.length)
+}
+
+/// Whether `bytes` begin like a z4ai frame of any version.
+pub fn is_frame(bytes: &[u8]) -> bool {
+    bytes.starts_with(&crate::frame::MAGIC)
+}
+
+/// Restores the bytes of `frame`, on all cores.
+pub fn decompress(frame: &[u8]) -> Result<Vec<u8>> {
+    decompress_with(frame, 0)
+}
+
+/// Restores the bytes of `frame` with this many threads (0: all cores).
+pub fn decompress_with(frame: &[u8], threads: usize) -> Result<Vec<u8>> {
+    let layout = Layout::read(frame)?;
+    let length = usize::try_from(layout.length).map_err(|_| Error::out_of_memory(usize::MAX))?;
+    let mut out = zeroed(length)?;
+    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))??;
+    Ok(out)
+}
+
+/// Restores the bytes of `frame` into `out`, whose length must be exactly [`decoded_len`]; a wrong length is refused before anything is written.
+pub fn decompress_into(frame: &[u8], out: &mut [u8]) -> Result<()> {
+    decompress_into_with(frame, out, 0)
+}
+
+/// [`decompress_into`] with this many threads (0: all cores).
+pub fn decompress_into_with(frame: &[u8], out: &mut [u8], threads: usize) -> Result<()> {
+    let layout = Layout::read(frame)?;
+    if layout.length != out.len() as u64 {
+        return Err(Error::new(
+            ErrorKind::WrongOutputSize,
+            format!("the frame decodes to {} bytes, the output has {}", layout.length, out.len()),
+        ));
+    }
+    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))?
+}
+
+/// Restores bytes `range` of the decoded data into `out`, decoding only the blocks that hold them.
+///
+/// ```
+/// let data = b"abcdefgh".repeat(100);
+/// let frame = z4ai::compress(&data, &z4ai::Options::default())?;
+/// let mut slice = [0; 4];
+/// z4ai::decompress_range(&frame, 8..12, &mut slice)?;
+/// assert_eq!(&slice, b"abcd");
+/// # Ok::<(), z4ai::Error>(())
+/// ```
+pub fn decompress_range(frame: &[u8], range: Range<u64>, out: &mut [u8]) -> Result<()> {
+    let layout = Layout::read(frame)?;
+    if range.start > range.end || range.end > layout.length {
+        return Err(Error::new(
+            ErrorKind::OutOfRange,
+            format!("bytes {}..{} of a frame that decodes to {}", range.start, range.end, layout.length),
+        ));
+    }
+    if range.end - range.start != out.len() as u64 {
+        return Err(Error::new(
+            ErrorKind::WrongOutputSize,
+            format!("a range of {} bytes into an output of {}", range.end - range.start, out.len()),
+        ));
+    }
+    layout.decode(range, out, Kernel::detect())
+}
+
+/// Zeroed memory, or an error where there is not enough.
+pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.try_reserve_exact(length).map_err(|_| Error::out_of_memory(length))?;
+    out.resize(length, 0);
+    Ok(out)
+}

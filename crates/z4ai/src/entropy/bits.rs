@@ -1,0 +1,116 @@
+//! Bit-granular fields for the small side information (frequency tables), least significant bit first.
+
+use crate::error::{Error, Result};
+
+/// Appends bit fields to a byte vector.
+#[derive(Debug)]
+pub(crate) struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    pending: u64,
+    count: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out, pending: 0, count: 0 }
+    }
+
+    /// Writes the low `width` (at most 32) bits of `value`.
+    pub fn put(&mut self, value: u32, width: u32) {
+        debug_assert!(width <= 32 && u64::from(value) < 1 << width);
+        self.pending |= u64::from(value) << self.count;
+        self.count += width;
+        while self.count >= 8 {
+            self.out.push(self.pending as u8);
+            self.pending >>= 8;
+            self.count -= 8;
+        }
+    }
+
+    /// Writes `value` in a Rice code: the quotient by `2^parameter` in unary (after [`RICE_LIMIT`] ones, the whole value in 16 bits), then the rest.
+    pub fn put_rice(&mut self, value: u32, parameter: u32) {
+        let quotient = value >> parameter;
+        if quotient >= RICE_LIMIT {
+            self.put((1 << RICE_LIMIT) - 1, RICE_LIMIT);
+            self.put(value, 16);
+        } else {
+            self.put((1 << quotient) - 1, quotient + 1);
+            self.put(value & ((1 << parameter) - 1), parameter);
+        }
+    }
+
+    /// Pads the last byte with zeros.
+    pub fn finish(self) {
+        if self.count > 0 {
+            self.out.push(self.pending as u8);
+        }
+    }
+}
+
+/// Unary part of a Rice code after which the value follows verbatim.
+const RICE_LIMIT: u32 = 12;
+
+/// Reads what [`BitWriter`] wrote.
+#[derive(Debug)]
+pub(crate) struct BitReader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> BitReader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position: 0 }
+    }
+
+    pub fn get(&mut self, width: u32) -> Result<u32> {
+        let mut value = 0;
+        for bit in 0..width {
+            let byte =
+                *self.bytes.get(self.position / 8).ok_or_else(|| Error::truncated("frequency table"))?;
+            value |= u32::from(byte >> (self.position % 8) & 1) << bit;
+            self.position += 1;
+        }
+        Ok(value)
+    }
+
+    pub fn get_rice(&mut self, parameter: u32) -> Result<u32> {
+        let mut quotient = 0;
+        while self.get(1)? == 1 {
+            quotient += 1;
+            if quotient == RICE_LIMIT {
+                return self.get(16);
+            }
+        }
+        Ok(quotient << parameter | self.get(parameter)?)
+    }
+
+    /// Bytes used so far, counting a started byte as used.
+    pub fn bytes_used(&self) -> usize {
+        self.position.div_ceil(8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_survive() {
+        let fields: Vec<(u32, u32)> =
+            (0..400u32).map(|i| (i.wrapping_mul(2654435761) >> 20, i % 11)).collect();
+        let mut bytes = Vec::new();
+        let mut writer = BitWriter::new(&mut bytes);
+        for &(value, parameter) in &fields {
+            writer.put_rice(value, parameter);
+            writer.put(value & 7, 3);
+        }
+        writer.finish();
+        let mut reader = BitReader::new(&bytes);
+        for &(value, parameter) in &fields {
+            assert_eq!(reader.get_rice(parameter).unwrap(), value);
+            assert_eq!(reader.get(3).unwrap(), value & 7);
+        }
+        assert_eq!(reader.bytes_used(), bytes.len());
+        assert!(BitReader::new(&bytes[..1]).get(9).is_err());
+    }
+}

@@ -1,0 +1,7 @@
+//! Entropy coders, each with its encoder and decoder side by side.
+
+pub(crate) mod bits;
+pub(crate) mod nested;
+pub(crate) mod plane;
+pub(crate) mod rans;
+pub(crate) mod table;

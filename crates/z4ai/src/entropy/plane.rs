@@ -1,0 +1,224 @@
+//! Coding of byte planes (the n-th byte of every element, palette indices, scales…): raw, constant or rANS. A [`PlaneModel`] is made once from
+//! a histogram and shared by many streams; [`write_bytes`] is the self-contained form for a single small plane.
+
+use super::rans::{self, DecoderTables, EncoderTables};
+use super::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
+use crate::arch::Kernel;
+use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
+
+const RAW: u8 = 0;
+const CONSTANT: u8 = 1;
+const RANS: u8 = 2;
+
+/// How the bytes of a plane are coded.
+#[derive(Debug)]
+pub(crate) enum PlaneModel {
+    /// As they are.
+    Raw,
+    /// Every byte has this value; nothing is stored.
+    Constant(u8),
+    /// Entropy coded with one table.
+    Rans(Box<RansPlane>),
+}
+
+/// The table of a coded plane in the forms that both directions need.
+#[derive(Debug)]
+pub(crate) struct RansPlane {
+    table: FrequencyTable,
+    decoder: DecoderTables,
+    encoder: EncoderTables,
+}
+
+impl RansPlane {
+    fn new(table: FrequencyTable) -> Result<Self> {
+        let decoder = DecoderTables::new(std::slice::from_ref(&table))?;
+        let encoder = EncoderTables::new(std::slice::from_ref(&table));
+        Ok(Self { table, decoder, encoder })
+    }
+}
+
+/// The histogram of a plane.
+pub(crate) fn histogram(bytes: impl IntoIterator<Item = u8>) -> Histogram {
+    // Runs of equal bytes would make every increment wait for the one before; two tables halve that.
+    let mut halves = [[0u32; SYMBOLS]; 2];
+    for (index, byte) in bytes.into_iter().enumerate() {
+        halves[index & 1][usize::from(byte)] += 1;
+    }
+    let [mut total, second] = halves;
+    total.iter_mut().zip(second).for_each(|(a, b)| *a += b);
+    total
+}
+
+impl PlaneModel {
+    /// Chooses a model for planes with this histogram. `margin` is the part of the plane (in 1/1024) that entropy coding must save to be worth
+    /// its time.
+    pub fn choose(histogram: &Histogram, margin: u64) -> Result<Self> {
+        let total: u64 = histogram.iter().map(|&count| u64::from(count)).sum();
+        if let Some(byte) = histogram.iter().position(|&count| u64::from(count) == total) {
+            return Ok(Self::Constant(byte as u8));
+        }
+        let table = FrequencyTable::normalise(histogram, MAX_PRECISION);
+        let mut side = Vec::new();
+        table.write(&mut side);
+        let coded = entropy_bits(histogram) / 8 + side.len() as u64 + 8;
+        if coded + total * margin / 1024 >= total {
+            return Ok(Self::Raw);
+        }
+        Ok(Self::Rans(Box::new(RansPlane::new(table)?)))
+    }
+
+    /// Appends the model.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Raw => out.push(RAW),
+            Self::Constant(byte) => out.extend([CONSTANT, *byte]),
+            Self::Rans(plane) => {
+                out.push(RANS);
+                plane.table.write(out);
+            }
+        }
+    }
+
+    /// Reads what [`PlaneModel::write`] wrote.
+    pub fn read(reader: &mut Reader) -> Result<Self> {
+        match reader.u8()? {
+            RAW => Ok(Self::Raw),
+            CONSTANT => Ok(Self::Constant(reader.u8()?)),
+            RANS => {
+                let table = FrequencyTable::read_from(reader, MAX_PRECISION)?;
+                Ok(Self::Rans(Box::new(RansPlane::new(table)?)))
+            }
+            mode => Err(Error::corrupt(format!("unknown plane mode {mode}"))),
+        }
+    }
+
+    /// Appends one plane, which must be covered by the histogram the model was chosen for.
+    pub fn encode(&self, plane: &[u8], kernel: Kernel, out: &mut Vec<u8>) {
+        match self {
+            Self::Raw => out.extend_from_slice(plane),
+            Self::Constant(_) => {}
+            Self::Rans(model) => rans::encode(&model.encoder, plane, &[], kernel, out),
+        }
+    }
+
+    /// Passes over a plane of `count` bytes and says how long it is in the frame.
+    pub fn skip(&self, reader: &mut Reader, count: usize) -> Result<usize> {
+        let start = reader.position();
+        let length = match self {
+            Self::Raw => count,
+            Self::Constant(_) => 0,
+            Self::Rans(_) => reader.length()?,
+        };
+        reader.take(length)?;
+        Ok(reader.position() - start)
+    }
+
+    /// Decodes a whole plane of `count` bytes.
+    pub fn decode(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
+        let mut decoder = self.decoder(reader, count, kernel)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(count).map_err(|_| Error::out_of_memory(count))?;
+        bytes.resize(count, 0);
+        if let PlaneDecoder::Raw(raw) = decoder {
+            bytes.copy_from_slice(raw);
+        } else {
+            decoder.next(count, &mut bytes)?;
+        }
+        decoder.finish()?;
+        Ok(bytes)
+    }
+
+    /// Opens a plane of `count` bytes at the reader's position.
+    pub fn decoder<'m, 'a: 'm>(
+        &'m self,
+        reader: &mut Reader<'a>,
+        count: usize,
+        kernel: Kernel,
+    ) -> Result<PlaneDecoder<'m>> {
+        Ok(match self {
+            Self::Raw => PlaneDecoder::Raw(reader.take(count)?),
+            Self::Constant(byte) => PlaneDecoder::Constant(*byte),
+            Self::Rans(model) => {
+                PlaneDecoder::Rans(Box::new(rans::Decoder::open(&model.decoder, reader, count, kernel)?))
+            }
+        })
+    }
+}
+
+/// Reads one plane piece by piece.
+#[derive(Debug)]
+pub(crate) enum PlaneDecoder<'a> {
+    Raw(&'a [u8]),
+    Constant(u8),
+    Rans(Box<rans::Decoder<'a>>),
+}
+
+impl<'a> PlaneDecoder<'a> {
+    /// The next `count` bytes, in `buffer` unless they can be borrowed from the frame. All pieces but the last are multiples of 32.
+    pub fn next<'b>(&mut self, count: usize, buffer: &'b mut [u8]) -> Result<&'b [u8]>
+    where
+        'a: 'b,
+    {
+        let target =
+            buffer.get_mut(..count).ok_or_else(|| Error::corrupt("a plane is longer than its block"))?;
+        match self {
+            Self::Raw(bytes) => {
+                let (piece, rest) = bytes.split_at_checked(count).ok_or_else(|| Error::truncated("plane"))?;
+                *bytes = rest;
+                return Ok(piece);
+            }
+            Self::Constant(byte) => target.fill(*byte),
+            Self::Rans(decoder) => decoder.decode(&[], target)?,
+        }
+        Ok(target)
+    }
+
+    /// Fails unless the plane ended where it should.
+    pub fn finish(&self) -> Result<()> {
+        match self {
+            Self::Rans(decoder) => decoder.finish(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Appends `bytes` with whatever model suits them; the reader must know their number.
+pub(crate) fn write_bytes(bytes: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+    let model = PlaneModel::choose(&histogram(bytes.iter().copied()), 0)?;
+    model.write(out);
+    model.encode(bytes, kernel, out);
+    Ok(())
+}
+
+/// Passes over what [`write_bytes`] wrote and says how long it is.
+pub(crate) fn skip_bytes(reader: &mut Reader, count: usize) -> Result<usize> {
+    let start = reader.position();
+    PlaneModel::read(reader)?.skip(reader, count)?;
+    Ok(reader.position() - start)
+}
+
+/// Reads what [`write_bytes`] wrote.
+pub(crate) fn read_bytes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
+    PlaneModel::read(reader)?.decode(reader, count, kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn planes_survive(bytes in proptest::collection::vec(prop_oneof![Just(0u8), 0u8..4, any::<u8>()], 0..3000)) {
+            let mut out = Vec::new();
+            write_bytes(&bytes, Kernel::detect(), &mut out).unwrap();
+            prop_assert!(out.len() <= bytes.len() + 2);
+            for kernel in Kernel::available() {
+                let mut reader = Reader::new(&out, "test");
+                prop_assert_eq!(&read_bytes(&mut reader, bytes.len(), kernel).unwrap(), &bytes);
+                reader.finish().unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The on-disk structures of a frame, one per file, each with its own read and write: a header, then sections of independent blocks.
+//! `spec/z4ai.md` describes them bit by bit.
+
+pub(crate) mod header;
+pub(crate) mod section;
+pub(crate) mod wire;
+
+/// The first bytes of every frame.
+pub(crate) const MAGIC: [u8; 4] = *b"Z4AI";
+/// The version that this library reads and writes.
+pub(crate) const VERSION: u8 = 2;
+/// The most bytes that a section decodes to: the unit of memory for streams, and the bound on what a small hostile section can claim.
+pub(crate) const MAX_SECTION: usize = 64 << 20;
+
+/// The model tag of a section whose blocks are the data itself.
+pub(crate) const STORED: u8 = 0;
+
+/// The 32-bit checksum of every part of a frame: the low half of XXH3-64.
+pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    xxhash_rust::xxh3::xxh3_64(bytes) as u32
+}

@@ -1,0 +1,168 @@
+//! What is in a frame: sizes by transform and by plane, and how far the coder is from the entropy of what it coded. Reads the structure of the frame and
+//! decodes only a few sample blocks for the entropy.
+
+use crate::arch::Kernel;
+use crate::block::{BlockContext, BlockMode};
+use crate::decompress::{Layout, zeroed};
+use crate::dtype::Dtype;
+use crate::entropy::plane::histogram;
+use crate::entropy::table::entropy_bits;
+use crate::error::Result;
+use crate::model::Model;
+use crate::options::Effort;
+
+/// A frame's description.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Info {
+    /// The elements' type, `None` for opaque bytes.
+    pub dtype: Option<Dtype>,
+    /// The tensor's shape, if the writer knew it.
+    pub shape: Option<Vec<u64>>,
+    /// The NumPy dtype string that the writer kept.
+    pub numpy_dtype: Option<String>,
+    /// The effort that the frame was written with.
+    pub effort: Effort,
+    /// Bytes before compression.
+    pub decoded_len: u64,
+    /// Bytes of the frame.
+    pub encoded_len: u64,
+    /// How many blocks there are.
+    pub blocks: usize,
+    /// Sizes by how blocks were coded, the largest first.
+    pub transforms: Vec<Part>,
+    /// Sizes of the planes of coded blocks, and of models and tables, in the order of their first appearance.
+    pub planes: Vec<Part>,
+    /// Bits per element that an ideal order-0 coder of the byte planes would take, from a sample; `None` for an empty frame.
+    pub entropy_floor: Option<f64>,
+}
+
+/// A share of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Part {
+    /// What it is.
+    pub name: String,
+    /// Bytes before compression that it stands for; 0 for side information.
+    pub decoded_len: u64,
+    /// Bytes in the frame.
+    pub encoded_len: u64,
+}
+
+/// Blocks decoded for the entropy floor.
+const SAMPLE_BLOCKS: usize = 4;
+
+impl Info {
+    /// Describes `frame`.
+    ///
+    /// ```
+    /// let frame = z4ai::compress(&[0; 1000], &z4ai::Options::new(z4ai::Dtype::F32))?;
+    /// let info = z4ai::Info::read(&frame)?;
+    /// assert!(info.ratio() > 10.0);
+    /// assert_eq!(info.transforms[0].name, "constant");
+    /// # Ok::<(), z4ai::Error>(())
+    /// ```
+    pub fn read(frame: &[u8]) -> Result<Self> {
+        let layout = Layout::read(frame)?;
+        let kernel = Kernel::detect();
+        let mut transforms = Parts::default();
+        let mut planes = Parts::default();
+        let (mut blocks, mut side) = (0, frame.len());
+        for section in &layout.sections {
+            let model = Model::read(section.model, layout.header.dtype, section.length, kernel)?;
+            let context = BlockContext { model: &model, width: layout.width(), kernel };
+            planes.add("model", 0, section.model.len());
+            side -= section.model.len();
+            for (index, block) in section.blocks.iter().enumerate() {
+                let decoded = section.decoded_block_length(index);
+                let mode = context.mode(block.payload)?;
+                transforms.add(mode.name(&model), decoded, block.payload.len());
+                side -= block.payload.len();
+                match mode {
+                    BlockMode::Coded => {
+                        for (name, bytes) in context.parts(block.payload, decoded)? {
+                            planes.add(&name, 0, bytes);
+                        }
+                    }
+                    _ => planes.add(mode.name(&model), decoded, block.payload.len()),
+                }
+            }
+            blocks += section.blocks.len();
+        }
+        planes.add("frame structure", 0, side);
+        transforms.0.sort_by_key(|part| std::cmp::Reverse(part.decoded_len));
+        Ok(Self {
+            dtype: layout.header.dtype,
+            shape: layout.header.shape.clone(),
+            numpy_dtype: layout.header.numpy_dtype.clone(),
+            effort: layout.header.effort,
+            decoded_len: layout.length,
+            encoded_len: frame.len() as u64,
+            blocks,
+            transforms: transforms.0,
+            planes: planes.0,
+            entropy_floor: entropy_floor(&layout, kernel)?,
+        })
+    }
+
+    /// Bytes before compression per byte after it.
+    pub fn ratio(&self) -> f64 {
+        self.decoded_len as f64 / (self.encoded_len as f64).max(1.0)
+    }
+
+    /// Bits per element of the frame, all overhead included.
+    pub fn bits_per_element(&self) -> f64 {
+        let width = self.dtype.map_or(1, Dtype::width) as f64;
+        self.encoded_len as f64 * 8.0 / (self.decoded_len as f64 / width).max(1.0)
+    }
+}
+
+#[derive(Default)]
+struct Parts(Vec<Part>);
+
+impl Parts {
+    fn add(&mut self, name: &str, decoded: usize, encoded: usize) {
+        let part = match self.0.iter_mut().find(|part| part.name == name) {
+            Some(part) => part,
+            None => {
+                self.0.push(Part { name: name.to_owned(), decoded_len: 0, encoded_len: 0 });
+                let last = self.0.len() - 1;
+                &mut self.0[last]
+            }
+        };
+        part.decoded_len += decoded as u64;
+        part.encoded_len += encoded as u64;
+    }
+}
+
+/// The order-0 entropy of the byte planes of a few blocks; of floats, the byte with the exponent is taken without the sign.
+fn entropy_floor(layout: &Layout, kernel: Kernel) -> Result<Option<f64>> {
+    let width = layout.width();
+    let rotate = layout.header.dtype.is_some_and(|dtype| dtype.float_layout().is_some());
+    let (mut bits, mut elements) = (0u64, 0usize);
+    let sections = layout.sections.len().div_ceil(SAMPLE_BLOCKS).max(1);
+    for section in layout.sections.iter().step_by(sections) {
+        let model = Model::read(section.model, layout.header.dtype, section.length, kernel)?;
+        let context = BlockContext { model: &model, width, kernel };
+        let mut bytes = zeroed(section.decoded_block_length(0))?;
+        context.decode(section, 0, &mut bytes)?;
+        if rotate {
+            bytes.chunks_exact_mut(width).for_each(sign_last);
+        }
+        for plane in 0..width {
+            bits += entropy_bits(&histogram(bytes.iter().copied().skip(plane).step_by(width)));
+        }
+        elements += bytes.len() / width;
+    }
+    Ok((elements > 0).then(|| bits as f64 / elements as f64))
+}
+
+/// Moves the sign behind the mantissa, so that the exponent of a two- or four-byte float fills the top byte.
+fn sign_last(element: &mut [u8]) {
+    let mut carry = element.last().map_or(0, |top| top >> 7);
+    for byte in element {
+        let next = *byte >> 7;
+        *byte = *byte << 1 | carry;
+        carry = next;
+    }
+}

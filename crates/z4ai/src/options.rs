@@ -1,0 +1,128 @@
+//! What a caller can ask of the encoder.
+
+use crate::dtype::Dtype;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The trade between size and speed. Every effort decodes with the same call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Effort {
+    /// Fastest to decode.
+    Fast,
+    /// Close to the smallest, still fast.
+    #[default]
+    Default,
+    /// Smallest; never larger than [`Effort::Default`].
+    Max,
+}
+
+impl Effort {
+    /// Reads an effort's name; `balanced` is another name of the default.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name {
+            "fast" => Ok(Self::Fast),
+            "default" | "balanced" => Ok(Self::Default),
+            "max" => Ok(Self::Max),
+            _ => Err(Error::new(
+                ErrorKind::InvalidEffort,
+                format!("unknown effort {name:?}; known are fast, default (or balanced) and max"),
+            )),
+        }
+    }
+
+    /// The canonical name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Default => "default",
+            Self::Max => "max",
+        }
+    }
+
+    pub(crate) fn to_code(self) -> u8 {
+        match self {
+            Self::Fast => 0,
+            Self::Default => 1,
+            Self::Max => 2,
+        }
+    }
+
+    pub(crate) fn from_code(code: u8) -> Result<Self> {
+        match code {
+            0 => Ok(Self::Fast),
+            1 => Ok(Self::Default),
+            2 => Ok(Self::Max),
+            _ => Err(Error::corrupt(format!("unknown effort code {code}"))),
+        }
+    }
+}
+
+/// How to compress. The default is opaque bytes at default effort on all cores.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The type of the elements; `None` for opaque bytes.
+    pub dtype: Option<Dtype>,
+    /// The shape of the tensor, row-major. It lets the encoder follow the scale of rows and columns, and is kept in the frame.
+    pub shape: Option<Vec<u64>>,
+    /// A NumPy dtype string (`<f2`) to keep in the frame for the caller.
+    pub numpy_dtype: Option<String>,
+    /// The trade between size and speed.
+    pub effort: Effort,
+    /// The zstd level for data that is not coded as floats; by default one that fits the effort.
+    pub level: Option<i32>,
+    /// Worker threads; 0 uses rayon's global pool.
+    pub threads: usize,
+}
+
+impl Options {
+    /// Options for elements of `dtype`, everything else by default.
+    pub fn new(dtype: Dtype) -> Self {
+        Self { dtype: Some(dtype), ..Self::default() }
+    }
+
+    /// The same with this shape.
+    pub fn shape(mut self, shape: impl Into<Vec<u64>>) -> Self {
+        self.shape = Some(shape.into());
+        self
+    }
+
+    /// The same with this effort.
+    pub fn effort(mut self, effort: Effort) -> Self {
+        self.effort = effort;
+        self
+    }
+
+    /// The same with this many threads.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Bytes per scalar: the unit of the byte planes.
+    pub(crate) fn scalar_width(&self) -> usize {
+        self.dtype.map_or(1, Dtype::scalar_width)
+    }
+
+    /// Checks that the shape has as many elements as `length` bytes hold.
+    pub(crate) fn check_shape(&self, length: u64) -> Result<()> {
+        let Some(shape) = &self.shape else { return Ok(()) };
+        let width = self.dtype.map_or(1, Dtype::width) as u64;
+        let bytes = shape.iter().try_fold(width, |product, &size| product.checked_mul(size));
+        if bytes == Some(length) {
+            return Ok(());
+        }
+        let dtype = self.dtype.map_or("bytes", Dtype::name);
+        Err(Error::new(
+            ErrorKind::InvalidShape,
+            format!("a {dtype} tensor of shape {shape:?} does not have {length} bytes"),
+        ))
+    }
+
+    /// Scalars per row, if the shape says: the product of all dimensions but the first.
+    pub(crate) fn row_length(&self) -> Option<usize> {
+        let shape = self.shape.as_ref()?;
+        let scalars = self.dtype.map_or(1, |dtype| dtype.width() / dtype.scalar_width()) as u64;
+        let (_, inner) = shape.split_first()?;
+        let length = inner.iter().try_fold(scalars, |product, &size| product.checked_mul(size))?;
+        usize::try_from(length).ok().filter(|&length| length > 1)
+    }
+}

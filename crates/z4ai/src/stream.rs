@@ -1,0 +1,211 @@
+//! Streams: a writer that compresses and a reader that decompresses, with memory for one section however long the data is.
+
+use crate::arch::Kernel;
+use crate::compress::{encode_section, section_length};
+use crate::decompress::{Layout, zeroed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::frame::header::Header;
+use crate::frame::section::{self, MAX_ENCODED, Section};
+use crate::frame::wire::Reader;
+use crate::options::Options;
+use crate::threads;
+use std::io::{self, Read, Write};
+
+/// Compresses what is written to it into a frame on `W`. Call [`Encoder::finish`]; a frame that is not finished does not decode.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// let mut encoder = z4ai::Encoder::new(Vec::new(), z4ai::Options::default())?;
+/// encoder.write_all(b"hello, hello, hello, hello")?;
+/// let frame = encoder.finish()?;
+/// let mut text = String::new();
+/// z4ai::Decoder::new(&frame[..])?.read_to_string(&mut text)?;
+/// assert_eq!(text, "hello, hello, hello, hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Encoder<W: Write> {
+    writer: W,
+    options: Options,
+    /// Bytes of a full section.
+    capacity: usize,
+    pending: Vec<u8>,
+    total: u64,
+}
+
+impl<W: Write> Encoder<W> {
+    /// Writes the frame's header to `writer`.
+    pub fn new(mut writer: W, options: Options) -> Result<Self> {
+        let mut header = Vec::new();
+        Header::new(&options, None).write(&mut header);
+        writer.write_all(&header)?;
+        let capacity = section_length(&options);
+        Ok(Self { writer, options, capacity, pending: Vec::new(), total: 0 })
+    }
+
+    /// Compresses what is left, ends the frame and gives the writer back.
+    pub fn finish(mut self) -> Result<W> {
+        self.options.check_shape(self.total)?;
+        self.write_section()?;
+        let mut end = Vec::new();
+        section::write_end(&mut end);
+        self.writer.write_all(&end)?;
+        self.writer.flush()?;
+        Ok(self.writer)
+    }
+
+    fn write_section(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let mut encoded = Vec::new();
+        let (pending, options) = (&self.pending, &self.options);
+        threads::run(options.threads, || encode_section(pending, options, Kernel::detect(), &mut encoded))??;
+        self.writer.write_all(&encoded)?;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Encoder<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.pending.len() == self.capacity {
+            self.write_section().map_err(into_io)?;
+        }
+        let count = bytes.len().min(self.capacity - self.pending.len());
+        self.pending.extend_from_slice(&bytes[..count]);
+        self.total += count as u64;
+        Ok(count)
+    }
+
+    /// Does not cut the section short, which would change the frame; [`Encoder::finish`] writes everything.
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// Decompresses a frame that it reads from `R`, section by section.
+#[derive(Debug)]
+pub struct Decoder<R: Read> {
+    reader: R,
+    header: Header,
+    /// Encoded bytes read but not yet used.
+    encoded: Vec<u8>,
+    /// Decoded bytes, of which the first `given` were handed out.
+    decoded: Vec<u8>,
+    given: usize,
+    total: u64,
+    finished: bool,
+    threads: usize,
+}
+
+/// Bytes asked of the reader at a time.
+const READ_SIZE: usize = 1 << 18;
+
+impl<R: Read> Decoder<R> {
+    /// Reads the frame's header.
+    pub fn new(reader: R) -> Result<Self> {
+        Self::with_threads(reader, 0)
+    }
+
+    /// The same, decoding with this many threads (0: all cores).
+    pub fn with_threads(mut reader: R, threads: usize) -> Result<Self> {
+        let mut encoded = Vec::new();
+        while encoded.len() < 5 && fill(&mut reader, &mut encoded, 5)? > 0 {}
+        let (header, used) = parse(&mut reader, &mut encoded, Header::read)?;
+        encoded.drain(..used);
+        let decoder = Self {
+            reader,
+            header,
+            encoded,
+            decoded: Vec::new(),
+            given: 0,
+            total: 0,
+            finished: false,
+            threads,
+        };
+        Ok(decoder)
+    }
+
+    /// Decodes the next section; `false` at the end of the frame.
+    fn next_section(&mut self) -> Result<bool> {
+        let complete = self.header.length == Some(self.total);
+        if !complete && !self.finished {
+            let (length, used) = parse(&mut self.reader, &mut self.encoded, |fields| {
+                Ok(Section::read(fields)?.map_or(0, |section| section.length))
+            })?;
+            let section = Section::read(&mut Reader::new(&self.encoded, "frame"))?;
+            self.total += length as u64;
+            if self.header.length.is_some_and(|declared| self.total > declared || length == 0) {
+                return Err(Error::corrupt("the sections do not add up to the frame's declared length"));
+            }
+            self.decoded = zeroed(length)?;
+            self.given = 0;
+            if let Some(section) = section {
+                let (layout, decoded) = (Layout::of_section(&self.header, section), &mut self.decoded);
+                threads::run(self.threads, || layout.decode(0..length as u64, decoded, Kernel::detect()))??;
+                self.encoded.drain(..used);
+                return Ok(true);
+            }
+            self.encoded.drain(..used);
+        }
+        self.finished = true;
+        if !self.encoded.is_empty() || fill(&mut self.reader, &mut self.encoded, 1)? > 0 {
+            return Err(Error::corrupt("unexpected bytes after the frame"));
+        }
+        Ok(false)
+    }
+}
+
+impl<R: Read> Read for Decoder<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.decoded.len() && !out.is_empty() {
+            if !self.next_section().map_err(into_io)? {
+                return Ok(0);
+            }
+        }
+        let rest = &self.decoded[self.given..];
+        let count = rest.len().min(out.len());
+        out[..count].copy_from_slice(&rest[..count]);
+        self.given += count;
+        Ok(count)
+    }
+}
+
+/// Reads up to `count` more bytes; 0 at the end.
+fn fill(reader: &mut impl Read, buffer: &mut Vec<u8>, count: usize) -> Result<usize> {
+    Ok(reader.by_ref().take(count as u64).read_to_end(buffer)?)
+}
+
+/// Reads until `read` finds its structure complete at the front of `buffer`; returns what it read and its length.
+fn parse<T>(
+    reader: &mut impl Read,
+    buffer: &mut Vec<u8>,
+    read: impl Fn(&mut Reader) -> Result<T>,
+) -> Result<(T, usize)> {
+    let mut wanted = READ_SIZE;
+    loop {
+        let mut fields = Reader::new(buffer, "frame");
+        match read(&mut fields) {
+            Ok(value) => return Ok((value, fields.position())),
+            Err(error) if error.kind() == ErrorKind::Truncated && buffer.len() < MAX_ENCODED => {
+                if fill(reader, buffer, wanted)? == 0 {
+                    return Err(error);
+                }
+                // Doubling keeps the number of attempts small.
+                wanted = wanted.max(buffer.len());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// An error of this crate as one of a stream, with the kind that fits.
+fn into_io(error: Error) -> io::Error {
+    let kind = match error.kind() {
+        ErrorKind::Truncated => io::ErrorKind::UnexpectedEof,
+        ErrorKind::Io => io::ErrorKind::Other,
+        _ => io::ErrorKind::InvalidData,
+    };
+    io::Error::new(kind, error)
+}

@@ -1,0 +1,212 @@
+//! Symbols, escapes and planes back to floats, one block at a time.
+
+use super::model::FloatModel;
+use super::scale::STEPS;
+use super::signs::Signs;
+use super::tails::MAX_TAILS;
+use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
+use crate::arch::Kernel;
+use crate::entropy::plane;
+use crate::entropy::rans;
+use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
+
+/// The temporaries of one chunk. The paddings keep arrays that are walked together from sharing the low bits of their addresses, which CPUs take for
+/// a dependency between a store and the loads behind it.
+struct Scratch {
+    expected: [i16; CHUNK + PADDING],
+    offsets: [u16; CHUNK + 2 * PADDING],
+    symbols: [u8; CHUNK + 2 * PADDING],
+    fields: [u16; CHUNK + 3 * PADDING],
+    heads: [u16; CHUNK],
+    tails: [[u8; CHUNK]; MAX_TAILS],
+}
+
+const PADDING: usize = 128;
+
+impl FloatModel {
+    /// Decodes a block into `out`, whole elements of which the first is element `start` of the section.
+    pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
+        let width = self.layout.width;
+        let count = out.len() / width;
+        let mut symbols = rans::Decoder::open(&self.decoder, reader, count, kernel)?;
+        let escape_bytes = reader.length()?;
+        if escape_bytes > count * self.escape_bytes() {
+            return Err(Error::corrupt("a block has more escapes than elements"));
+        }
+        let escapes = plane::read_bytes(reader, escape_bytes, kernel)?;
+        let mut escapes = escapes.as_slice();
+        let bits = self.low_bits();
+        let mut low = reader.take(low_bits::packed_len(count, bits))?;
+        let mut tails = self.tails.decoder(reader, start, count, kernel)?;
+        let mut scratch = Scratch {
+            expected: [0; CHUNK + PADDING],
+            offsets: [0; CHUNK + 2 * PADDING],
+            symbols: [0; CHUNK + 2 * PADDING],
+            fields: [0; CHUNK + 3 * PADDING],
+            heads: [0; CHUNK],
+            tails: [[0; CHUNK]; MAX_TAILS],
+        };
+        for (index, chunk) in out.chunks_mut(CHUNK * width).enumerate() {
+            let elements = chunk.len() / width;
+            kernel.vectorised(
+                #[inline(always)]
+                || self.expect(start + index * CHUNK, elements, &mut scratch),
+            );
+            let offsets = if self.has_contexts() { &scratch.offsets[..elements] } else { &[] };
+            symbols.decode(offsets, &mut scratch.symbols[..elements])?;
+            let (packed, rest) = low.split_at(low_bits::packed_len(elements, bits).min(low.len()));
+            low = rest;
+            kernel.vectorised(
+                #[inline(always)]
+                || low_bits::unpack(packed, bits, &mut scratch.fields[..elements]),
+            );
+            // Two-byte elements are their heads; on most machines these can be put together in place.
+            if width == 2
+                && cfg!(target_endian = "little")
+                && let Ok(heads) = bytemuck::try_cast_slice_mut(chunk)
+            {
+                self.assemble(
+                    &scratch.symbols,
+                    &scratch.fields,
+                    &scratch.expected,
+                    &mut escapes,
+                    kernel,
+                    heads,
+                )?;
+                continue;
+            }
+            let heads = &mut scratch.heads[..elements];
+            self.assemble(&scratch.symbols, &scratch.fields, &scratch.expected, &mut escapes, kernel, heads)?;
+            let planes = tails.next(elements, &mut scratch.tails)?;
+            let heads = &scratch.heads[..elements];
+            kernel.vectorised(
+                #[inline(always)]
+                || interleave(width, heads, &planes, chunk),
+            );
+        }
+        if !escapes.is_empty() {
+            return Err(Error::corrupt("a block has more escapes than escape symbols"));
+        }
+        symbols.finish()?;
+        tails.finish()?;
+        if let Signs::Context(contexts) = &self.signs {
+            contexts.decode(self.layout, reader, &self.scales, start, kernel, out)?;
+        }
+        Ok(())
+    }
+
+    /// The planes of a block of `elements` elements, by name and encoded length.
+    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let start = reader.position();
+        let length = reader.length()?;
+        reader.take(length)?;
+        let escape_bytes = reader.length()?;
+        plane::skip_bytes(reader, escape_bytes)?;
+        let mut parts = vec![("exponent".to_owned(), reader.position() - start)];
+        let low = low_bits::packed_len(elements, self.low_bits());
+        reader.take(low)?;
+        parts.push(("sign and mantissa".to_owned(), low));
+        parts.extend(self.tails.parts(reader, elements)?);
+        if let Signs::Context(_) = self.signs {
+            parts.push(("sign".to_owned(), reader.remaining()));
+        }
+        Ok(parts)
+    }
+
+    /// Expected exponents (into `expected`) and where the slots of their contexts begin, for the next elements.
+    #[inline(always)]
+    fn expect(&self, start: usize, elements: usize, scratch: &mut Scratch) {
+        let expected = &mut scratch.expected[..elements];
+        let precision = self.decoder.precision();
+        self.scales.fill(start, expected);
+        for (expected, offset) in expected.iter_mut().zip(&mut scratch.offsets) {
+            *offset = ((*expected & (STEPS - 1) as i16) as u16) << precision;
+            *expected = (*expected >> STEPS.trailing_zeros()) - CENTRE as i16;
+        }
+    }
+
+    /// Heads from symbols, fields and escapes.
+    fn assemble(
+        &self,
+        symbols: &[u8],
+        fields: &[u16],
+        expected: &[i16],
+        escapes: &mut &[u8],
+        kernel: Kernel,
+        heads: &mut [u16],
+    ) -> Result<()> {
+        let mantissa_bits = self.layout.head_mantissa_bits();
+        let low_mantissa = mantissa_bits - JOINT_BITS;
+        let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
+        let mantissa_mask = (1u16 << low_mantissa) - 1;
+        let joint_mask = (1u16 << JOINT_BITS) - 1;
+        let sign = if let Signs::Constant(true) = self.signs { 0x8000 } else { 0 };
+        kernel.vectorised(
+            #[inline(always)]
+            || {
+                let inputs = symbols.iter().zip(fields).zip(expected);
+                for (head, ((&symbol, &field), &expected)) in heads.iter_mut().zip(inputs) {
+                    let symbol = u16::from(symbol);
+                    let exponent = (symbol >> JOINT_BITS).wrapping_add(expected as u16) & exponent_mask;
+                    *head = (field & !mantissa_mask) << (15 - low_mantissa)
+                        | sign
+                        | exponent << mantissa_bits
+                        | (symbol & joint_mask) << low_mantissa
+                        | field & mantissa_mask;
+                }
+                self.place_escapes(symbols, escapes, heads)
+            },
+        )
+    }
+
+    /// Replaces the exponents that were escaped, for which the symbols gave garbage.
+    #[inline(always)]
+    fn place_escapes(&self, symbols: &[u8], escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
+        let mantissa_bits = self.layout.head_mantissa_bits();
+        let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
+        for (heads, symbols) in heads.chunks_mut(ESCAPE_STRETCH).zip(symbols.chunks(ESCAPE_STRETCH)) {
+            let symbols = &symbols[..heads.len()];
+            if symbols.iter().fold(u8::MAX, |least, &symbol| least.min(symbol)) >> JOINT_BITS != 0 {
+                continue;
+            }
+            for (_, head) in symbols.iter().zip(heads).filter(|(symbol, _)| *symbol >> JOINT_BITS == 0) {
+                let (escape, rest) = escapes
+                    .split_at_checked(self.escape_bytes())
+                    .ok_or_else(|| Error::corrupt("a block has fewer escapes than escape symbols"))?;
+                *escapes = rest;
+                let exponent = escape.iter().rev().fold(0u16, |value, &byte| value << 8 | u16::from(byte));
+                *head =
+                    *head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes whole elements from their heads and tail planes.
+#[inline(always)]
+fn interleave(width: usize, heads: &[u16], planes: &[&[u8]; MAX_TAILS], out: &mut [u8]) {
+    match width {
+        2 => {
+            for (element, head) in out.chunks_exact_mut(2).zip(heads) {
+                element.copy_from_slice(&head.to_le_bytes());
+            }
+        }
+        4 => {
+            let tails = planes[0].iter().zip(planes[1]);
+            for ((element, head), (&first, &second)) in out.chunks_exact_mut(4).zip(heads).zip(tails) {
+                let value = u32::from(*head) << 16 | u32::from(second) << 8 | u32::from(first);
+                element.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        _ => {
+            for (index, (element, head)) in out.chunks_exact_mut(8).zip(heads).enumerate() {
+                let tail = planes.iter().rev().fold(0u64, |value, plane| {
+                    value << 8 | u64::from(plane.get(index).copied().unwrap_or(0))
+                });
+                element.copy_from_slice(&(u64::from(*head) << 48 | tail).to_le_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Packing of the bits that look random (sign and low mantissa bits of the head): a few bits per element, stored verbatim. A chunk's elements
+//! are spread over strided bit positions, so that packing and unpacking are plain loops over whole arrays, which compilers vectorise.
+
+use super::CHUNK;
+
+/// The parts of a field of `bits` (at most 15) bits, each with its width (8, 4, 2 or 1) and its position in the field.
+fn parts(bits: u32) -> impl Iterator<Item = (u32, u32)> {
+    [8, 4, 2, 1].into_iter().filter(move |width| bits & width != 0).scan(0, |position, width| {
+        let start = *position;
+        *position += width;
+        Some((width, start))
+    })
+}
+
+/// Bytes that `count` elements of `bits` bits take.
+pub(super) fn packed_len(count: usize, bits: u32) -> usize {
+    let whole = count / CHUNK * (CHUNK / 8) * bits as usize;
+    let rest = count % CHUNK;
+    whole + parts(bits).map(|(width, _)| (rest * width as usize).div_ceil(8)).sum::<usize>()
+}
+
+/// Appends one chunk of at most [`CHUNK`] fields.
+#[inline(always)]
+pub(super) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
+    for (width, position) in parts(bits) {
+        let stride = (fields.len() * width as usize).div_ceil(8);
+        let start = out.len();
+        out.resize(start + stride, 0);
+        let bytes = &mut out[start..];
+        let mask = (1u16 << width) - 1;
+        for (turn, segment) in fields.chunks(stride.max(1)).enumerate() {
+            let shift = turn as u32 * width;
+            for (byte, field) in bytes.iter_mut().zip(segment) {
+                *byte |= ((field >> position & mask) as u8) << shift;
+            }
+        }
+    }
+}
+
+/// Reads one chunk of `fields.len()` fields from the front of `packed`, which holds at least [`packed_len`] bytes.
+#[inline(always)]
+pub(super) fn unpack(mut packed: &[u8], bits: u32, fields: &mut [u16]) {
+    if bits == 0 {
+        fields.fill(0);
+    }
+    for (width, position) in parts(bits) {
+        let stride = (fields.len() * width as usize).div_ceil(8);
+        let (bytes, rest) = packed.split_at(stride.min(packed.len()));
+        packed = rest;
+        let mask = ((1u16 << width) - 1) as u8;
+        for (turn, segment) in fields.chunks_mut(stride.max(1)).enumerate() {
+            let shift = turn as u32 * width;
+            // The first part sets the field, the others add to it.
+            let keep = if position == 0 { 0 } else { u16::MAX };
+            for (field, byte) in segment.iter_mut().zip(bytes) {
+                *field = *field & keep | u16::from(byte >> shift & mask) << position;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn fields_survive(fields in proptest::collection::vec(any::<u16>(), 0..CHUNK), bits in 0u32..=15) {
+            let masked: Vec<u16> = fields.iter().map(|field| field & ((1 << bits) - 1)).collect();
+            let mut packed = Vec::new();
+            pack(&masked, bits, &mut packed);
+            prop_assert_eq!(packed.len(), packed_len(masked.len(), bits));
+            let mut unpacked = vec![0xffff; masked.len()];
+            unpack(&packed, bits, &mut unpacked);
+            prop_assert_eq!(unpacked, masked);
+        }
+    }
+}

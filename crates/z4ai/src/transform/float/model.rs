@@ -1,0 +1,273 @@
+//! What all blocks of a section of floats share: scales, frequency tables, the sign if it is constant, and how the tail planes are coded.
+
+use super::encode::{Parts, SymbolScratch};
+use super::scale::{Scales, Sums};
+use super::signs::Signs;
+use super::tails::Tails;
+use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
+use crate::arch::Kernel;
+use crate::dtype::FloatLayout;
+use crate::entropy::plane;
+use crate::entropy::rans::{DecoderTables, EncoderTables};
+use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, MIN_PRECISION, SYMBOLS, entropy_bits};
+use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
+use crate::options::Effort;
+use rayon::prelude::*;
+
+/// Elements looked at when choosing between scales.
+const SAMPLE: usize = 1 << 16;
+/// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
+const ROW_WITHOUT_SHAPE: usize = 1024;
+
+/// The shared description of a section of floats.
+#[derive(Debug)]
+pub(crate) struct FloatModel {
+    pub layout: FloatLayout,
+    pub(super) scales: Scales,
+    /// Which exponent parts have symbols; the decoder need not know.
+    pub(super) parts: Parts,
+    pub(super) signs: Signs,
+    tables: Vec<FrequencyTable>,
+    pub(super) encoder: EncoderTables,
+    pub(super) decoder: DecoderTables,
+    pub(super) tails: Tails,
+}
+
+/// How many contexts the tables have, by the fraction of the expected scale.
+pub(super) const CONTEXTS: usize = 4;
+
+/// Histograms of one section's symbols, and the signs seen.
+#[derive(Debug, Clone)]
+pub(super) struct SymbolCounts {
+    pub histograms: [Histogram; CONTEXTS],
+    pub negative: u64,
+}
+
+impl Default for SymbolCounts {
+    fn default() -> Self {
+        Self { histograms: [[0; SYMBOLS]; CONTEXTS], negative: 0 }
+    }
+}
+
+impl SymbolCounts {
+    fn merge(mut self, other: Self) -> Self {
+        for (mine, theirs) in self.histograms.iter_mut().flatten().zip(other.histograms.iter().flatten()) {
+            *mine += theirs;
+        }
+        self.negative += other.negative;
+        self
+    }
+
+    /// Turns the exponents at both ends that are too rare for a table's precision into escapes: a frequency of 1 for each of their symbols would overpay them at
+    /// the cost of all others.
+    fn escape_rare(&mut self) -> Parts {
+        let mut counts = [0u64; EXPONENT_PARTS as usize];
+        for histogram in &self.histograms {
+            for (count, symbols) in counts.iter_mut().zip(histogram.chunks_exact(1 << JOINT_BITS)) {
+                *count += symbols.iter().map(|&count| u64::from(count)).sum::<u64>();
+            }
+        }
+        let total: u64 = counts.iter().sum();
+        // Worth it below a sixth of a frequency of 1 in each of the tables' symbols.
+        let kept = |&part: &i16| (counts[part as usize] * 6) << (MAX_PRECISION - 2) >= total.max(1);
+        let all = Parts::ALL.first..=Parts::ALL.last;
+        let first = all.clone().find(kept).unwrap_or(Parts::ALL.first);
+        let last = all.rev().find(kept).unwrap_or(Parts::ALL.first);
+        for histogram in &mut self.histograms {
+            for symbol in (1 << JOINT_BITS)..SYMBOLS {
+                let part = (symbol >> JOINT_BITS) as i16;
+                if !(first..=last).contains(&part) {
+                    histogram[symbol % (1 << JOINT_BITS)] += std::mem::take(&mut histogram[symbol]);
+                }
+            }
+        }
+        Parts { first, last }
+    }
+
+    fn cost(&self) -> u64 {
+        self.histograms.iter().map(|histogram| entropy_bits(histogram)).sum()
+    }
+}
+
+impl FloatModel {
+    /// Makes the model for a section: `bytes` are whole elements, in rows of `row_length` if that is known.
+    pub fn fit(
+        layout: FloatLayout,
+        bytes: &[u8],
+        row_length: Option<usize>,
+        effort: Effort,
+        block: usize,
+        kernel: Kernel,
+    ) -> Result<Self> {
+        let scales = choose_scales(layout, bytes, row_length, kernel);
+        Self::fit_scales(layout, bytes, scales, row_length, effort, block, kernel)
+    }
+
+    /// Makes the model for elements without any order: one scale for all.
+    pub fn fit_flat(layout: FloatLayout, bytes: &[u8], block: usize, kernel: Kernel) -> Result<Self> {
+        let scales =
+            Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
+        Self::fit_scales(layout, bytes, scales, None, Effort::Default, block, kernel)
+    }
+
+    fn fit_scales(
+        layout: FloatLayout,
+        bytes: &[u8],
+        scales: Scales,
+        row_length: Option<usize>,
+        effort: Effort,
+        block: usize,
+        kernel: Kernel,
+    ) -> Result<Self> {
+        let mut counts = bytes
+            .par_chunks(block)
+            .enumerate()
+            .map(|(index, part)| count(layout, &scales, part, index * block / layout.width, kernel))
+            .reduce(SymbolCounts::default, SymbolCounts::merge);
+        let parts = counts.escape_rare();
+        let elements = (bytes.len() / layout.width) as u64;
+        let mut signs = match counts.negative {
+            0 => Signs::Constant(false),
+            all if all == elements => Signs::Constant(true),
+            _ => Signs::Verbatim,
+        };
+        if let (Effort::Max, Signs::Verbatim, Some(row_length)) = (effort, &signs, row_length) {
+            let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
+            signs = coded.unwrap_or(Signs::Verbatim);
+        }
+        let tables = choose_tables(&counts);
+        let tails = Tails::fit(layout, bytes, row_length)?;
+        Ok(Self { parts, ..Self::new(layout, scales, signs, tables, tails)? })
+    }
+
+    fn new(
+        layout: FloatLayout,
+        scales: Scales,
+        signs: Signs,
+        tables: Vec<FrequencyTable>,
+        tails: Tails,
+    ) -> Result<Self> {
+        let encoder = EncoderTables::new(&tables);
+        let decoder = DecoderTables::new(&tables)?;
+        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables, encoder, decoder, tails })
+    }
+
+    /// Whether symbols are coded in the contexts of the scale's fraction.
+    pub(super) fn has_contexts(&self) -> bool {
+        self.tables.len() > 1
+    }
+
+    /// Bytes of an escaped exponent.
+    pub(super) fn escape_bytes(&self) -> usize {
+        1 + usize::from(self.layout.exponent_bits > 8)
+    }
+
+    /// Bits of the head that are stored verbatim, per element.
+    pub(super) fn low_bits(&self) -> u32 {
+        self.layout.head_mantissa_bits() - JOINT_BITS + self.signs.verbatim_bits()
+    }
+
+    /// Appends the model.
+    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+        let precision = self.tables.first().map_or(0, |table| table.precision);
+        out.push(self.signs.to_code() | u8::from(self.has_contexts()) << 2 | (precision as u8) << 3);
+        self.scales.write(kernel, out)?;
+        self.signs.write(out);
+        self.tables.iter().for_each(|table| table.write(out));
+        self.tails.write(kernel, out)
+    }
+
+    /// Reads the model of a section of `elements` elements.
+    pub fn read(layout: FloatLayout, reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
+        let flags = reader.u8()?;
+        let precision = u32::from(flags >> 3);
+        if !(MIN_PRECISION..=MAX_PRECISION).contains(&precision) {
+            return Err(Error::corrupt("a table's precision is out of range"));
+        }
+        let scales = Scales::read(reader, elements, kernel)?;
+        let signs = Signs::read(flags & 3, reader, elements)?;
+        let tables = (0..if flags & 4 != 0 { CONTEXTS } else { 1 })
+            .map(|_| FrequencyTable::read_from(reader, precision))
+            .collect::<Result<_>>()?;
+        let tails = Tails::read(layout, reader, elements, kernel)?;
+        Self::new(layout, scales, signs, tables, tails)
+    }
+}
+
+/// Counts the symbols of whole elements that start at element `start` of the section.
+fn count(layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kernel: Kernel) -> SymbolCounts {
+    let mut counts = SymbolCounts::default();
+    let mut scratch = SymbolScratch::default();
+    for (index, chunk) in bytes.chunks(CHUNK * layout.width).enumerate() {
+        kernel.vectorised(
+            #[inline(always)]
+            || scratch.transform(layout, scales, Parts::ALL, chunk, start + index * CHUNK),
+        );
+        let (symbols, contexts) = scratch.symbols();
+        for (&symbol, &context) in symbols.iter().zip(contexts) {
+            counts.histograms[usize::from(context) & (CONTEXTS - 1)][usize::from(symbol)] += 1;
+        }
+        counts.negative += scratch.negative();
+    }
+    counts
+}
+
+/// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.
+pub(crate) fn choose_scales(
+    layout: FloatLayout,
+    bytes: &[u8],
+    row_length: Option<usize>,
+    kernel: Kernel,
+) -> Scales {
+    let elements = bytes.len() / layout.width;
+    let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
+    let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);
+    let sums = Sums::measure(layout, bytes, row_length, with_columns, kernel);
+    let candidates = [(false, false), (true, false), (false, true), (true, true)];
+    let pieces = (elements / CHUNK).max(1);
+    let stride = pieces.div_ceil(SAMPLE / CHUNK);
+    let chosen = candidates
+        .into_iter()
+        .filter(|&(_, columns)| with_columns || !columns)
+        .map(|(rows, columns)| sums.scales(layout, row_length, rows, columns))
+        .min_by_key(|scales| {
+            let mut sampled = 0u64;
+            let mut counts = SymbolCounts::default();
+            for piece in (0..pieces).step_by(stride) {
+                let start = piece * CHUNK;
+                let chunk = &bytes[start * layout.width..elements.min(start + CHUNK) * layout.width];
+                counts = counts.merge(count(layout, scales, chunk, start, kernel));
+                sampled += (chunk.len() / layout.width) as u64;
+            }
+            if !scales.rows.is_empty() || !scales.columns.is_empty() {
+                let side = [&scales.rows, &scales.columns].map(|offsets| {
+                    let bytes: &[u8] = bytemuck::cast_slice(offsets);
+                    entropy_bits(&plane::histogram(bytes.iter().copied()))
+                });
+                (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64
+                    + side[0]
+                    + side[1]
+            } else {
+                (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64
+            }
+        });
+    chosen.unwrap_or_default()
+}
+
+/// Four tables, or one when four do not pay for their own description.
+fn choose_tables(counts: &SymbolCounts) -> Vec<FrequencyTable> {
+    let make = |histogram: &Histogram| FrequencyTable::normalise(histogram, MAX_PRECISION);
+    let mut merged = [0u32; SYMBOLS];
+    for histogram in &counts.histograms {
+        merged.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
+    }
+    let one = vec![make(&merged)];
+    let four: Vec<_> = counts.histograms.iter().map(make).collect();
+    let side = |tables: &[FrequencyTable]| {
+        let mut out = Vec::new();
+        tables.iter().for_each(|table| table.write(&mut out));
+        8 * out.len() as u64
+    };
+    if counts.cost() + side(&four) < entropy_bits(&merged) + side(&one) { four } else { one }
+}

@@ -1,0 +1,242 @@
+//! Scales: what the magnitude of an element is expected to be, from the row and the column it stands in. Trained weights differ in scale
+//! between rows and columns far more than inside them, so the exponent minus its expectation is cheap to code.
+//!
+//! A scale is the mean of the magnitude's logarithm in quarter octaves. The logarithm is the head's exponent and mantissa read as one integer, so
+//! that only integers are summed and the result is the same on every machine and for every number of threads.
+
+use crate::arch::Kernel;
+use crate::dtype::FloatLayout;
+use crate::entropy::plane;
+use crate::error::{Error, Result};
+use crate::frame::wire::{Reader, put_length, put_signed};
+use rayon::prelude::*;
+
+/// Steps per octave.
+pub(crate) const STEPS: i32 = 4;
+
+/// The expected magnitude of every element of a section: `base + rows[i] + columns[j]` quarter octaves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Scales {
+    pub base: i16,
+    /// Elements per row; 0 when neither rows nor columns are used.
+    pub row_length: usize,
+    /// One offset per row, or empty.
+    pub rows: Vec<i8>,
+    /// One offset per column, or empty.
+    pub columns: Vec<i8>,
+}
+
+impl Scales {
+    /// Writes the expectations of elements `start..start + out.len()`.
+    #[inline(always)]
+    pub fn fill(&self, start: usize, out: &mut [i16]) {
+        if self.row_length == 0 {
+            return out.fill(self.base);
+        }
+        let (mut row, mut column) = (start / self.row_length, start % self.row_length);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let count = rest.len().min(self.row_length - column);
+            let (segment, after) = rest.split_at_mut(count);
+            let base = self.base + i16::from(self.rows.get(row).copied().unwrap_or(0));
+            match self.columns.get(column..column + count) {
+                Some(columns) => {
+                    segment
+                        .iter_mut()
+                        .zip(columns)
+                        .for_each(|(out, &offset)| *out = base + i16::from(offset));
+                }
+                None => segment.fill(base),
+            }
+            (row, column, rest) = (row + 1, 0, after);
+        }
+    }
+
+    /// Leaves out offsets that are all zero.
+    pub fn drop_zeros(&mut self) {
+        for offsets in [&mut self.rows, &mut self.columns] {
+            if offsets.iter().all(|&offset| offset == 0) {
+                offsets.clear();
+            }
+        }
+        if self.rows.is_empty() && self.columns.is_empty() {
+            self.row_length = 0;
+        }
+    }
+
+    /// Appends the scales.
+    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+        put_signed(out, i64::from(self.base));
+        out.push(u8::from(!self.rows.is_empty()) | u8::from(!self.columns.is_empty()) << 1);
+        if self.row_length > 0 {
+            put_length(out, self.row_length);
+        }
+        for offsets in [&self.rows, &self.columns] {
+            if !offsets.is_empty() {
+                plane::write_bytes(bytemuck::cast_slice(offsets), kernel, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the scales of a section of `elements` elements.
+    pub fn read(reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
+        let base = i16::try_from(reader.signed()?).ok().filter(|base| (0..1 << 14).contains(base));
+        let base = base.ok_or_else(|| Error::corrupt("a section's base scale is out of range"))?;
+        let parts = reader.u8()?;
+        if parts == 0 {
+            return Ok(Self { base, ..Self::default() });
+        }
+        let row_length = reader.length()?;
+        if parts > 3 || row_length == 0 || row_length > elements {
+            return Err(Error::corrupt("a section's row length does not fit its elements"));
+        }
+        let mut offsets = |present: bool, count: usize| -> Result<Vec<i8>> {
+            if !present {
+                return Ok(Vec::new());
+            }
+            let bytes = plane::read_bytes(reader, count, kernel)?;
+            Ok(bytes.into_iter().map(|byte| byte as i8).collect())
+        };
+        let rows = offsets(parts & 1 != 0, elements.div_ceil(row_length))?;
+        let columns = offsets(parts & 2 != 0, row_length)?;
+        Ok(Self { base, row_length, rows, columns })
+    }
+}
+
+/// Sums of log-magnitudes over rows and columns, without the elements that say nothing about the scale: zeros, and the dust many octaves below the rest
+/// that training leaves behind.
+#[derive(Debug)]
+pub(super) struct Sums {
+    rows: Vec<(u64, u32)>,
+    columns: Vec<(u64, u32)>,
+}
+
+/// Octaves below the median magnitude at which dust begins.
+const DUST_OCTAVES: u16 = 24;
+/// Elements that the median is taken of.
+const MEDIAN_SAMPLE: usize = 2048;
+
+/// The least magnitude (as a head without sign) that counts.
+fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
+    let stride = (bytes.len() / layout.width / MEDIAN_SAMPLE).max(1);
+    // An odd stride does not stay in one column of a matrix.
+    let elements = bytes.chunks_exact(layout.width).step_by(stride | 1);
+    let mut magnitudes: Vec<u16> = elements
+        .map(|element| u16::from_le_bytes([element[layout.width - 2], element[layout.width - 1]]) & 0x7fff)
+        .filter(|&magnitude| magnitude != 0)
+        .collect();
+    magnitudes.sort_unstable();
+    let median = magnitudes.get(magnitudes.len() / 2).copied().unwrap_or(0);
+    median.saturating_sub(DUST_OCTAVES << layout.head_mantissa_bits()).max(1)
+}
+
+/// Rows summed before the 32-bit column accumulators are emptied.
+const BATCH_ROWS: usize = 1 << 15;
+
+impl Sums {
+    /// Sums the elements of `bytes`, cut into rows of `row_length`.
+    pub fn measure(
+        layout: FloatLayout,
+        bytes: &[u8],
+        row_length: usize,
+        want_columns: bool,
+        kernel: Kernel,
+    ) -> Self {
+        let row_bytes = row_length * layout.width;
+        let least = least_magnitude(layout, bytes);
+        // About a megabyte per task, in whole rows.
+        let batch = ((1 << 20) / row_bytes).clamp(1, BATCH_ROWS);
+        let partial: Vec<Self> = bytes
+            .par_chunks(batch * row_bytes)
+            .map(|chunk| {
+                kernel.vectorised(
+                    #[inline(always)]
+                    || Self::measure_batch(layout, chunk, row_length, want_columns, least),
+                )
+            })
+            .collect();
+        let mut total =
+            Self { rows: Vec::new(), columns: vec![(0, 0); if want_columns { row_length } else { 0 }] };
+        for mut part in partial {
+            total.rows.append(&mut part.rows);
+            for (sum, more) in total.columns.iter_mut().zip(part.columns) {
+                *sum = (sum.0 + more.0, sum.1 + more.1);
+            }
+        }
+        total
+    }
+
+    #[inline(always)]
+    fn measure_batch(
+        layout: FloatLayout,
+        bytes: &[u8],
+        row_length: usize,
+        want_columns: bool,
+        least: u16,
+    ) -> Self {
+        let column_count = if want_columns { row_length } else { 0 };
+        let (mut column_sums, mut column_counts) = (vec![0u32; column_count], vec![0u32; column_count]);
+        let mut row_heads = vec![0u16; row_length];
+        let mut rows = Vec::with_capacity(bytes.len() / (row_length * layout.width) + 1);
+        for row in bytes.chunks(row_length * layout.width) {
+            let row_heads = &mut row_heads[..row.len() / layout.width];
+            layout.read_heads(row, row_heads);
+            for head in row_heads.iter_mut() {
+                let magnitude = *head & 0x7fff;
+                *head = if magnitude >= least { magnitude } else { 0 };
+            }
+            let sum =
+                row_heads.chunks(1 << 16).map(|part| part.iter().map(|&head| u32::from(head)).sum::<u32>());
+            let sum = sum.map(u64::from).sum::<u64>();
+            let count = row_heads.iter().map(|&head| u32::from(head != 0)).sum::<u32>();
+            rows.push((sum, count));
+            let columns = column_sums.iter_mut().zip(&mut column_counts);
+            for ((sum, count), &head) in columns.zip(row_heads.iter()) {
+                *sum += u32::from(head);
+                *count += u32::from(head != 0);
+            }
+        }
+        let columns = column_sums.into_iter().map(u64::from).zip(column_counts).collect();
+        Self { rows, columns }
+    }
+
+    /// The scales of these sums, with rows and columns as asked.
+    pub fn scales(
+        &self,
+        layout: FloatLayout,
+        row_length: usize,
+        with_rows: bool,
+        with_columns: bool,
+    ) -> Scales {
+        let (sum, count) =
+            self.rows.iter().fold((0u64, 0u64), |(s, c), row| (s + row.0, c + u64::from(row.1)));
+        let mean = mean_16(sum, count);
+        let step = 16i64 << layout.head_mantissa_bits();
+        let offsets = |sums: &[(u64, u32)]| -> Vec<i8> {
+            let offset = |&(sum, count): &(u64, u32)| {
+                if count == 0 {
+                    return 0;
+                }
+                let difference = mean_16(sum, u64::from(count)) - mean;
+                round_div(difference * i64::from(STEPS), step).clamp(-127, 127) as i8
+            };
+            sums.iter().map(offset).collect()
+        };
+        let rows = if with_rows { offsets(&self.rows) } else { Vec::new() };
+        let columns = if with_columns { offsets(&self.columns) } else { Vec::new() };
+        let base = round_div(mean * i64::from(STEPS), step) as i16;
+        let mut scales = Scales { base, row_length, rows, columns };
+        scales.drop_zeros();
+        scales
+    }
+}
+
+/// 16 times the mean, so that rounding to a step sees the fraction.
+fn mean_16(sum: u64, count: u64) -> i64 {
+    if count == 0 { 0 } else { (sum as u128 * 16 / u128::from(count)) as i64 }
+}
+
+fn round_div(value: i64, divisor: i64) -> i64 {
+    (value + divisor / 2).div_euclid(divisor)
+}

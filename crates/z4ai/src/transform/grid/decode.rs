@@ -1,0 +1,118 @@
+//! Levels and scales back to elements. Every length is checked against what the element count and the scales ask for.
+
+use super::format::Format;
+use super::levels::{Levels, Table};
+use super::offset::{LARGEST_CENTRE, Offset};
+use super::scheme::Scheme;
+use super::{MINUS_ZERO, RAW, Rows, plane, with_format};
+use crate::dtype::Dtype;
+use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
+
+/// Decode a block into `out`, whose length says how many elements there are.
+#[inline(always)]
+pub(crate) fn decode(
+    header: &[u8],
+    planes: &[&[u8]; plane::COUNT],
+    dtype: Dtype,
+    rows: Rows,
+    out: &mut [u8],
+) -> Result<()> {
+    with_format!(dtype, F => decode_format::<F>(header, planes, rows, out), {
+        Err(Error::corrupt("only bf16, fp16 and fp32 elements lie on a grid"))
+    })
+}
+
+#[inline(always)]
+fn decode_format<F: Format>(
+    header: &[u8],
+    planes: &[&[u8]; plane::COUNT],
+    rows: Rows,
+    out: &mut [u8],
+) -> Result<()> {
+    let mut reader = Reader::new(header, "grid");
+    let scheme = Scheme::from_byte(reader.u8()?).ok_or_else(|| Error::corrupt("unknown scheme of a grid"))?;
+    let minus_zero = reader.u8()? != 0;
+    let group_size = reader.length()?;
+    reader.finish()?;
+    if group_size == 0 || !out.len().is_multiple_of(F::WIDTH) {
+        return Err(Error::corrupt("a grid has whole elements in groups of at least one"));
+    }
+    let short = || Error::corrupt("a plane of a grid is too short");
+    let mut level_plane = planes[plane::LEVELS];
+    let mut raw = planes[plane::RAW];
+    let mut scales = numbers(planes, plane::SCALES);
+    let mut offsets = numbers(planes, plane::OFFSETS);
+    let mut bases = planes[plane::BASES].iter();
+    let mut seen = 0;
+    for group in rows.groups(group_size, out.len() / F::WIDTH) {
+        seen += 1;
+        let scale = scales.next().ok_or_else(short)?;
+        let &base = bases.next().ok_or_else(short)?;
+        let offset = if scheme.has_offset() { offsets.next().ok_or_else(short)? } else { 0 };
+        let out = out.get_mut(group.start * F::WIDTH..group.end * F::WIDTH).ok_or_else(short)?;
+        if scale == RAW {
+            let (bytes, rest) = raw.split_at_checked(out.len()).ok_or_else(short)?;
+            out.copy_from_slice(bytes);
+            raw = rest;
+            continue;
+        }
+        let (levels, rest) = level_plane.split_at_checked(group.len()).ok_or_else(short)?;
+        level_plane = rest;
+        let (scale, offset) = (f32::from_bits(scale), f32::from_bits(offset));
+        if !scale.is_finite() || !offset.is_finite() {
+            return Err(Error::corrupt("the scales and offsets of a grid are finite"));
+        }
+        match scheme {
+            Scheme::Product(Levels::Integers) => multiply_integers::<F>(levels, scale, base, minus_zero, out),
+            Scheme::Product(Levels::Table(table)) => {
+                multiply_table::<F>(levels, scale, table, minus_zero, out)
+            }
+            Scheme::Offset(Offset::Centre) if offset.abs() >= LARGEST_CENTRE => {
+                return Err(Error::corrupt("the centre of a group lies near its levels"));
+            }
+            Scheme::Offset(kind) => {
+                for (out, &number) in out.chunks_exact_mut(F::WIDTH).zip(levels) {
+                    F::write(kind.element::<F>(f32::from(number), scale, offset), out);
+                }
+            }
+        }
+    }
+    let with_offset = if scheme.has_offset() { seen } else { 0 };
+    let expected = |index| match index {
+        plane::LEVELS | plane::RAW => None,
+        plane::OFFSETS.. => Some(with_offset),
+        _ => Some(seen),
+    };
+    let fits = |(index, plane): (usize, &&[u8])| expected(index).is_none_or(|length| length == plane.len());
+    if !planes.iter().enumerate().all(fits) || !level_plane.is_empty() || !raw.is_empty() {
+        return Err(Error::corrupt("a plane of a grid is too long"));
+    }
+    Ok(())
+}
+
+/// The numbers whose bytes lie in four consecutive planes.
+fn numbers(planes: &[&[u8]; plane::COUNT], first: usize) -> impl Iterator<Item = u32> {
+    let [a, b, c, d] = [0, 1, 2, 3].map(|byte| planes[first + byte].iter());
+    a.zip(b).zip(c).zip(d).map(|(((&a, &b), &c), &d)| u32::from_le_bytes([a, b, c, d]))
+}
+
+#[inline(always)]
+fn multiply_integers<F: Format>(numbers: &[u8], scale: f32, base: u8, minus_zero: bool, out: &mut [u8]) {
+    // 1 to 128 are distances upwards, 129 to 255 downwards.
+    let base = i32::from(base) - if base > 128 { 256 + 128 } else { 128 };
+    for (out, &number) in out.chunks_exact_mut(F::WIDTH).zip(numbers) {
+        let level = base + ((i32::from(number) - base) & 255);
+        let bits = F::round(level as f32 * scale);
+        F::write(if minus_zero && number == MINUS_ZERO { F::SIGN } else { bits }, out);
+    }
+}
+
+#[inline(always)]
+fn multiply_table<F: Format>(numbers: &[u8], scale: f32, table: Table, minus_zero: bool, out: &mut [u8]) {
+    let products = table.levels().map(|level| F::round(level * scale));
+    for (out, &number) in out.chunks_exact_mut(F::WIDTH).zip(numbers) {
+        let bits = products[usize::from(number & 15)];
+        F::write(if minus_zero && number == MINUS_ZERO { F::SIGN } else { bits }, out);
+    }
+}

@@ -1,0 +1,200 @@
+//! Is there a grid, and which? A few short runs of elements refuse ordinary weights within microseconds; only when most of
+//! them lie on a grid are group sizes compared, by the size that a sample of rows would take.
+
+use super::fit::Group;
+use super::format::Format;
+use super::levels::Levels;
+use super::scheme::Scheme;
+use super::{Rows, with_format};
+use crate::dtype::Dtype;
+
+/// How a tensor's grid is looked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    /// Elements per group; the row length for one group per row.
+    pub(crate) group: usize,
+    /// How elements follow from levels.
+    pub(crate) scheme: Scheme,
+    /// Levels that the largest element of a group may stand for, the most frequent first.
+    pub(crate) largest: Vec<f64>,
+    /// Estimated size in bits per element, with ideal entropy coding of the levels.
+    pub(crate) bits_per_element: f64,
+}
+
+/// Elements of a run that is tested first; the smallest group that is looked for.
+const RUN: usize = 16;
+/// Runs tested first.
+const RUNS: usize = 12;
+/// Elements that the comparison of group sizes looks at.
+const SAMPLE: usize = 1 << 14;
+/// Largest group size that is tried besides the row length.
+const LARGEST_GROUP: usize = 1 << 14;
+
+/// Look for a grid in a tensor of rows of `row_length` elements. `None` for ordinary weights.
+pub(crate) fn detect(elements: &[u8], dtype: Dtype, row_length: usize) -> Option<Plan> {
+    with_format!(dtype, F => detect_format::<F>(elements, row_length), None)
+}
+
+fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Plan> {
+    let count = elements.len() / F::WIDTH;
+    let row_length = if (RUN..=count).contains(&row_length) { row_length } else { count };
+    if count < RUN {
+        return None;
+    }
+    let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SAMPLE * F::WIDTH);
+    let viable: Vec<Scheme> =
+        Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme)).collect();
+    let mut best: Option<Plan> = None;
+    for scheme in viable {
+        // From the largest group down: groups that are parts of the true ones fit as well, but cost more scales.
+        for group in group_sizes(row_length) {
+            if best.as_ref().is_some_and(|best| best.scheme == scheme && group < best.group / 4) {
+                break;
+            }
+            let Some(plan) = estimate::<F>(&rows, group, scheme) else { continue };
+            // Plain integers are the fastest to decode, so the others must be clearly better.
+            let margin = if scheme.is_mirrored() { 1.0 } else { 1.1 };
+            let limit = best.as_ref().map_or(f64::INFINITY, |best| match best.scheme == scheme {
+                true => best.bits_per_element,
+                false => best.bits_per_element / margin,
+            });
+            if plan.bits_per_element < limit {
+                best = Some(plan);
+            }
+        }
+    }
+    best
+}
+
+/// Whole rows, evenly spread, of about `limit` bytes in all; the start of the first row if one is longer.
+fn sample_rows(elements: &[u8], row_bytes: usize, limit: usize) -> Vec<&[u8]> {
+    let available = elements.len() / row_bytes;
+    let wanted = (limit / row_bytes).clamp(1, available.max(1)).max(available.min(2));
+    let step = available / wanted.max(1);
+    (0..wanted)
+        .filter_map(|index| elements.get(index * step * row_bytes..(index * step + 1) * row_bytes))
+        .collect()
+}
+
+/// Whether a scheme is worth comparing group sizes for.
+fn is_viable<F: Format>(rows: &[&[u8]], scheme: Scheme) -> bool {
+    match scheme {
+        Scheme::Product(levels) => runs_fit::<F>(rows, levels),
+        Scheme::Offset(_) => runs_repeat::<F>(rows),
+    }
+}
+
+/// Whether elements repeat within most longer runs, as they do when there are at most 32 levels. An offset shows only in a
+/// whole group, whose size is not known yet.
+fn runs_repeat<F: Format>(rows: &[&[u8]]) -> bool {
+    const LONG_RUN: usize = 4 * RUN;
+    let mut repeating = 0;
+    for index in 0..RUNS {
+        let row = rows[index * rows.len() / RUNS];
+        let Some(last) = row.len().checked_sub(LONG_RUN * F::WIDTH) else { return false };
+        let start = last * (index * 7 % RUNS) / RUNS / F::WIDTH * F::WIDTH;
+        let mut run: Vec<u32> =
+            row[start..start + LONG_RUN * F::WIDTH].chunks_exact(F::WIDTH).map(F::read).collect();
+        run.sort_unstable();
+        run.dedup();
+        repeating += usize::from((2..=LONG_RUN * 3 / 4).contains(&run.len()));
+        if repeating + RUNS / 4 < index {
+            return false;
+        }
+    }
+    repeating * 4 >= RUNS * 3
+}
+
+/// Whether most short runs lie on a grid with these levels.
+fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels) -> bool {
+    let largest = levels.largest();
+    let mut numbers = Vec::new();
+    let (mut fitting, mut failing, mut telling) = (0, 0, 0);
+    for index in 0..RUNS {
+        let row = rows[index * rows.len() / RUNS];
+        let runs = row.len() / (RUN * F::WIDTH);
+        let start = (index * 7 % RUNS) * runs / RUNS * RUN * F::WIDTH;
+        let group = Group::<F>::new(&row[start..start + RUN * F::WIDTH]);
+        if group.is_zero() {
+            continue;
+        }
+        telling += usize::from(group.has_two_magnitudes() || group.zero);
+        match group.fit(levels, &largest, &mut numbers) {
+            Some(_) => fitting += 1,
+            None => failing += 1,
+        }
+        if failing > RUNS / 4 {
+            return false;
+        }
+    }
+    telling > 0 && fitting > 0
+}
+
+/// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two.
+fn group_sizes(row_length: usize) -> Vec<usize> {
+    let multiples = [1, 3, 5, 7]
+        .into_iter()
+        .flat_map(|odd| (0..).map(move |shift| odd << shift).take_while(|&size| size <= LARGEST_GROUP));
+    let mut sizes: Vec<usize> =
+        multiples.filter(|&size| size >= RUN && size < row_length).chain([row_length]).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes
+}
+
+/// The plan for one group size, if most groups of the sample lie on the grid.
+fn estimate<F: Format>(rows: &[&[u8]], group: usize, scheme: Scheme) -> Option<Plan> {
+    let all_largest = scheme.largest();
+    let mut found = vec![0_u32; all_largest.len()];
+    let mut histogram = [0_u32; 256];
+    let mut numbers = Vec::new();
+    let (mut scale_bits, mut raw, mut total) = (0_u64, 0, 0);
+    for row in rows {
+        let row = &row[..row.len().min(2 * SAMPLE.max(group) * F::WIDTH)];
+        let count = row.len() / F::WIDTH;
+        total += count;
+        for range in Rows::new(count).groups(group, count) {
+            let elements = &row[range.start * F::WIDTH..range.end * F::WIDTH];
+            let group = Group::<F>::new(elements);
+            if group.is_zero() {
+                histogram[usize::from(scheme.zero())] += range.len() as u32;
+                continue;
+            }
+            let Some(fit) = scheme.fit(&group, &all_largest, &mut numbers) else {
+                raw += range.len();
+                if raw * 4 > SAMPLE {
+                    return None;
+                }
+                continue;
+            };
+            if let Some(place) = all_largest.iter().position(|&known| known == fit.largest) {
+                found[place] += 1;
+            }
+            // Sign and the top of the exponent hardly vary.
+            let bits = |parameter: f32| u64::from(28 - parameter.to_bits().trailing_zeros().min(24));
+            scale_bits += bits(fit.scale) + if scheme.has_offset() { bits(fit.offset) } else { 0 };
+            numbers.iter().for_each(|&number| histogram[usize::from(number as u8)] += 1);
+        }
+    }
+    if total == 0 || raw * 4 > total {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..all_largest.len()).collect();
+    order.sort_by_key(|&place| std::cmp::Reverse(found[place]));
+    let bits = entropy(&histogram) + scale_bits as f64 + (raw * F::WIDTH * 8) as f64;
+    Some(Plan {
+        group,
+        scheme,
+        largest: order.into_iter().map(|place| all_largest[place]).collect(),
+        bits_per_element: bits / total as f64,
+    })
+}
+
+/// Bits that ideal coding of the counted symbols takes.
+fn entropy(histogram: &[u32; 256]) -> f64 {
+    let total: f64 = histogram.iter().map(|&count| f64::from(count)).sum();
+    histogram
+        .iter()
+        .filter(|&&count| count > 0)
+        .map(|&count| f64::from(count) * (total / f64::from(count)).log2())
+        .sum()
+}

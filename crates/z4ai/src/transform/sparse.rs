@@ -1,0 +1,239 @@
+//! Pruned tensors: a bitmap of the elements that are not zero, and those elements one after the other.
+//!
+//! Pruning by a mask turns negative weights into minus zero, so floats have a second bitmap with the signs of the zeros,
+//! present only when there is a minus zero. The dense rest is again a tensor of the same dtype for the usual coder.
+
+use crate::error::{Error, Result};
+
+/// Zeros per 256 elements from which the bitmap pays for itself.
+const WORTH_IT: usize = 48;
+/// Elements looked at by [`detect`].
+const SAMPLE: usize = 4096;
+
+/// A pruned block.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Sparse {
+    /// One bit per element, from the low end of each byte: set where the element is not zero.
+    pub(crate) bitmap: Vec<u8>,
+    /// One bit per zero: set where it is minus zero. Empty if none is.
+    pub(crate) zero_signs: Vec<u8>,
+    /// The elements that are not zero.
+    pub(crate) dense: Vec<u8>,
+}
+
+/// Which patterns count as zero: all bits clear, and for floats all bits but the sign.
+#[derive(Debug, Clone, Copy)]
+struct Zeros {
+    width: usize,
+    has_sign: bool,
+}
+
+impl Zeros {
+    /// Whether an element is a zero, and a minus zero.
+    #[inline(always)]
+    fn look(self, element: &[u8]) -> (bool, bool) {
+        let Some((&top, rest)) = element.split_last() else { return (false, false) };
+        let low = rest.iter().fold(0, |all, &byte| all | byte);
+        let minus = low == 0 && top == 0x80 && self.has_sign;
+        (minus || low == 0 && top == 0, minus)
+    }
+}
+
+/// Whether enough elements are zero, judged by a sample.
+pub(crate) fn detect(elements: &[u8], width: usize, is_float: bool) -> bool {
+    let zeros = Zeros { width: width.max(1), has_sign: is_float };
+    let count = elements.len() / zeros.width;
+    let step = (count / (SAMPLE / 16)).max(16) * zeros.width;
+    let sample = elements.chunks(step).flat_map(|part| part.chunks_exact(zeros.width).take(16));
+    let (seen, found) =
+        sample.fold((0, 0), |(seen, found), element| (seen + 1, found + usize::from(zeros.look(element).0)));
+    seen > 0 && found * 256 >= seen * WORTH_IT
+}
+
+/// Take the zeros out of a block of whole elements.
+pub(crate) fn encode(elements: &[u8], width: usize, is_float: bool) -> Sparse {
+    let zeros = Zeros { width: width.max(1), has_sign: is_float };
+    let mut sparse = Sparse::default();
+    let mut signs = Bits::default();
+    let mut any_minus = false;
+    for group in elements.chunks(8 * zeros.width) {
+        let mut mask = 0;
+        for (bit, element) in group.chunks_exact(zeros.width).enumerate() {
+            let (zero, minus) = zeros.look(element);
+            if zero {
+                signs.push(minus);
+                any_minus |= minus;
+            } else {
+                mask |= 1 << bit;
+                sparse.dense.extend_from_slice(element);
+            }
+        }
+        sparse.bitmap.push(mask);
+    }
+    if any_minus {
+        sparse.zero_signs = signs.bytes;
+    }
+    sparse
+}
+
+/// Bits appended from the low end of each byte up.
+#[derive(Default)]
+struct Bits {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Bits {
+    fn push(&mut self, bit: bool) {
+        if self.count.is_multiple_of(8) {
+            self.bytes.push(0);
+        }
+        if let Some(last) = self.bytes.last_mut() {
+            *last |= u8::from(bit) << (self.count % 8);
+        }
+        self.count += 1;
+    }
+}
+
+/// How many elements a bitmap says are not zero, if it fits `count` elements. This is the length of the dense rest.
+pub(crate) fn dense_count(bitmap: &[u8], count: usize) -> Result<usize> {
+    let unused =
+        bitmap.len().checked_mul(8).and_then(|bits| bits.checked_sub(count)).filter(|&unused| unused < 8);
+    let unused = unused.ok_or_else(|| Error::corrupt("a sparse block has one bit per element"))?;
+    if bitmap.last().is_some_and(|&last| u32::from(last) >> (8 - unused) != 0) {
+        return Err(Error::corrupt("a sparse bitmap marks elements past the end"));
+    }
+    Ok(bitmap.iter().map(|byte| byte.count_ones() as usize).sum())
+}
+
+/// Put zeros and dense elements of a block together again.
+pub(crate) fn decode(
+    bitmap: &[u8],
+    zero_signs: &[u8],
+    dense: &[u8],
+    width: usize,
+    out: &mut [u8],
+) -> Result<()> {
+    match width {
+        1 => decode_width::<1>(bitmap, zero_signs, dense, out),
+        2 => decode_width::<2>(bitmap, zero_signs, dense, out),
+        4 => decode_width::<4>(bitmap, zero_signs, dense, out),
+        8 => decode_width::<8>(bitmap, zero_signs, dense, out),
+        _ => Err(Error::corrupt("sparse elements have 1, 2, 4 or 8 bytes")),
+    }
+}
+
+fn decode_width<const WIDTH: usize>(
+    bitmap: &[u8],
+    zero_signs: &[u8],
+    dense: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    let (elements, rest) = out.as_chunks_mut::<WIDTH>();
+    let filled = dense_count(bitmap, elements.len())?;
+    let sign_bytes = if zero_signs.is_empty() { 0 } else { (elements.len() - filled).div_ceil(8) };
+    let (dense, partial) = dense.as_chunks::<WIDTH>();
+    if !rest.is_empty() || !partial.is_empty() || dense.len() != filled || zero_signs.len() != sign_bytes {
+        return Err(Error::corrupt("the planes of a sparse block have the lengths that its bitmap asks for"));
+    }
+    let short = || Error::corrupt("a sparse block has too few elements");
+    let mut remaining = dense;
+    let mut zeros = 0_usize;
+    for (elements, &mask) in elements.chunks_mut(8).zip(bitmap) {
+        let (taken, after) = remaining.split_at_checked(mask.count_ones() as usize).ok_or_else(short)?;
+        remaining = after;
+        let mut taken = taken.iter();
+        for (bit, element) in elements.iter_mut().enumerate() {
+            if mask >> bit & 1 != 0 {
+                *element = *taken.next().ok_or_else(short)?;
+            } else {
+                let minus = zero_signs.get(zeros / 8).is_some_and(|byte| byte >> (zeros % 8) & 1 != 0);
+                *element = [0; WIDTH];
+                element[WIDTH - 1] = u8::from(minus) << 7;
+                zeros += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn round_trip(elements: &[u8], width: usize, is_float: bool) -> Sparse {
+        let sparse = encode(elements, width, is_float);
+        let mut out = vec![0xcc; elements.len()];
+        decode(&sparse.bitmap, &sparse.zero_signs, &sparse.dense, width, &mut out).unwrap();
+        assert!(out == elements);
+        assert_eq!(dense_count(&sparse.bitmap, elements.len() / width).unwrap() * width, sparse.dense.len());
+        sparse
+    }
+
+    fn pruned(keep_one_in: usize, minus: bool) -> Vec<u8> {
+        let value = |index: usize| match (index.wrapping_mul(0x9e37_79b1) >> 7) % keep_one_in {
+            0 => 1.5 + index as f32,
+            1 if minus => -0.0,
+            _ => 0.0,
+        };
+        (0..5000).flat_map(|index| value(index).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn zeros_and_minus_zeros_are_told_apart() {
+        let plain = round_trip(&pruned(5, false), 4, true);
+        assert!(plain.zero_signs.is_empty());
+        assert!(plain.dense.len() < 5000 * 4 / 4);
+        let signed = round_trip(&pruned(5, true), 4, true);
+        assert_eq!((signed.bitmap, signed.dense), (plain.bitmap, plain.dense));
+        assert!(!signed.zero_signs.is_empty());
+    }
+
+    #[test]
+    fn integers_have_no_minus_zero() {
+        let elements: Vec<u8> =
+            [i16::MIN, 0, 5, 0, i16::MIN].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let sparse = round_trip(&elements, 2, false);
+        assert_eq!((sparse.bitmap, sparse.zero_signs.len(), sparse.dense.len()), (vec![0b10101], 0, 6));
+    }
+
+    #[test]
+    fn dense_weights_are_refused() {
+        assert!(detect(&pruned(2, false), 4, true));
+        assert!(detect(&pruned(5, true), 4, true));
+        let dense: Vec<u8> = (0..20_000_u32).flat_map(|index| (index * 77 % 1000).to_le_bytes()).collect();
+        assert!(!detect(&dense, 4, true));
+        assert!(!detect(&[], 4, true));
+    }
+
+    #[test]
+    fn planes_of_other_lengths_are_refused() {
+        let elements = pruned(3, true);
+        let sparse = encode(&elements, 4, true);
+        let mut out = vec![0; elements.len()];
+        let Sparse { bitmap, zero_signs, dense } = &sparse;
+        assert!(decode(&bitmap[1..], zero_signs, dense, 4, &mut out).is_err());
+        assert!(decode(bitmap, &zero_signs[1..], dense, 4, &mut out).is_err());
+        assert!(decode(bitmap, zero_signs, &dense[4..], 4, &mut out).is_err());
+        assert!(decode(bitmap, zero_signs, &dense[1..], 4, &mut out).is_err());
+        assert!(decode(bitmap, zero_signs, dense, 3, &mut out).is_err());
+        assert!(decode(bitmap, zero_signs, dense, 4, &mut out[36..]).is_err());
+        assert!(dense_count(&[0b100], 2).is_err());
+        assert!(dense_count(&[], 1).is_err());
+        assert_eq!(dense_count(&[], 0).unwrap(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn any_elements_come_back(
+            bytes in prop::collection::vec(prop_oneof![Just(0_u8), Just(0x80), any::<u8>()], 0..600),
+            width in 0_usize..4,
+            is_float in any::<bool>(),
+        ) {
+            let width = 1 << width;
+            let whole = bytes.len() / width * width;
+            round_trip(&bytes[..whole], width, is_float);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Broken frames give an error or the right bytes, never a panic, and never more memory than the frame can justify.
+#![allow(clippy::unwrap_used)]
+
+use z4ai::{Dtype, Effort, ErrorKind, Options};
+
+/// Small frames of every kind of section and block.
+fn frames() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let floats: Vec<u8> =
+        (0..600u32).flat_map(|i| (0x3c00u16 + (i * i % 997) as u16).to_le_bytes()).collect();
+    let text = b"the quick brown fox jumps over the lazy dog; ".repeat(20);
+    let zeros = vec![0; 4000];
+    let mut frames = Vec::new();
+    for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+        for (bytes, options) in [
+            (&floats, Options::new(Dtype::Bf16).shape([20, 30])),
+            (&floats, Options::new(Dtype::F32)),
+            (&floats, Options::new(Dtype::F64).shape([3, 50])),
+            (&floats, Options::new(Dtype::I16)),
+            (&floats, Options::new(Dtype::F8E4M3)),
+            (&text, Options::default()),
+            (&zeros, Options::new(Dtype::F16)),
+        ] {
+            let mut options = options.effort(effort);
+            options.numpy_dtype = Some("<f4".into());
+            frames.push((bytes.clone(), z4ai::compress(bytes, &options).unwrap()));
+        }
+    }
+    frames
+}
+
+#[test]
+fn every_flip_is_noticed_or_harmless() {
+    for (bytes, mut frame) in frames() {
+        for index in 0..frame.len() {
+            for flip in [1u8, 0x80, 0xff] {
+                frame[index] ^= flip;
+                if let Ok(decoded) = z4ai::decompress(&frame) {
+                    assert!(decoded == bytes, "byte {index} of {}", frame.len());
+                }
+                frame[index] ^= flip;
+            }
+        }
+    }
+}
+
+#[test]
+fn every_truncation_is_noticed() {
+    for (_, frame) in frames() {
+        for length in 0..frame.len() {
+            assert!(z4ai::decompress(&frame[..length]).is_err(), "{length} of {}", frame.len());
+        }
+        let longer = [&frame[..], &[0]].concat();
+        assert!(z4ai::decompress(&longer).is_err());
+    }
+}
+
+/// Appends the low `count` bytes of the checksum of `bytes`.
+fn checksummed(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
+    let sum = xxhash_rust::xxh3::xxh3_64(&bytes).to_le_bytes();
+    bytes.extend_from_slice(&sum[..count]);
+    bytes
+}
+
+#[test]
+fn enormous_claims_cost_nothing() {
+    // A header that declares 2^60 bytes, and nothing behind it.
+    let enormous = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
+    let header = checksummed([&b"Z4AI\x02\x11\x01"[..], &enormous].concat(), 2);
+    assert_eq!(z4ai::decompress(&header).unwrap_err().kind(), ErrorKind::Truncated);
+    // The same with a section that claims them in one block, stored or constant.
+    for (model, payload) in [(0u8, vec![0u8]), (2, vec![2, 0, 0])] {
+        let section = [&enormous[..], &[0, 1, payload.len() as u8, 0, 0, 0, 0, model]].concat();
+        let frame = [header.clone(), checksummed(section, 4), payload].concat();
+        let error = z4ai::decompress(&frame).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    }
+}
+
+#[test]
+fn foreign_bytes_are_named() {
+    assert_eq!(z4ai::decompress(b"").unwrap_err().kind(), ErrorKind::NotAFrame);
+    assert_eq!(z4ai::decompress(b"\x93NUMPY").unwrap_err().kind(), ErrorKind::NotAFrame);
+    assert_eq!(z4ai::decompress(b"Z4AI\x01\0\x02\0").unwrap_err().kind(), ErrorKind::UnsupportedVersion);
+    assert_eq!(z4ai::decompress(b"Z4AI\x07").unwrap_err().kind(), ErrorKind::UnsupportedVersion);
+}

@@ -1,0 +1,202 @@
+//! Whatever goes in comes back: arbitrary bytes, dtypes, shapes, efforts and threads, whole and in part.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use z4ai::{Dtype, Effort, Options};
+
+fn dtype() -> impl Strategy<Value = Option<Dtype>> {
+    let all: Vec<Option<Dtype>> = Dtype::all().map(Some).chain([None]).collect();
+    proptest::sample::select(all)
+}
+
+fn effort() -> impl Strategy<Value = Effort> {
+    proptest::sample::select(vec![Effort::Fast, Effort::Default, Effort::Max])
+}
+
+/// Bytes of several kinds: noise, few values, runs, and floats of a narrow range of exponents.
+fn data() -> impl Strategy<Value = Vec<u8>> {
+    let noise = proptest::collection::vec(any::<u8>(), 0..5000);
+    let few = proptest::collection::vec(0u8..3, 0..5000);
+    let runs = proptest::collection::vec((any::<u8>(), 1usize..600), 0..12)
+        .prop_map(|runs| runs.into_iter().flat_map(|(byte, count)| vec![byte; count]).collect());
+    let floats = (proptest::collection::vec((any::<u8>(), 0x38u8..0x40), 0..3000), any::<bool>()).prop_map(
+        |(pairs, signed)| {
+            let sign = if signed { 0x80 } else { 0 };
+            pairs.into_iter().flat_map(|(low, high)| [low, high | low << 3 & sign]).collect()
+        },
+    );
+    prop_oneof![noise, few, runs, floats]
+}
+
+/// A shape of up to three dimensions for `elements`.
+fn shape(elements: u64, choice: u64) -> Vec<u64> {
+    let divisors: Vec<u64> =
+        (1..=elements.max(1)).filter(|divisor| elements.is_multiple_of(*divisor)).collect();
+    let first = divisors[choice as usize % divisors.len()];
+    let rest = if first == 0 { 0 } else { elements / first };
+    match choice % 4 {
+        0 => vec![elements],
+        1 => vec![first, rest, 1],
+        _ => vec![first, rest],
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn bytes_survive(
+        bytes in data(), dtype in dtype(), effort in effort(), threads in 0usize..4, choice in any::<u64>(), shaped in any::<bool>(),
+        cut in (0.0f64..1.0, 0.0f64..1.0),
+    ) {
+        let width = dtype.map_or(1, Dtype::width);
+        let mut bytes = bytes;
+        let mut options = Options { dtype, effort, threads, ..Options::default() };
+        if shaped {
+            bytes.truncate(bytes.len() / width * width);
+            options.shape = Some(shape((bytes.len() / width) as u64, choice));
+        }
+        let frame = z4ai::compress(&bytes, &options).unwrap();
+        prop_assert!(frame.len() <= bytes.len() + 64, "{} from {}", frame.len(), bytes.len());
+        prop_assert_eq!(z4ai::decoded_len(&frame).unwrap(), bytes.len() as u64);
+        prop_assert_eq!(&z4ai::decompress(&frame).unwrap(), &bytes);
+        let again = z4ai::compress(&bytes, &Options { threads: 3 - threads, ..options }).unwrap();
+        prop_assert_eq!(&frame, &again);
+        let mut ends = [cut.0, cut.1].map(|part| (part * bytes.len() as f64) as usize);
+        ends.sort();
+        let mut slice = vec![0; ends[1] - ends[0]];
+        z4ai::decompress_range(&frame, ends[0] as u64..ends[1] as u64, &mut slice).unwrap();
+        prop_assert_eq!(&slice, &bytes[ends[0]..ends[1]]);
+    }
+}
+
+/// Pseudo-random weights with a different scale in each row and column.
+fn weights(rows: usize, columns: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut uniform = || {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let mut bytes = Vec::new();
+    for row in 0..rows {
+        for column in 0..columns {
+            let sum = uniform() + uniform() + uniform() + uniform();
+            let value = sum * (row as f32 * 0.37).sin().exp() * (column as f32 * 0.11).cos().exp2();
+            bytes.extend_from_slice(&value.to_bits().to_le_bytes());
+        }
+    }
+    bytes
+}
+
+fn halves(bytes: &[u8]) -> Vec<u8> {
+    bytes.chunks_exact(4).flat_map(|element| [element[2], element[3]]).collect()
+}
+
+#[test]
+fn tensors_of_many_blocks_survive_whole_and_in_part() {
+    let fp32 = weights(700, 411, 5);
+    let bf16 = halves(&fp32);
+    for (bytes, dtype) in
+        [(&fp32, Dtype::F32), (&bf16, Dtype::Bf16), (&bf16, Dtype::F16), (&fp32, Dtype::I32)]
+    {
+        for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+            let options = Options::new(dtype).shape([700, 411]).effort(effort);
+            let frame = z4ai::compress(bytes, &options).unwrap();
+            let mut whole = vec![0; bytes.len()];
+            z4ai::decompress_into(&frame, &mut whole).unwrap();
+            assert!(whole == *bytes, "{dtype:?} {effort:?}");
+            for range in [0..1, 262_143..262_145, 100_000..500_001, bytes.len() - 3..bytes.len()] {
+                let mut slice = vec![0; range.len()];
+                z4ai::decompress_range(&frame, range.start as u64..range.end as u64, &mut slice).unwrap();
+                assert!(slice == bytes[range.clone()], "{dtype:?} {range:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn scales_pay() {
+    let bf16 = halves(&weights(512, 512, 9));
+    let plain = z4ai::compress(&bf16, &Options::new(Dtype::Bf16)).unwrap().len();
+    let shaped = z4ai::compress(&bf16, &Options::new(Dtype::Bf16).shape([512, 512])).unwrap().len();
+    assert!(shaped * 100 < plain * 98, "{shaped} {plain}");
+}
+
+#[test]
+fn structure_is_found() {
+    let zeros = vec![0u8; 3 << 20];
+    assert!(z4ai::compress(&zeros, &Options::new(Dtype::F32)).unwrap().len() < 200);
+    let tensor = halves(&weights(256, 512, 3));
+    let tied: Vec<u8> = [&tensor[..], &tensor, &tensor].concat();
+    let once = z4ai::compress(&tensor, &Options::new(Dtype::Bf16)).unwrap().len();
+    let thrice = z4ai::compress(&tied, &Options::new(Dtype::Bf16)).unwrap().len();
+    assert!(thrice < once + once / 50, "{thrice} {once}");
+    // Tensors that are tied at a distance that is no multiple of anything.
+    let large = halves(&weights(2048, 512, 3));
+    let apart: Vec<u8> = [&large[..], &tensor[..1234], &large].concat();
+    let once = z4ai::compress(&large, &Options::new(Dtype::Bf16)).unwrap().len();
+    let frame = z4ai::compress(&apart, &Options::new(Dtype::Bf16)).unwrap();
+    assert!(frame.len() < once + once / 5, "{} {once}", frame.len());
+    assert!(z4ai::decompress(&frame).unwrap() == apart);
+}
+
+#[test]
+fn opaque_bytes_are_no_larger_than_zstd() {
+    let noise = weights(1500, 900, 7);
+    let text: Vec<u8> =
+        (0..300_000u32).flat_map(|i| format!("{} {:x};", i / 7, i.wrapping_mul(i)).into_bytes()).collect();
+    let far: Vec<u8> = [&noise[..], &text[..1 << 20], &noise].concat();
+    for bytes in [&text, &far] {
+        let zstd = zstd::bulk::compress(bytes, 3).unwrap().len();
+        let frame = z4ai::compress(bytes, &Options::default()).unwrap();
+        assert!(frame.len() <= zstd + 64, "{} {zstd}", frame.len());
+        assert!(z4ai::decompress(&frame).unwrap() == *bytes);
+    }
+}
+
+#[test]
+fn rows_of_reduced_precision_pay() {
+    let mut fp32 = weights(600, 300, 4);
+    let plain = z4ai::compress(&fp32, &Options::new(Dtype::F32).shape([600, 300])).unwrap().len();
+    for (row, bytes) in fp32.chunks_mut(1200).enumerate() {
+        if row % 3 == 0 {
+            bytes.chunks_mut(4).for_each(|element| element[0] = 0);
+            bytes.chunks_mut(4).for_each(|element| element[1] &= 0xe0);
+        }
+    }
+    let frame = z4ai::compress(&fp32, &Options::new(Dtype::F32).shape([600, 300])).unwrap();
+    assert!(frame.len() + 600 * 300 / 3 * 12 / 8 < plain, "{} {plain}", frame.len());
+    assert!(z4ai::decompress(&frame).unwrap() == fp32);
+    let mut slice = vec![0; 99_001];
+    z4ai::decompress_range(&frame, 500_001..599_002, &mut slice).unwrap();
+    assert!(slice == fp32[500_001..599_002]);
+}
+
+#[test]
+fn edges() {
+    for dtype in Dtype::all().map(Some).chain([None]) {
+        for length in [0usize, 1, 2, 3, 7, 8, 9, 17] {
+            let bytes: Vec<u8> = (0..length as u8).map(|i| i.wrapping_mul(97)).collect();
+            let frame = z4ai::compress(&bytes, &Options { dtype, ..Options::default() }).unwrap();
+            assert_eq!(z4ai::decompress(&frame).unwrap(), bytes, "{dtype:?} {length}");
+            assert!(frame.len() <= bytes.len() + 64);
+        }
+    }
+    let scalar = z4ai::compress(&[1, 2, 3, 4], &Options::new(Dtype::F32).shape([])).unwrap();
+    assert_eq!(z4ai::decompress(&scalar).unwrap(), [1, 2, 3, 4]);
+    let error = z4ai::compress(&[0; 8], &Options::new(Dtype::F32).shape([3])).unwrap_err();
+    assert_eq!(error.kind(), z4ai::ErrorKind::InvalidShape);
+}
+
+#[test]
+fn wrong_sizes_are_refused_before_writing() {
+    let frame = z4ai::compress(&[7; 100], &Options::default()).unwrap();
+    let mut out = [1u8; 99];
+    let error = z4ai::decompress_into(&frame, &mut out).unwrap_err();
+    assert_eq!(error.kind(), z4ai::ErrorKind::WrongOutputSize);
+    assert_eq!(out, [1; 99]);
+    let error = z4ai::decompress_range(&frame, 90..101, &mut [0; 11]).unwrap_err();
+    assert_eq!(error.kind(), z4ai::ErrorKind::OutOfRange);
+    let error = z4ai::decompress_range(&frame, 90..95, &mut [0; 4]).unwrap_err();
+    assert_eq!(error.kind(), z4ai::ErrorKind::WrongOutputSize);
+}

@@ -1,0 +1,64 @@
+//! z4ai components: one frame each, cut into blocks, so that a range decodes only the blocks it touches.
+
+use z4ai::{Dtype, Effort, Options};
+
+use crate::error::{Error, Kind, Result};
+use crate::tensor::{DType, ElementType, LogicalType, Shape};
+
+/// Decodes a frame into a buffer of exactly its length.
+pub(super) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<()> {
+    z4ai::decompress_into(stored, out).map_err(failure)
+}
+
+/// Decodes the bytes from `start` on, as many as the buffer takes.
+pub(super) fn decompress_range(stored: &[u8], start: u64, out: &mut [u8]) -> Result<()> {
+    z4ai::decompress_range(stored, start..start + out.len() as u64, out).map_err(failure)
+}
+
+/// Encodes elements of a type; the shape lets the codec follow the scale of rows and columns.
+pub(crate) fn compress(
+    bytes: &[u8],
+    element: &ElementType,
+    shape: &Shape,
+    effort: Effort,
+) -> Result<Vec<u8>> {
+    let dtype = dtype_of(element);
+    let elements = shape.elements().and_then(|count| element.byte_length(count));
+    let shape = (elements == Some(bytes.len() as u64) && dtype.is_some()).then(|| shape.to_vec());
+    z4ai::compress(bytes, &Options { dtype, shape, effort, ..Options::default() }).map_err(failure)
+}
+
+/// The codec's name for an element type; `None` for types it treats as plain bytes.
+fn dtype_of(element: &ElementType) -> Option<Dtype> {
+    Some(match (&element.logical, element.storage) {
+        (None, DType::F64) => Dtype::F64,
+        (None, DType::F32) => Dtype::F32,
+        (None, DType::F16) => Dtype::F16,
+        (None, DType::BF16) => Dtype::Bf16,
+        (None, DType::I64) => Dtype::I64,
+        (None, DType::I32) => Dtype::I32,
+        (None, DType::I16) => Dtype::I16,
+        (None, DType::I8) => Dtype::I8,
+        (None, DType::U64) => Dtype::U64,
+        (None, DType::U32) => Dtype::U32,
+        (None, DType::U16) => Dtype::U16,
+        (None, DType::U8) => Dtype::U8,
+        (None, DType::Bool) => Dtype::Bool,
+        (Some(LogicalType::F8E4M3FN | LogicalType::F8E4M3FNUZ), _) => Dtype::F8E4M3,
+        (Some(LogicalType::F8E5M2 | LogicalType::F8E5M2FNUZ), _) => Dtype::F8E5M2,
+        (Some(LogicalType::Complex64), _) => Dtype::Complex64,
+        (Some(LogicalType::Complex128), _) => Dtype::Complex128,
+        (Some(_), _) => return None,
+    })
+}
+
+fn failure(cause: z4ai::Error) -> Error {
+    let kind = match cause.kind() {
+        z4ai::ErrorKind::ChecksumMismatch => Kind::Checksum,
+        z4ai::ErrorKind::Truncated => Kind::Truncated,
+        z4ai::ErrorKind::OutOfMemory => Kind::Limit,
+        z4ai::ErrorKind::UnsupportedVersion => Kind::Unsupported,
+        _ => Kind::Malformed,
+    };
+    Error::new(kind, format!("the z4ai frame cannot be decoded: {cause}")).with_cause(cause)
+}

@@ -1,0 +1,56 @@
+//! A file put together from pieces that are decoded when they are read, such as the original of an archive. A parser reads it like any other
+//! source.
+
+use crate::error::{Error, Result};
+
+/// Something that can produce any range of its bytes.
+pub(crate) trait Piece: Send + Sync {
+    /// The number of bytes.
+    fn length(&self) -> u64;
+    /// Produces the bytes from `start` on, as many as the buffer takes.
+    fn read(&self, start: u64, out: &mut [u8]) -> Result<()>;
+}
+
+/// Pieces one after the other.
+pub(crate) struct Assembly {
+    /// Start of each piece, ascending from 0, with the piece.
+    pieces: Vec<(u64, Box<dyn Piece>)>,
+    length: u64,
+}
+
+impl Assembly {
+    pub(crate) fn new(parts: Vec<Box<dyn Piece>>) -> Result<Assembly> {
+        let mut pieces = Vec::with_capacity(parts.len());
+        let mut length = 0u64;
+        for piece in parts {
+            let next = length
+                .checked_add(piece.length())
+                .ok_or_else(|| Error::malformed("the pieces are longer than a file can be"))?;
+            pieces.push((length, piece));
+            length = next;
+        }
+        Ok(Assembly { pieces, length })
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Fills a buffer from `offset` on; the caller has checked the range.
+    pub(crate) fn read(&self, offset: u64, mut out: &mut [u8]) -> Result<()> {
+        let first = self.pieces.partition_point(|(start, piece)| start + piece.length() <= offset);
+        let mut position = offset;
+        for (start, piece) in self.pieces.iter().skip(first) {
+            if out.is_empty() {
+                break;
+            }
+            let within = position - start;
+            let count = usize::try_from(piece.length() - within).unwrap_or(usize::MAX).min(out.len());
+            let (now, later) = std::mem::take(&mut out).split_at_mut(count);
+            piece.read(within, now)?;
+            position += count as u64;
+            out = later;
+        }
+        if out.is_empty() { Ok(()) } else { Err(Error::truncated("the pieces end early")) }
+    }
+}

@@ -1,0 +1,109 @@
+//! Archives of every committed valid file: restored byte for byte, opened like the original, and damage is always noticed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+
+use ztensor::archive::{ArchiveOptions, archive, archive_bytes, restore};
+use ztensor::{Kind, Reader, Writer};
+
+/// Valid files that stand by themselves; models spread over several files are archived one by one.
+fn samples() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/valid");
+    let mut found = Vec::new();
+    for format in root.read_dir().unwrap() {
+        found.extend(format.unwrap().path().read_dir().unwrap().map(|entry| entry.unwrap().path()));
+    }
+    found.retain(|path| path.is_file() && Reader::open(path).is_ok_and(|reader| reader.sources().len() == 1));
+    found.sort();
+    assert!(found.len() > 3);
+    found
+}
+
+fn safetensors() -> Vec<u8> {
+    let header = r#"{"a":{"dtype":"F32","shape":[64,64],"data_offsets":[0,16384]},"b":{"dtype":"F32","shape":[64,64],"data_offsets":[16384,32768]},"c":{"dtype":"U8","shape":[3],"data_offsets":[32768,32771]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    let weights: Vec<u8> =
+        (0..4096).flat_map(|i| (0.01f32 * ((i * 37 % 101) as f32 - 50.0)).to_le_bytes()).collect();
+    bytes.extend_from_slice(&weights);
+    bytes.extend_from_slice(&weights);
+    bytes.extend_from_slice(&[1, 2, 3]);
+    bytes
+}
+
+#[test]
+fn every_format_comes_back_byte_for_byte_and_reads_like_the_original() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in samples() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let (packed, restored) = (folder.path().join(format!("{name}.zstn")), folder.path().join("r"));
+        let stats = archive(&path, &packed, &ArchiveOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!(stats.original, std::fs::metadata(&path).unwrap().len());
+        restore(&packed, &restored, &mut |_| {}).unwrap();
+        assert_eq!(std::fs::read(&restored).unwrap(), std::fs::read(&path).unwrap(), "{}", path.display());
+        let (original, opened) = (Reader::open(&path).unwrap(), Reader::open(&packed).unwrap());
+        assert_eq!(opened.format(), original.format());
+        assert!(opened.archived().is_some());
+        assert_eq!(opened.names().collect::<Vec<_>>(), original.names().collect::<Vec<_>>());
+        assert_eq!(opened.attributes(), original.attributes());
+        for (name, object) in original.objects() {
+            for (role, _) in &object.components {
+                let bytes = original.component_bytes(name, role).unwrap();
+                assert_eq!(opened.component_bytes(name, role).unwrap(), bytes, "{} {name}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_tensors_are_stored_once() {
+    let original = safetensors();
+    let (bytes, stats) = archive_bytes(original.clone(), &ArchiveOptions::default()).unwrap();
+    assert_eq!(stats.tensors, 3);
+    assert!(bytes.len() < original.len() / 2, "{} of {}", bytes.len(), original.len());
+    let reader = Reader::from_bytes(bytes).unwrap();
+    assert_eq!(reader.bytes("a").unwrap(), reader.bytes("b").unwrap());
+    let info = reader.archived().unwrap();
+    assert_eq!((info.format.as_str(), info.length), ("safetensors", original.len() as u64));
+}
+
+#[test]
+fn a_flipped_byte_anywhere_is_an_error_or_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (packed, restored) = (folder.path().join("a.zstn"), folder.path().join("r"));
+    let original = safetensors();
+    let (bytes, _) = archive_bytes(original.clone(), &ArchiveOptions::default()).unwrap();
+    for position in (0..bytes.len()).step_by(5) {
+        let mut changed = bytes.clone();
+        changed[position] ^= 0x24;
+        std::fs::write(&packed, &changed).unwrap();
+        match restore(&packed, &restored, &mut |_| {}) {
+            Ok(_) => assert_eq!(std::fs::read(&restored).unwrap(), original, "byte {position}"),
+            Err(_) => assert!(!restored.exists(), "byte {position} left a file behind"),
+        }
+        let _ = std::fs::remove_file(&restored);
+    }
+}
+
+#[test]
+fn an_interrupted_or_failed_restore_leaves_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (packed, restored) = (folder.path().join("a.zstn"), folder.path().join("r"));
+    let (bytes, _) = archive_bytes(safetensors(), &ArchiveOptions::default()).unwrap();
+    std::fs::write(&packed, &bytes[..bytes.len() - 3]).unwrap();
+    std::fs::write(&restored, b"precious").unwrap();
+    assert!(restore(&packed, &restored, &mut |_| {}).is_err());
+    assert_eq!(std::fs::read(&restored).unwrap(), b"precious");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn what_is_no_archive_is_said_to_be_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plain.zt");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.add("x", &[1], &[1u8]).unwrap();
+    writer.finish().unwrap();
+    let error = restore(&path, &folder.path().join("out"), &mut |_| {}).unwrap_err();
+    assert_eq!(error.kind(), Kind::InvalidArgument);
+}

@@ -1,0 +1,7 @@
+//! The NPY and NPZ reader against files made byte by byte.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod builder;
+mod corpus;
+mod hostile;
+mod reading;

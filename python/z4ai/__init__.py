@@ -1,0 +1,125 @@
+"""Compress model weights without losing a bit.
+
+>>> import z4ai
+>>> blob = z4ai.compress(weights, dtype="bf16")
+>>> assert z4ai.decompress(blob) == weights
+
+Arrays come back with their dtype and shape:
+
+>>> blob = z4ai.compress_array(array)
+>>> restored = z4ai.decompress_array(blob)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from numpy.typing import NDArray
+
+from ztensor import __version__
+from ztensor import _native as native
+from ztensor._types import Buffer
+
+__all__ = [
+    "DTYPE_WIDTHS",
+    "__version__",
+    "compress",
+    "compress_array",
+    "compress_ndarray",
+    "decompress",
+    "decompress_array",
+    "decompress_ndarray",
+    "dtype_width",
+    "peek_is_z4ai",
+]
+
+Effort: TypeAlias = Literal["fast", "balanced", "default", "max"] | None
+
+#: Bytes per element of every dtype code that :func:`compress` understands; ``None`` and ``"raw"`` are opaque bytes.
+DTYPE_WIDTHS: dict[str | None, int] = {
+    None: 1,
+    "raw": 1,
+    "uint8": 1,
+    "int8": 1,
+    "bool": 1,
+    "fp8_e4m3": 1,
+    "fp8_e5m2": 1,
+    "bf16": 2,
+    "bfloat16": 2,
+    "fp16": 2,
+    "float16": 2,
+    "int16": 2,
+    "uint16": 2,
+    "fp32": 4,
+    "float32": 4,
+    "int32": 4,
+    "uint32": 4,
+    "fp64": 8,
+    "float64": 8,
+    "int64": 8,
+    "uint64": 8,
+    "complex64": 8,
+    "complex128": 16,
+}
+
+
+def dtype_width(dtype: str | None) -> int:
+    """Bytes per element of a dtype code; ``ValueError`` for an unknown one."""
+    try:
+        return DTYPE_WIDTHS[dtype.lower() if isinstance(dtype, str) else dtype]
+    except KeyError:
+        known = ", ".join(sorted(code for code in DTYPE_WIDTHS if code is not None))
+        raise ValueError(f"unknown dtype {dtype!r}; known are {known}") from None
+
+
+def compress(
+    data: Buffer | NDArray[Any] | Any,
+    *,
+    dtype: str | None = None,
+    shape: Sequence[int] | None = None,
+    level: int | None = None,
+    threads: int = 0,
+    effort: Effort = None,
+) -> bytes:
+    """Compresses a buffer, a NumPy array or a ``torch.Tensor`` into a self-describing frame.
+
+    :param dtype: what the elements of a buffer are, such as ``"bf16"`` or ``"fp32"``; ``None`` for opaque bytes. Arrays and tensors
+        know it themselves.
+    :param shape: the shape of the tensor in a buffer; knowing rows and columns makes the frame smaller.
+    :param level: zstd level, 1 to 22, for what is not coded as floats; by default one that suits the effort.
+    :param threads: worker threads; 0 uses all cores.
+    :param effort: ``"fast"`` decodes fastest, ``None`` (or ``"balanced"``) is the default, ``"max"`` is smallest.
+    """
+    return native.compress(data, dtype=dtype, shape=shape, level=level, threads=threads, effort=effort)
+
+
+def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
+    """Restores the bytes of a frame.
+
+    :param out: a writable buffer, array or tensor of exactly the right size to decode into; it is also what is returned.
+    """
+    return native.decompress(blob, out=out, threads=threads)
+
+
+def compress_array(
+    array: NDArray[Any] | Any, *, level: int | None = None, threads: int = 0, effort: Effort = None
+) -> bytes:
+    """Compresses an array; dtype and shape are kept in the frame."""
+    if not hasattr(array, "dtype") or not hasattr(array, "shape"):
+        raise TypeError(f"a NumPy array is needed, not {type(array).__name__}")
+    return native.compress(array, level=level, threads=threads, effort=effort)
+
+
+def decompress_array(blob: Buffer, *, threads: int = 0) -> NDArray[Any]:
+    """Restores an array with its dtype and shape."""
+    return native.decompress_array(blob, threads=threads)
+
+
+compress_ndarray = compress_array
+decompress_ndarray = decompress_array
+
+
+def peek_is_z4ai(blob: Buffer) -> bool:
+    """Whether some bytes begin like a z4ai frame."""
+    return bytes(memoryview(blob).cast("B")[:4]) == b"Z4AI"
