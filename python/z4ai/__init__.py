@@ -122,4 +122,5 @@ decompress_ndarray = decompress_array
 
 def peek_is_z4ai(blob: Buffer) -> bool:
     """Whether some bytes begin like a z4ai frame."""
-    return bytes(memoryview(blob).cast("B")[:4]) == b"Z4AI"
+    view: memoryview[int] = memoryview(blob)  # type: ignore[arg-type]  # NumPy's stubs know the buffer protocol from 3.12 on
+    return bytes(view.cast("B")[:4]) == b"Z4AI"

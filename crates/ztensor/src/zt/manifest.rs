@@ -34,17 +34,35 @@ pub(super) struct Entry {
 impl Manifest {
     /// Parses a manifest. Spans are not yet checked against the file.
     pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Manifest> {
+        let mut entries = Vec::new();
+        let mut manifest = Manifest::walk(bytes, budget, &mut |entry| {
+            entries.push(entry);
+            Ok(())
+        })?;
+        manifest.entries = entries;
+        Ok(manifest)
+    }
+
+    /// Parses a manifest and hands out its objects one by one; they are not collected.
+    pub(super) fn walk(
+        bytes: &[u8],
+        budget: &mut Budget,
+        visit: &mut dyn FnMut(Entry) -> Result<()>,
+    ) -> Result<Manifest> {
         let depth = budget.limits().depth;
         let mut decoder = Decoder::new(bytes, depth);
         let mut version = None;
         let mut attributes = None;
-        let mut entries: Option<Vec<Entry>> = None;
+        let mut objects_seen = false;
         let mut unknown = Vec::new();
         decoder.map(|decoder, key| {
             let repeated = match &*key {
                 "version" => version.replace(decoder.text()?.into_owned()).is_some(),
                 "attributes" => attributes.replace(decoder.attributes()?).is_some(),
-                "objects" => entries.replace(objects(decoder, budget)?).is_some(),
+                "objects" => {
+                    objects(decoder, budget, visit)?;
+                    std::mem::replace(&mut objects_seen, true)
+                }
                 _ => {
                     let start = decoder.position();
                     decoder.skip()?;
@@ -55,7 +73,9 @@ impl Manifest {
             if repeated { Err(decoder.error("a field occurs twice")) } else { Ok(()) }
         })?;
         decoder.finish()?;
-        let entries = entries.ok_or_else(|| Error::malformed("the manifest has no \"objects\""))?;
+        if !objects_seen {
+            return Err(Error::malformed("the manifest has no \"objects\""));
+        }
         let version = version.ok_or_else(|| Error::malformed("the manifest has no \"version\""))?;
         if version.split('.').next() != Some("1") {
             return Err(Error::unsupported(format!(
@@ -63,21 +83,22 @@ impl Manifest {
             ))
             .with_hint("Update ztensor."));
         }
-        Ok(Manifest { version, attributes: attributes.unwrap_or_default(), entries, unknown })
+        Ok(Manifest { version, attributes: attributes.unwrap_or_default(), entries: Vec::new(), unknown })
     }
 }
 
-fn objects(decoder: &mut Decoder<'_>, budget: &mut Budget) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+fn objects(
+    decoder: &mut Decoder<'_>,
+    budget: &mut Budget,
+    visit: &mut dyn FnMut(Entry) -> Result<()>,
+) -> Result<()> {
     decoder.map(|decoder, name| {
         budget.charge_object()?;
         budget.charge(name.len() as u64 + 256)?;
         let start = decoder.position();
         let object = object(decoder).map_err(|error| error.with_tensor(&name))?;
-        entries.push(Entry { name: name.into_owned(), object, raw: start..decoder.position() });
-        Ok(())
-    })?;
-    Ok(entries)
+        visit(Entry { name: name.into_owned(), object, raw: start..decoder.position() })
+    })
 }
 
 fn object(decoder: &mut Decoder<'_>) -> Result<Result<Object, String>> {

@@ -35,32 +35,29 @@ impl Tail {
 pub(super) fn index(input: &mut Input) -> Result<Index> {
     let source = input.source();
     let tail = tail_at(&source, source.len())?;
-    let (_, index) = load(&source, tail, &mut input.budget)?;
-    Ok(index)
+    load(&source, tail, &mut input.budget)
 }
 
 /// Reads and checks the manifest of a tail.
-pub(super) fn load(source: &Source, tail: Tail, budget: &mut Budget) -> Result<(Vec<u8>, Index)> {
+pub(super) fn load(source: &Source, tail: Tail, budget: &mut Budget) -> Result<Index> {
     budget.check_header(tail.length)?;
     let bytes = source.bytes(tail.offset, tail.length)?;
-    let manifest = Manifest::parse(&bytes, budget).map_err(|error| error.with_offset(tail.offset))?;
-    let index = to_index(manifest, tail)?;
-    Ok((bytes.into_owned(), index))
-}
-
-fn to_index(manifest: Manifest, tail: Tail) -> Result<Index> {
-    let mut index = Index::new(Format::Zt, Cow::Owned(manifest.version));
-    index.attributes = manifest.attributes;
-    index.objects.reserve(manifest.entries.len());
-    for entry in manifest.entries {
-        match entry.object {
-            Ok(object) => {
-                rules::check_object(&object).map_err(|error| error.with_tensor(&entry.name))?;
-                index.insert(entry.name, object)?;
-            }
-            Err(reason) => index.skip(entry.name, reason),
+    let mut index = Index::new(Format::Zt, "");
+    // An object takes some hundred bytes of manifest: a fair guess, and in proportion to the file whatever it says.
+    index.objects.reserve(bytes.len() / 128);
+    let manifest = Manifest::walk(&bytes, budget, &mut |entry| match entry.object {
+        Ok(object) => {
+            rules::check_object(&object).map_err(|error| error.with_tensor(&entry.name))?;
+            index.insert(entry.name, object)
         }
-    }
+        Err(reason) => {
+            index.skip(entry.name, reason);
+            Ok(())
+        }
+    })
+    .map_err(|error| error.with_offset(tail.offset))?;
+    index.version = Cow::Owned(manifest.version);
+    index.attributes = manifest.attributes;
     let blobs = index.objects.iter().flat_map(|(name, object)| rules::blobs(name, object)).collect();
     rules::check_blobs(blobs, MAGIC.len() as u64..tail.offset, ALIGNMENT)?;
     Ok(index)

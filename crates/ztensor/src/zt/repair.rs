@@ -28,7 +28,7 @@ pub fn repair(path: impl AsRef<Path>) -> Result<Repair> {
     let removed = repair_open(&file, path)?;
     let source = Source::open(path, Io::Read)?;
     let tail = read::tail_at(&source, source.len())?;
-    let (_, index) = read::load(&source, tail, &mut Budget::new(Limits::default()))?;
+    let index = read::load(&source, tail, &mut Budget::new(Limits::default()))?;
     Ok(Repair { removed, tensors: index.objects.len() })
 }
 
@@ -61,9 +61,8 @@ pub(super) fn repair_open(file: &File, path: &Path) -> Result<u64> {
 pub(super) fn last_manifest(path: &Path) -> Result<(Vec<u8>, Tail)> {
     let source = Source::open(path, Io::Read)?;
     let tail = read::tail_at(&source, source.len()).map_err(|error| error.with_path(path))?;
-    let (manifest, _) = read::load(&source, tail, &mut Budget::new(Limits::default()))
-        .map_err(|error| error.with_path(path))?;
-    Ok((manifest, tail))
+    read::load(&source, tail, &mut Budget::new(Limits::default())).map_err(|error| error.with_path(path))?;
+    Ok((source.bytes(tail.offset, tail.length)?.into_owned(), tail))
 }
 
 /// The last footer in the file behind which a whole, valid manifest lies.
