@@ -179,9 +179,11 @@ fn unshuffle(bytes: &[u8], width: usize, out: &mut [u8]) -> Result<()> {
 }
 
 fn interleave<const WIDTH: usize>(bytes: &[u8], out: &mut [u8]) {
-    let count = bytes.len() / WIDTH;
-    let planes: [&[u8]; WIDTH] = std::array::from_fn(|plane| &bytes[plane * count..(plane + 1) * count]);
-    for (number, element) in out.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
+    let elements = out.as_chunks_mut::<WIDTH>().0;
+    let count = elements.len();
+    // Slices of exactly as many bytes as there are elements: the compiler then needs no checks in the loop.
+    let planes: [&[u8]; WIDTH] = std::array::from_fn(|plane| &bytes[plane * count..][..count]);
+    for (number, element) in elements.iter_mut().enumerate() {
         for (byte, plane) in element.iter_mut().zip(planes) {
             *byte = plane[number];
         }
@@ -213,10 +215,17 @@ fn fletcher32(bytes: &[u8]) -> u32 {
     let (mut low, mut high) = (0u32, 0u32);
     let even = bytes.len() / 2 * 2;
     for block in bytes[..even].chunks(BLOCK) {
-        for word in block.as_chunks::<2>().0 {
-            low += u32::from(u16::from_be_bytes(*word));
-            high += low;
+        // The sum of the running sums counts each word once for every step that is left; so written, the words can be taken in any
+        // order, and several at once.
+        let words = block.as_chunks::<2>().0;
+        let (mut sum, mut weighted) = (0, 0);
+        for (left, word) in (1..=words.len() as u32).rev().zip(words) {
+            let word = u32::from(u16::from_be_bytes(*word));
+            sum += word;
+            weighted += left * word;
         }
+        high += words.len() as u32 * low + weighted;
+        low += sum;
         (low, high) = (fold(low), fold(high));
     }
     if let Some(last) = bytes.get(even) {
@@ -258,6 +267,14 @@ mod tests {
         assert_eq!(checked(&bytes).unwrap(), b"abcde");
         bytes[1] ^= 4;
         assert_eq!(checked(&bytes).unwrap_err().kind(), Kind::Checksum);
+    }
+
+    #[test]
+    fn checksums_of_long_chunks_do_not_overflow() {
+        // All ones are zero to a checksum of this kind, however many there are.
+        assert_eq!(fletcher32(&[0xFF; 100_000]), 0xFFFF_FFFF);
+        assert_eq!(fletcher32(&[0xFF; 1442]), 0xFFFF_FFFF);
+        assert_eq!(fletcher32(b"abcde"), 0x4FF0_29C7);
     }
 
     #[test]
