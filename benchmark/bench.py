@@ -38,18 +38,26 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--warmup", type=int, default=2, help="rounds before them that do not")
     shared.add_argument("--peers", type=_names(peer_names()), default=peer_names(), help="comma-separated")
     shared.add_argument("--patience", type=float, default=60.0, help="who needs longer for one run (seconds) runs once")
-    shared.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: CPU time, for a machine that is busy")
+    shared.add_argument(
+        "--clock", choices=list(CLOCKS), default="wall", help="cpu: CPU time, for a machine that is busy"
+    )
     shared.add_argument("--json", type=Path, help="also write the record to this file")
     shared.add_argument("--no-record", action="store_true", help="write nothing under benchmark/records")
 
     files = argparse.ArgumentParser(add_help=False)
-    files.add_argument("--format", dest="formats", type=_names(list(FORMATS)), default=list(FORMATS), help="comma-separated")
+    files.add_argument(
+        "--format", dest="formats", type=_names(list(FORMATS)), default=list(FORMATS), help="comma-separated"
+    )
 
     sizes = argparse.ArgumentParser(add_help=False)
     sizes.add_argument("--only", choices=["read", "write"], help="one of the two")
     temperature = sizes.add_mutually_exclusive_group()
-    temperature.add_argument("--cold", dest="temperatures", action="store_const", const=["cold"], help="cold reads only")
-    temperature.add_argument("--warm", dest="temperatures", action="store_const", const=["warm"], help="warm reads only")
+    temperature.add_argument(
+        "--cold", dest="temperatures", action="store_const", const=["cold"], help="cold reads only"
+    )
+    temperature.add_argument(
+        "--warm", dest="temperatures", action="store_const", const=["warm"], help="warm reads only"
+    )
     sizes.set_defaults(temperatures=["warm", "cold"])
 
     main = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -63,8 +71,12 @@ def parser() -> argparse.ArgumentParser:
     threads.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     compression = commands.add_parser("compression", parents=[shared], help="compressed tensors in .zt files")
     compression.add_argument("--size", type=int, metavar="MB", default=128)
-    codec = commands.add_parser("codec", parents=[shared, threads], help="the codec on real weights and structured cases")
-    codec.add_argument("--sets", type=lambda text: text.split(","), help="only these, such as minilm.bf16,int8-row.fp32")
+    codec = commands.add_parser(
+        "codec", parents=[shared, threads], help="the codec on real weights and structured cases"
+    )
+    codec.add_argument(
+        "--sets", type=lambda text: text.split(","), help="only these, such as minilm.bf16,int8-row.fp32"
+    )
     codec.add_argument("--skip-efforts", type=lambda text: text.split(","), default=[], help="such as max")
     delta = commands.add_parser("delta", parents=[shared, threads], help="deltas, archives, loading from a slow source")
     delta.add_argument("--only", choices=["delta", "archive", "throttled"], help="one of the three")
@@ -135,7 +147,9 @@ def reports(sessions: Sessions, options: argparse.Namespace):
         return run_model(sessions, options, options.dist, options.size)
     if options.command == "compression":
         return run_compression(sessions, options, options.size)
-    return {"sweep": run_sweep, "open": run_open, "codec": run_codec, "delta": run_delta}[options.command](sessions, options)
+    return {"sweep": run_sweep, "open": run_open, "codec": run_codec, "delta": run_delta}[options.command](
+        sessions, options
+    )
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def cast(array: np.ndarray, dtype: str) -> bytes:
 
 def write(name: str, tensors: list[tuple[str, np.ndarray]], dtype: str, output: Path) -> None:
     offset, lines = 0, []
-    with open(output / f"{name}.{dtype}", "wb") as file:
+    with (output / f"{name}.{dtype}").open("wb") as file:
         for tensor_name, array in tensors:
             payload = cast(array, dtype)
             file.write(payload)

@@ -109,7 +109,9 @@ def build(source: Path, output: Path) -> None:
     # A model whose output matrix is its embedding, and whose layers share their weights.
     tied = [(f"{name}.{copy}", matrix, _cast(matrix, "bf16")) for copy in range(3) for name, matrix in matrices[:8]]
     _store(output / "tied.bf16", tied)
-    text = b"".join(path.read_bytes() for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")))[:OPAQUE_BYTES]
+    text = b"".join(path.read_bytes() for path in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")))[
+        :OPAQUE_BYTES
+    ]
     _store(output / "text.opaque", [("text", np.empty(len(text)), text)])
     noise = np.random.default_rng(7).bytes(OPAQUE_BYTES)
     _store(output / "noise.opaque", [("noise", np.empty(len(noise)), noise)])

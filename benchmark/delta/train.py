@@ -51,7 +51,9 @@ def corpus() -> torch.Tensor:
     return torch.tensor([known.get(word, 0) for word in words])
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, text: torch.Tensor, steps: int, random: torch.Generator) -> None:
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, text: torch.Tensor, steps: int, random: torch.Generator
+) -> None:
     for _ in range(steps):
         starts = torch.randint(0, len(text) - LENGTH - 1, (BATCH,), generator=random)
         windows = torch.stack([text[start : start + LENGTH + 1] for start in starts.tolist()])

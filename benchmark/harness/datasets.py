@@ -19,7 +19,9 @@ def arrays(distribution: str, megabytes: int) -> dict[str, np.ndarray]:
     """A model of about that many megabytes (10^6 bytes)."""
     dtype = np.float16 if distribution == "llama-1b" else np.float32
     pool = np.random.default_rng(20).standard_normal(POOL_VALUES, dtype=np.float32).astype(dtype)
-    return {name: _fill(pool, position, shape) for position, (name, shape) in enumerate(shapes(distribution, megabytes))}
+    return {
+        name: _fill(pool, position, shape) for position, (name, shape) in enumerate(shapes(distribution, megabytes))
+    }
 
 
 def shapes(distribution: str, megabytes: int) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -76,7 +76,9 @@ def _normal(package: str) -> str:
     return package.lower().replace("_", "-")
 
 
-def _install(python: Path, packages: tuple[str, ...] | list[str], dependencies: bool, target: Path | None = None) -> None:
+def _install(
+    python: Path, packages: tuple[str, ...] | list[str], dependencies: bool, target: Path | None = None
+) -> None:
     if shutil.which("uv"):
         command = ["uv", "pip", "install", "--quiet", "--python", str(python)]
     else:

@@ -50,7 +50,9 @@ class Peer:
         """The bytes as this library wants them; not part of the measured time."""
         return data
 
-    def compress(self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         raise NotImplementedError
 
     def decompress(self, blob: bytes, effort: str, threads: int) -> bytes | memoryview:
@@ -86,7 +88,9 @@ class Peer:
 def peer_class(name: str) -> type[Peer]:
     """The class in `peers/<name>.py`."""
     module = import_module(f"peers.{name}")
-    found = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
+    found = [
+        value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__
+    ]
     return next(value for value in found if issubclass(value, Peer))
 
 

@@ -90,7 +90,8 @@ class Report:
             "unavailable": sessions.unavailable,
             "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows} for t in self.tables],
             "targets": [
-                {"text": t.text, "required": t.required, "reached": t.reached, "verdict": t.verdict} for t in self.targets
+                {"text": t.text, "required": t.required, "reached": t.reached, "verdict": t.verdict}
+                for t in self.targets
             ],
             "outcomes": {group: [outcome.as_record() for outcome in found] for group, found in self.outcomes.items()},
             "notes": self.notes,

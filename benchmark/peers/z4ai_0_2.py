@@ -30,7 +30,9 @@ class Z4ai02(Peer):
         native = "native" if self.z4ai.chunked._native is not None else "no zstd headers, so pure Python"
         return f"{version('z4ai')} (chunked path: {native})"
 
-    def compress(self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         if effort == "chunked":
             return self.z4ai.chunked.compress(data, dtype=dtype, threads=threads)
         return self.z4ai.compress(data, dtype=dtype, effort=None if effort == "default" else effort, threads=threads)

@@ -21,7 +21,9 @@ class Z4aiHere(Peer):
     def version(self) -> str:
         return version("ztensor")
 
-    def compress(self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         effort = None if effort == "default" else effort
         return self.z4ai.compress(data, dtype=dtype, shape=shape, effort=effort, threads=threads)
 

@@ -32,7 +32,9 @@ class Zipnn(Peer):
         # It groups bytes in place, which spoils what it is given.
         return bytearray(data)
 
-    def compress(self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         return self._codec(dtype, threads).compress(data)
 
     def decompress(self, blob: bytes, effort: str, threads: int) -> bytes | memoryview:

@@ -20,7 +20,9 @@ class Zstd(Peer):
     def version(self) -> str:
         return self.zstandard.__version__
 
-    def compress(self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int) -> bytes:
+    def compress(
+        self, data: memoryview, dtype: str | None, shape: tuple[int, ...] | None, effort: str, threads: int
+    ) -> bytes:
         return self.zstandard.ZstdCompressor(level=int(effort), threads=threads).compress(data)
 
     def decompress(self, blob: bytes, effort: str, threads: int) -> bytes | memoryview:

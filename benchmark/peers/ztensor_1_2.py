@@ -12,7 +12,8 @@ from harness.peer import Peer
 class Ztensor12(Peer):
     environment = Environment("ztensor-1.2", ("ztensor==1.2.3", "numpy", "ml_dtypes"))
     reads = {
-        format: ("view", "copy") for format in ("zt", "safetensors", "pt", "gguf", "npz", "onnx", "h5", "npz-deflate", "h5-gzip")
+        format: ("view", "copy")
+        for format in ("zt", "safetensors", "pt", "gguf", "npz", "onnx", "h5", "npz-deflate", "h5-gzip")
     }
     writes = ("zt",)
     compressions = ("raw", "zstd")

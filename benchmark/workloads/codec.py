@@ -76,7 +76,9 @@ def run(sessions: Sessions, peers: list[str], options) -> Report:
     chosen = [weights for weights in prepare() if options.sets is None or weights.name in options.sets]
     for weights in chosen:
         contestants = _contestants(sessions, peers, weights, options)
-        report.outcomes[weights.name] = interleave(sessions, contestants, options.runs, options.warmup, patience=options.patience)
+        report.outcomes[weights.name] = interleave(
+            sessions, contestants, options.runs, options.warmup, patience=options.patience
+        )
         report.targets += _targets(weights, report.outcomes[weights.name])
     report.tables = [
         _sizes(report, chosen),
@@ -148,7 +150,9 @@ def _targets(weights: Weights, outcomes: list[Outcome]) -> list[Target]:
         sizes = [outcome.facts["compressed_bytes"] if outcome else None for outcome in (peer, mine)]
         targets.append(Target(f"{name}: {effort} smaller than {text}", required, ratio(*sizes)))
 
-    def faster(effort: str, phase: str, peer: Outcome | None, text: str, required: float, against: str | None = None) -> None:
+    def faster(
+        effort: str, phase: str, peer: Outcome | None, text: str, required: float, against: str | None = None
+    ) -> None:
         mine = ours[effort]
         speeds = [mine.throughput(phase) if mine else None, peer.throughput(against or phase) if peer else None]
         targets.append(Target(f"{name}: {effort} {phase} ÷ {text}", required, ratio(*speeds)))

@@ -54,7 +54,9 @@ def run(sessions: Sessions, peers: list[str], formats: list[str], distribution: 
         for temperature in options.temperatures:
             before = evict if temperature == "cold" else warm
             # Copies of memory have no temperature.
-            taking_part = [c for c in contestants if temperature == options.temperatures[0] or c.label not in limits.COPIES]
+            taking_part = [
+                c for c in contestants if temperature == options.temperatures[0] or c.label not in limits.COPIES
+            ]
             outcomes = interleave(sessions, taking_part, options.runs, options.warmup, before, options.patience)
             outcomes += [Outcome(contestant, error=reason) for contestant, reason in refused.items()]
             report.outcomes[f"{format}, {temperature}"] = outcomes

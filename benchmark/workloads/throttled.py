@@ -97,7 +97,9 @@ def run(sessions: Sessions, options) -> Report:
     with SlowSessions(variables(DIRECTORY, RATE)) as slow:
         contestants = [
             Contestant("plain read() of the file", "hardware", "throttled", {"path": PLAIN}, call="read_plain"),
-            Contestant("load .safetensors", "ztensor_here", "throttled", {"path": PLAIN, "format": "safetensors"}, call="load"),
+            Contestant(
+                "load .safetensors", "ztensor_here", "throttled", {"path": PLAIN, "format": "safetensors"}, call="load"
+            ),
         ]
         if packed:
             arguments = {"path": ARCHIVE, "format": "zt"}

@@ -101,7 +101,9 @@ def _table(outcomes, distribution: str, payload: int) -> Table:
 
 def _targets(outcomes, distribution: str) -> list[Target]:
     ours, plain = find(outcomes, "ztensor_here", "zt"), find(outcomes, "hardware", limits.WRITES[0])
-    targets = [Target("write .zt ÷ write()", 0.9, ratio(ours.throughput(), plain.throughput()) if ours and plain else None)]
+    targets = [
+        Target("write .zt ÷ write()", 0.9, ratio(ours.throughput(), plain.throughput()) if ours and plain else None)
+    ]
     if distribution == "small":
         peer = find(outcomes, "safetensors", "safetensors")
         reached = ratio(ours.throughput(), peer.throughput()) if ours and peer else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ztensor._types import Buffer
 from typing import Any
 
 from numpy.typing import NDArray
+
+from ztensor._types import Buffer
 
 from . import Effort
 from . import compress as _compress

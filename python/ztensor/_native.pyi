@@ -30,6 +30,7 @@ __all__ = [
     "repair",
     "replace_tensor",
     "run_cli",
+    "run_z4ai",
     "safe_open",
     "save",
     "save_file",
@@ -129,13 +130,17 @@ class Reader:
     @overload
     def read(self, name: _Names, *, copy: bool = False) -> dict[str, Tensor]: ...
     @overload
-    def read_numpy(self, name: str, *, copy: bool = False) -> _Array: ...
+    def read_numpy(self, name: str, *, copy: bool = False, dequantize: bool = False) -> _Array: ...
     @overload
-    def read_numpy(self, name: _Names, *, copy: bool = False) -> dict[str, _Array]: ...
+    def read_numpy(self, name: _Names, *, copy: bool = False, dequantize: bool = False) -> dict[str, _Array]: ...
     @overload
-    def read_torch(self, name: str, *, copy: bool = False, device: _Device = "cpu") -> torch.Tensor: ...
+    def read_torch(
+        self, name: str, *, copy: bool = False, device: _Device = "cpu", dequantize: bool = False
+    ) -> torch.Tensor: ...
     @overload
-    def read_torch(self, name: _Names, *, copy: bool = False, device: _Device = "cpu") -> dict[str, torch.Tensor]: ...
+    def read_torch(
+        self, name: _Names, *, copy: bool = False, device: _Device = "cpu", dequantize: bool = False
+    ) -> dict[str, torch.Tensor]: ...
     def read_slice(self, name: str, slices: Any) -> _Array:
         """Reads a part of a dense tensor as a NumPy array: slices is what one would write between the brackets of array[...]."""
     @overload
@@ -253,3 +258,6 @@ def repair(path: _Path) -> bool:
 
 def run_cli(arguments: Sequence[str]) -> int:
     """Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code."""
+
+def run_z4ai(arguments: Sequence[str]) -> int:
+    """Runs the z4ai command in the same way."""

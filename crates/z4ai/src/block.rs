@@ -2,6 +2,7 @@
 //! unfinished last element follow verbatim.
 
 use crate::arch::Kernel;
+use crate::decompress::zeroed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::checksum;
 use crate::frame::section::Section;
@@ -170,7 +171,7 @@ impl BlockContext<'_> {
             if skip == 0 && count == length {
                 self.decode_payload(payload, from * section.block_length, target)?;
             } else {
-                let mut whole = vec![0; length];
+                let mut whole = zeroed(length)?;
                 self.decode_payload(payload, from * section.block_length, &mut whole)?;
                 target.copy_from_slice(&whole[skip..skip + count]);
             }

@@ -5,11 +5,11 @@ use crate::block::BlockContext;
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::{MAX_SECTION, STORED, checksum, section};
-use crate::options::Options;
+use crate::options::{Effort, Options};
 use crate::plan::Plan;
+use crate::repeats;
 use crate::threads;
 use rayon::prelude::*;
-use std::collections::HashMap;
 
 /// Compresses `bytes` into one frame. The frame depends on the bytes and the options only, not on the machine or the number of threads.
 ///
@@ -43,17 +43,55 @@ pub(crate) fn section_length(options: &Options) -> usize {
     MAX_SECTION / unit * unit
 }
 
-/// Appends one section: the planned one, or the bytes as they are where that is shorter.
+/// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
+/// that too.
 pub(crate) fn encode_section(
     bytes: &[u8],
     options: &Options,
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
+    let start = frame.len();
+    encode_planned(bytes, options, kernel, frame)?;
+    if options.effort == Effort::Max {
+        let mut plain = Vec::new();
+        encode_planned(bytes, &Options { effort: Effort::Default, ..options.clone() }, kernel, &mut plain)?;
+        keep_shorter(frame, start, &plain);
+    }
+    Ok(())
+}
+
+fn encode_planned(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+    let start = frame.len();
     let plan = Plan::choose(bytes, options, kernel)?;
+    encode_with(&plan, bytes, options, kernel, frame)?;
+    // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
+    if let Some(long) = plan.with_long_distances(bytes.len()) {
+        let mut whole = Vec::new();
+        encode_with(&long, bytes, options, kernel, &mut whole)?;
+        keep_shorter(frame, start, &whole);
+    }
+    Ok(())
+}
+
+/// Replaces the section that begins at `start` of `frame` if `other` is shorter.
+fn keep_shorter(frame: &mut Vec<u8>, start: usize, other: &[u8]) {
+    if other.len() < frame.len() - start {
+        frame.truncate(start);
+        frame.extend_from_slice(other);
+    }
+}
+
+fn encode_with(
+    plan: &Plan,
+    bytes: &[u8],
+    options: &Options,
+    kernel: Kernel,
+    frame: &mut Vec<u8>,
+) -> Result<()> {
     let block_length = plan.block_length.min(bytes.len());
     let sums: Vec<u32> = bytes.par_chunks(block_length).map(checksum).collect();
-    let copies = find_copies(bytes, block_length, &sums);
+    let copies = repeats::find(bytes, block_length, options.scalar_width());
     let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel };
     let blocks = bytes
         .par_chunks(block_length)
@@ -73,15 +111,4 @@ pub(crate) fn encode_section(
         section::write(bytes.len(), bytes.len(), &[STORED], &[(bytes.to_vec(), checksum(bytes))], frame);
     }
     Ok(())
-}
-
-/// For each block, the offset of an earlier block with the same bytes that is not a copy itself.
-fn find_copies(bytes: &[u8], block_length: usize, sums: &[u32]) -> Vec<Option<usize>> {
-    let mut first: HashMap<u32, usize> = HashMap::new();
-    let blocks: Vec<&[u8]> = bytes.chunks(block_length).collect();
-    let find = |(index, sum): (usize, &u32)| {
-        let earlier = *first.entry(*sum).or_insert(index);
-        (earlier < index && blocks[earlier] == blocks[index]).then_some(earlier * block_length)
-    };
-    sums.iter().enumerate().map(find).collect()
 }

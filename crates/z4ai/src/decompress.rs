@@ -1,6 +1,6 @@
 //! From a frame to bytes: all of it, a range of it, into new memory or the caller's.
 
-use crate::arch::Kernel;
+use crate::arch::{Kernel, memory};
 use crate::block::BlockContext;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,6 +24,7 @@ impl<'a> Layout<'a> {
     pub fn read(frame: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(frame, "frame");
         let header = Header::read(&mut reader)?;
+        header.refuse_reference()?;
         let mut sections = Vec::new();
         let mut length = 0u64;
         while header.length.is_none_or(|declared| length < declared) {
@@ -177,8 +178,5 @@ pub fn decompress_range(frame: &[u8], range: Range<u64>, out: &mut [u8]) -> Resu
 
 /// Zeroed memory, or an error where there is not enough.
 pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(length).map_err(|_| Error::out_of_memory(length))?;
-    out.resize(length, 0);
-    Ok(out)
+    memory::zeroed(length).ok_or_else(|| Error::out_of_memory(length))
 }

@@ -17,6 +17,7 @@ mod info;
 mod model;
 mod options;
 mod plan;
+mod repeats;
 mod stream;
 mod threads;
 mod transform;

@@ -6,12 +6,16 @@ use crate::error::Result;
 use crate::model::{FastModel, GridModel, Model, PaletteModel, SparseModel};
 use crate::options::{Effort, Options};
 use crate::transform::float::FloatModel;
+use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
 
 /// Elements per block: large enough that flushing the coder's states costs less than 0.1 %.
 const BLOCK_ELEMENTS: usize = 1 << 17;
 /// Bytes per block of opaque data.
 const OPAQUE_BLOCK: usize = 1 << 20;
+
+/// Bytes on which byte planes and zstd are compared.
+const INTEGER_SAMPLE: usize = 1 << 18;
 
 /// A section's model and block length.
 #[derive(Debug)]
@@ -66,21 +70,53 @@ impl Plan {
         {
             return Ok(Model::Fast(model));
         }
-        Ok(match dtype.float_layout() {
-            Some(layout) => {
-                let fitted = FloatModel::fit(layout, elements, options.row_length(), block, kernel)?;
-                Model::Float(Box::new(fitted))
-            }
-            None => Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?),
-        })
+        if let Some(layout) = dtype.float_layout() {
+            let fitted =
+                FloatModel::fit(layout, elements, options.row_length(), options.effort, block, kernel)?;
+            return Ok(Model::Float(Box::new(fitted)));
+        }
+        if planes_are_smaller(elements, dtype.scalar_width(), kernel)? {
+            return Ok(Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?));
+        }
+        Ok(Model::Opaque { level: block_level(options), long: false })
+    }
+
+    /// The same plan with one block for the whole section, if that may find more repeats.
+    pub fn with_long_distances(&self, length: usize) -> Option<Self> {
+        match self.model {
+            Model::Opaque { level, long: false } if length > self.block_length => Some(Self {
+                model: Model::Opaque { level: level - LEVEL_BONUS, long: true },
+                block_length: length,
+            }),
+            _ => None,
+        }
     }
 
     fn opaque(options: &Options) -> Self {
-        let level = options.level.unwrap_or(match options.effort {
-            Effort::Fast => 1,
-            Effort::Default => 3,
-            Effort::Max => 19,
-        });
-        Self { model: Model::Opaque { level, long: false }, block_length: OPAQUE_BLOCK }
+        Self { model: Model::Opaque { level: block_level(options), long: false }, block_length: OPAQUE_BLOCK }
     }
+}
+
+/// How much higher the zstd level of blocks is than that of a whole section, to make up for what blocks cannot see of each other.
+const LEVEL_BONUS: i32 = 2;
+
+/// The zstd level for independent blocks.
+fn block_level(options: &Options) -> i32 {
+    let level = options.level.unwrap_or(match options.effort {
+        Effort::Fast => 1,
+        Effort::Default => 3,
+        Effort::Max => 19,
+    });
+    level + LEVEL_BONUS
+}
+
+/// Whether byte planes beat zstd on a sample from the middle.
+fn planes_are_smaller(elements: &[u8], width: usize, kernel: Kernel) -> Result<bool> {
+    let start = (elements.len() / 2 - elements.len().min(INTEGER_SAMPLE) / 2) / width * width;
+    let sample = &elements[start..elements.len().min(start + INTEGER_SAMPLE / width * width)];
+    let mut planes = Vec::new();
+    let model = PlanesModel::fit(sample, width)?;
+    model.write(&mut planes);
+    model.encode(sample, kernel, &mut planes);
+    Ok(planes.len() <= opaque::encode(sample, 3, false)?.len())
 }

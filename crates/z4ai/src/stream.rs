@@ -112,7 +112,8 @@ impl<R: Read> Decoder<R> {
     pub fn with_threads(mut reader: R, threads: usize) -> Result<Self> {
         let mut encoded = Vec::new();
         while encoded.len() < 5 && fill(&mut reader, &mut encoded, 5)? > 0 {}
-        let (header, used) = parse(&mut reader, &mut encoded, |fields| Header::read(fields))?;
+        let (header, used) = parse(&mut reader, &mut encoded, Header::read)?;
+        header.refuse_reference()?;
         encoded.drain(..used);
         let decoder = Self {
             reader,

@@ -1,4 +1,5 @@
 //! Broken frames give an error or the right bytes, never a panic, and never more memory than the frame can justify.
+#![allow(clippy::unwrap_used)]
 
 use z4ai::{Dtype, Effort, ErrorKind, Options};
 

@@ -1,4 +1,5 @@
 //! The description of a frame adds up, and names what was found.
+#![allow(clippy::unwrap_used)]
 
 use z4ai::{Dtype, Effort, Info, Options};
 

@@ -1,4 +1,5 @@
 //! Whatever goes in comes back: arbitrary bytes, dtypes, shapes, efforts and threads, whole and in part.
+#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use z4ai::{Dtype, Effort, Options};
@@ -32,7 +33,7 @@ fn shape(elements: u64, choice: u64) -> Vec<u64> {
     let divisors: Vec<u64> =
         (1..=elements.max(1)).filter(|divisor| elements.is_multiple_of(*divisor)).collect();
     let first = divisors[choice as usize % divisors.len()];
-    let rest = if first == 0 { 0 } else { elements / first };
+    let rest = elements / first;
     match choice % 4 {
         0 => vec![elements],
         1 => vec![first, rest, 1],
@@ -130,6 +131,27 @@ fn structure_is_found() {
     let once = z4ai::compress(&tensor, &Options::new(Dtype::Bf16)).unwrap().len();
     let thrice = z4ai::compress(&tied, &Options::new(Dtype::Bf16)).unwrap().len();
     assert!(thrice < once + once / 50, "{thrice} {once}");
+    // Tensors that are tied at a distance that is no multiple of anything.
+    let large = halves(&weights(2048, 512, 3));
+    let apart: Vec<u8> = [&large[..], &tensor[..1234], &large].concat();
+    let once = z4ai::compress(&large, &Options::new(Dtype::Bf16)).unwrap().len();
+    let frame = z4ai::compress(&apart, &Options::new(Dtype::Bf16)).unwrap();
+    assert!(frame.len() < once + once / 5, "{} {once}", frame.len());
+    assert!(z4ai::decompress(&frame).unwrap() == apart);
+}
+
+#[test]
+fn opaque_bytes_are_no_larger_than_zstd() {
+    let noise = weights(1500, 900, 7);
+    let text: Vec<u8> =
+        (0..300_000u32).flat_map(|i| format!("{} {:x};", i / 7, i.wrapping_mul(i)).into_bytes()).collect();
+    let far: Vec<u8> = [&noise[..], &text[..1 << 20], &noise].concat();
+    for bytes in [&text, &far] {
+        let zstd = zstd::bulk::compress(bytes, 3).unwrap().len();
+        let frame = z4ai::compress(bytes, &Options::default()).unwrap();
+        assert!(frame.len() <= zstd + 64, "{} {zstd}", frame.len());
+        assert!(z4ai::decompress(&frame).unwrap() == *bytes);
+    }
 }
 
 #[test]

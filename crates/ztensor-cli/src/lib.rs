@@ -1,5 +1,6 @@
-//! The `ztensor` command as a library: the binary and the Python package both call [`run`], so there is one program, whichever way it was installed.
+//! The `ztensor` and `z4ai` commands as a library: the binaries and the Python package both call [`run`] and [`run_z4ai`], so there is one program, whichever way it was installed.
 
+mod codec;
 mod commands;
 mod display;
 mod npy;
@@ -49,10 +50,23 @@ impl Failure {
 
 pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 
-/// Runs the command with the arguments of a process, the program's name first. Returns the exit code: 0 for success, 1 when files differ or a check
-/// fails, 2 for errors.
+/// Runs the `ztensor` command with the arguments of a process, the program's name first. Returns the exit code: 0 for success, 1 when
+/// files differ or a check fails, 2 for errors.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    finish("ztensor", Arguments::try_parse_from(arguments), |arguments| arguments.command.run())
+}
+
+/// Runs the `z4ai` command in the same way.
+pub fn run_z4ai(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    finish("z4ai", codec::Arguments::try_parse_from(arguments), codec::Arguments::run)
+}
+
+fn finish<A>(
+    program: &str,
+    arguments: std::result::Result<A, clap::Error>,
+    run: impl FnOnce(A) -> Result,
+) -> u8 {
+    let arguments = match arguments {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are "errors" to the parser; they print to stdout and succeed. A closed pipe is not worth a word.
@@ -60,11 +74,11 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
             return if error.use_stderr() { exit::FAILED } else { 0 };
         }
     };
-    match arguments.command.run() {
+    match run(arguments) {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::Different) => exit::DIFFERENT,
         Err(Failure(message)) => {
-            display::complain(&format!("ztensor: {message}"));
+            display::complain(&format!("{program}: {message}"));
             exit::FAILED
         }
     }

@@ -18,12 +18,15 @@ const ALIGNMENT: usize = 64;
 /// Bytes to decode before Python may handle signals, so that Ctrl-C is not ignored for long.
 const BATCH: usize = 256 << 20;
 
-/// Decodes components into fresh blocks. Returns the blocks and, for each component, its block and the offset there.
+/// Where a component lies: the number of its block, and the offset there.
+pub(crate) type Place = (usize, usize);
+
+/// Decodes components into fresh blocks. Returns the blocks and the place of each component.
 pub(crate) fn fill(
     py: Python<'_>,
     reader: &ztensor::Reader,
     wanted: &[&Wanted<'_>],
-) -> PyResult<(Vec<Block>, Vec<(usize, usize)>)> {
+) -> PyResult<(Vec<Block>, Vec<Place>)> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&number| wanted[number].component.data.first_span());
 
@@ -97,8 +100,8 @@ struct Slot {
 }
 
 impl Packing {
-    /// Finds a place for a component: its block and its offset there.
-    fn place(&mut self, number: usize, length: usize) -> (usize, usize) {
+    /// Finds a place for a component.
+    fn place(&mut self, number: usize, length: usize) -> Place {
         let open =
             self.shared.filter(|&shared| length < SMALL && self.blocks[shared].size + length <= SHARED);
         let block = open.unwrap_or_else(|| {

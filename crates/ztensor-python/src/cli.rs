@@ -9,3 +9,9 @@ use pyo3::prelude::*;
 pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| ztensor_cli::run(arguments))
 }
+
+/// Runs the z4ai command in the same way.
+#[pyfunction]
+pub(crate) fn run_z4ai(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| ztensor_cli::run_z4ai(arguments))
+}

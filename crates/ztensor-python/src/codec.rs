@@ -1,9 +1,9 @@
 //! The codec for Python: buffers and arrays in, frames out, and back. Errors are `ValueError`s, as bad arguments and bad data are anywhere else.
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
 use ztensor::ElementType;
 
@@ -31,7 +31,7 @@ pub(crate) fn compress<'py>(
     }
     let bytes = match Typed::of(data)? {
         Some(typed) => {
-            options.dtype = codec_dtype(&typed.element, &typed.numpy_dtype);
+            options.dtype = typed.dtype;
             options.shape = Some(typed.shape);
             options.numpy_dtype = Some(typed.numpy_dtype);
             typed.bytes
@@ -62,10 +62,7 @@ pub(crate) fn decompress<'py>(
         let fill = |memory: &mut [u8]| z4ai::decompress_into_with(frame.bytes(), memory, threads);
         return Ok(new_bytes(py, length, fill)?.map_err(raise)?.into_any());
     };
-    let mut target = match Typed::of(&out)? {
-        Some(typed) => typed.bytes,
-        None => buffer(&out)?,
-    };
+    let mut target = destination(&out)?;
     let memory = target.bytes_mut().ok_or_else(|| PyValueError::new_err("out is read-only"))?;
     if memory.len() != length {
         let message = format!("out has {} bytes, but the frame decodes to {length}", memory.len());
@@ -91,7 +88,12 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
     };
     let length = decoded_length(frame.bytes())?;
     let shape = match description.shape {
-        Some(shape) => shape.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>()?,
+        Some(mut shape) => {
+            if description.dtype.is_none() && descriptor.itemsize() != 1 {
+                shape.pop();
+            }
+            shape.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>()?
+        }
         None => vec![length / descriptor.itemsize().max(1)],
     };
     let mut block = Block::new(length).or_raise()?;
@@ -107,8 +109,10 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
 /// An array or tensor, with what is kept of it in a frame.
 struct Typed {
     bytes: ArrayBytes,
+    /// What the codec calls the elements; `None`, opaque bytes, for those it has no name for.
+    dtype: Option<Dtype>,
+    /// The shape; of opaque bytes, with the bytes of one element as one more dimension.
     shape: Vec<u64>,
-    element: Option<ElementType>,
     numpy_dtype: String,
 }
 
@@ -120,8 +124,8 @@ impl Typed {
                 Ok(descriptor) => descriptor_name(&descriptor)?,
                 Err(_) => element.name().into_owned(),
             };
-            let bytes = contiguous(&array)?;
-            return Ok(Some(Typed { bytes, shape, element: Some(element), numpy_dtype }));
+            let dtype = Dtype::parse(&element.name()).ok();
+            return Ok(Some(Typed { bytes: contiguous(&array)?, dtype, shape, numpy_dtype }));
         }
         let Ok(array) = value.cast::<PyUntypedArray>() else { return Ok(None) };
         let descriptor = array.dtype();
@@ -130,11 +134,17 @@ impl Typed {
                 format!("arrays of dtype {descriptor} cannot be compressed; view them as numbers or bytes");
             return Err(PyValueError::new_err(message));
         }
-        let swapped = descriptor.is_native_byteorder() == Some(false);
-        let element = if swapped { None } else { element::of_descriptor(&descriptor).ok() };
-        let shape = array.shape().iter().map(|&dimension| dimension as u64).collect();
-        let numpy_dtype = descriptor_name(&descriptor)?;
-        Ok(Some(Typed { bytes: contiguous(array)?, shape, element, numpy_dtype }))
+        let dtype = codec_dtype(&descriptor);
+        let mut shape: Vec<u64> = array.shape().iter().map(|&dimension| dimension as u64).collect();
+        if dtype.is_none() && descriptor.itemsize() != 1 {
+            shape.push(descriptor.itemsize() as u64);
+        }
+        Ok(Some(Typed {
+            bytes: contiguous(array)?,
+            dtype,
+            shape,
+            numpy_dtype: descriptor_name(&descriptor)?,
+        }))
     }
 }
 
@@ -149,22 +159,34 @@ fn contiguous(array: &Bound<'_, PyUntypedArray>) -> PyResult<ArrayBytes> {
 /// The bytes of anything with the buffer protocol.
 fn buffer(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     let py = value.py();
-    let numpy = py.import("numpy")?;
-    let frombuffer = numpy.getattr("frombuffer")?;
+    let frombuffer = py.import("numpy")?.getattr("frombuffer")?;
     let array = match frombuffer.call1((value, "uint8")) {
         Ok(array) => array,
-        Err(error)
-            if error.is_instance_of::<PyBufferError>(py) || error.is_instance_of::<PyTypeError>(py) =>
-        {
-            let kind = value.get_type().name()?;
-            return Err(PyTypeError::new_err(format!(
-                "a bytes-like object or an array is needed, not {kind}"
-            )));
+        // A view with gaps has to be gathered first.
+        Err(_) if value.is_instance_of::<PyMemoryView>() => {
+            frombuffer.call1((value.call_method0("tobytes")?, "uint8"))?
         }
-        // A memoryview with gaps has to be gathered first.
-        Err(_) => frombuffer.call1((py.get_type::<PyBytes>().call1((value,))?, "uint8"))?,
+        Err(_) => {
+            let kind = value.get_type().name()?;
+            let message = format!("a bytes-like object, an array or a tensor is needed, not {kind}");
+            return Err(PyTypeError::new_err(message));
+        }
     };
     contiguous(array.cast::<PyUntypedArray>()?)
+}
+
+/// The memory of an array, tensor or buffer that is to be filled: its own, never a copy of it.
+fn destination(out: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
+    let py = out.py();
+    let own = if let Ok(array) = out.cast::<PyUntypedArray>() {
+        ArrayBytes::of(array)
+    } else if torch::is_tensor(out)? {
+        torch::own_memory(out)?.and_then(|(array, _, _)| ArrayBytes::of(&array))
+    } else {
+        let array = py.import("numpy")?.call_method1("frombuffer", (out, "uint8"))?;
+        ArrayBytes::of(array.cast::<PyUntypedArray>()?)
+    };
+    own.ok_or_else(|| PyValueError::new_err("out must be contiguous memory on the CPU"))
 }
 
 /// A name that gives the same dtype again: NumPy's own code, or the name of a type that `ml_dtypes` adds.
@@ -184,13 +206,19 @@ fn named_descriptor<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyA
     Ok(descriptor)
 }
 
-/// What the codec calls the elements; `None`, opaque bytes, for those it has no name for.
-fn codec_dtype(element: &Option<ElementType>, numpy_dtype: &str) -> Option<Dtype> {
-    match element {
-        Some(element) => Dtype::parse(&element.name()).ok(),
-        // Dates are counts.
-        None if numpy_dtype.starts_with("<M8") || numpy_dtype.starts_with("<m8") => Some(Dtype::I64),
-        None => None,
+/// The codec's name for a NumPy type. Big-endian numbers and dates are to it integers of their width.
+fn codec_dtype(descriptor: &Bound<'_, PyArrayDescr>) -> Option<Dtype> {
+    if descriptor.is_native_byteorder() != Some(false)
+        && let Ok(element) = element::of_descriptor(descriptor)
+    {
+        return Dtype::parse(&element.name()).ok();
+    }
+    match (descriptor.kind(), descriptor.itemsize()) {
+        (b'S' | b'U' | b'V', _) => None,
+        (_, 2) => Some(Dtype::U16),
+        (_, 4) => Some(Dtype::U32),
+        (_, 8) => Some(Dtype::U64),
+        _ => None,
     }
 }
 

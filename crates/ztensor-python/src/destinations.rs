@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::array::{ArrayBytes, overlap};
-use crate::arrays::{Single, numpy_arrays, torch_tensors};
+use crate::arrays::{How, numpy_arrays, torch_tensors};
 use crate::blocks;
 use crate::errors::OrRaise;
 use crate::load::Wanted;
+use crate::single::Single;
 use crate::torch::{self, Torch};
 use crate::{element, packed};
 
@@ -25,7 +25,7 @@ pub(crate) fn fill<'py>(
     let mut indirect = Vec::new();
     for (name, destination) in targets {
         let object = reader.object(name).or_raise()?;
-        let matching = match Single::of(name, object) {
+        let matching = match Single::of(name, object, false) {
             Ok(single) => matching(&single, destination)?.map(|bytes| (single.wanted(), bytes)),
             Err(_) => None,
         };
@@ -46,7 +46,6 @@ pub(crate) fn fill<'py>(
 
 /// The memory of a destination that has exactly the tensor's type, shape and order.
 fn matching(single: &Single<'_>, destination: &Bound<'_, PyAny>) -> PyResult<Option<ArrayBytes>> {
-    let py = destination.py();
     if packed::is_packed(&single.element) {
         return Ok(None);
     }
@@ -59,17 +58,7 @@ fn matching(single: &Single<'_>, destination: &Bound<'_, PyAny>) -> PyResult<Opt
     if !torch::is_tensor(destination)? {
         return Ok(None);
     }
-    let device: String =
-        destination.getattr(intern!(py, "device"))?.getattr(intern!(py, "type"))?.extract()?;
-    let strided = destination.getattr(intern!(py, "layout"))?.str()?.to_string() == "torch.strided";
-    if device != "cpu" || !strided || destination.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
-        return Ok(None);
-    }
-    if !destination.call_method0(intern!(py, "is_contiguous"))?.is_truthy()? {
-        return Ok(None);
-    }
-    // The tensor is contiguous and on the CPU, so the array is the tensor's own memory.
-    let (array, shape, element) = torch::to_array(destination)?;
+    let Some((array, shape, element)) = torch::own_memory(destination)? else { return Ok(None) };
     let same =
         element == single.element && shape.iter().map(|d| *d as usize).eq(single.shape.iter().copied());
     Ok(ArrayBytes::of(&array).filter(|bytes| same && bytes.is_writable()))
@@ -82,10 +71,10 @@ fn copy<'py>(
     destination: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     if destination.is_instance_of::<PyUntypedArray>() {
-        let arrays = numpy_arrays(py, reader, &[name], false)?;
+        let arrays = numpy_arrays(py, reader, &[name], How::default())?;
         let copyto = py.import("numpy")?.getattr("copyto")?;
         return arrays.into_iter().try_for_each(|array| copyto.call1((destination, array)).map(drop));
     }
-    let tensors = torch_tensors(py, &Torch::new(py, None)?, reader, &[name], false)?;
+    let tensors = torch_tensors(py, &Torch::new(py, None)?, reader, &[name], How::default())?;
     tensors.into_iter().try_for_each(|tensor| destination.call_method1("copy_", (tensor,)).map(drop))
 }

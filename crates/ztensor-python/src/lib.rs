@@ -20,7 +20,9 @@ mod packed;
 mod reader;
 mod safe_open;
 mod save;
+mod single;
 mod slices;
+mod sparse;
 mod tensor;
 mod torch;
 mod writer;
@@ -35,7 +37,7 @@ mod _native {
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     #[pymodule_export]
-    use crate::cli::run_cli;
+    use crate::cli::{run_cli, run_z4ai};
     #[pymodule_export]
     use crate::codec::{compress, decompress, decompress_array};
     #[pymodule_export]

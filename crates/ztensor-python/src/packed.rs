@@ -1,7 +1,8 @@
-//! Types narrower than a byte. Files pack them, lowest bits first; NumPy (through `ml_dtypes`) gives each element a byte of its own.
+//! Types narrower than a byte. Files pack them, lowest bits first; NumPy (through `ml_dtypes`) gives each element a byte of its own,
+//! with the bits above it zero.
 
 use pyo3::prelude::*;
-use ztensor::{ElementType, LogicalType};
+use ztensor::ElementType;
 
 use crate::array::Region;
 use crate::element;
@@ -28,9 +29,8 @@ pub(crate) fn array<'py>(
             || argument(format!("{} bytes do not hold {shape:?} {element} elements", packed.len())),
         )?;
     let mut block = Block::new(count).or_raise()?;
-    let signed = matches!(element.logical, Some(LogicalType::I4 | LogicalType::I2));
     if let Some(target) = block.bytes().get_mut(..count) {
-        py.detach(|| unpack(packed, bits, signed, target));
+        py.detach(|| unpack(packed, bits, target));
     }
     let memory = Memory::of_block(py, block)?.into_bound(py);
     let region = Region::new(&memory, 0, 0, count as u64)
@@ -39,16 +39,13 @@ pub(crate) fn array<'py>(
 }
 
 /// Spreads packed elements of `bits` bits over one byte each. Bytes that `packed` does not have count as zero.
-fn unpack(packed: &[u8], bits: u32, signed: bool, out: &mut [u8]) {
+fn unpack(packed: &[u8], bits: u32, out: &mut [u8]) {
     let mask = ((1u16 << bits) - 1) as u8;
-    let sign = 1u8 << (bits - 1);
     for (number, target) in out.iter_mut().enumerate() {
         let bit = number * bits as usize;
         let low = packed.get(bit / 8).copied().unwrap_or(0);
         let high = packed.get(bit / 8 + 1).copied().unwrap_or(0);
-        let element = (u16::from_le_bytes([low, high]) >> (bit % 8)) as u8 & mask;
-        // ml_dtypes keeps signed integers sign-extended in their byte.
-        *target = if signed && element & sign != 0 { element | !mask } else { element };
+        *target = (u16::from_le_bytes([low, high]) >> (bit % 8)) as u8 & mask;
     }
 }
 

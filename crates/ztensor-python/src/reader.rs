@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyIterator, PyList, PyString};
 use ztensor::OpenOptions;
 use ztensor::source::Io;
 
-use crate::arrays::{self, Names};
+use crate::arrays::{self, How, Names};
 use crate::errors::{OrRaise, argument};
 use crate::metadata::TensorMetadata;
 use crate::torch::Torch;
@@ -112,26 +112,40 @@ impl Reader {
     }
 
     /// Reads one dense tensor as a NumPy array, or a list of tensors as a dict of arrays.
-    #[pyo3(signature = (name, *, copy=false))]
-    fn read_numpy<'py>(&self, name: &Bound<'py, PyAny>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+    ///
+    /// ggml blocks are rows of bytes; with dequantize=True they are the float32 numbers they stand for.
+    #[pyo3(signature = (name, *, copy=false, dequantize=false))]
+    fn read_numpy<'py>(
+        &self,
+        name: &Bound<'py, PyAny>,
+        copy: bool,
+        dequantize: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = name.py();
         let names = Names::from(name)?;
-        let arrays = arrays::numpy_arrays(py, &self.file()?, &names.texts()?, copy)?;
+        let arrays = arrays::numpy_arrays(py, &self.file()?, &names.texts()?, How { copy, dequantize })?;
         names.answer(py, arrays)
     }
 
     /// Reads one tensor as a torch.Tensor, or a list of tensors as a dict of them. device is what torch.device takes, or a GPU's number.
-    #[pyo3(signature = (name, *, copy=false, device=None), text_signature = "($self, name, *, copy=False, device='cpu')")]
+    ///
+    /// ggml blocks are rows of bytes; with dequantize=True they are the float32 numbers they stand for.
+    #[pyo3(
+        signature = (name, *, copy=false, device=None, dequantize=false),
+        text_signature = "($self, name, *, copy=False, device='cpu', dequantize=False)"
+    )]
     fn read_torch<'py>(
         &self,
         name: &Bound<'py, PyAny>,
         copy: bool,
         device: Option<&Bound<'py, PyAny>>,
+        dequantize: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = name.py();
         let names = Names::from(name)?;
         let torch = Torch::new(py, device)?;
-        let tensors = arrays::torch_tensors(py, &torch, &self.file()?, &names.texts()?, copy)?;
+        let how = How { copy, dequantize };
+        let tensors = arrays::torch_tensors(py, &torch, &self.file()?, &names.texts()?, how)?;
         names.answer(py, tensors)
     }
 

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use ztensor::Value;
 
-use crate::arrays;
+use crate::arrays::{self, How};
 use crate::errors::argument;
 use crate::reader::Reader;
 use crate::slices::TensorSlice;
@@ -46,8 +46,8 @@ impl safe_open {
     fn tensors<'py>(&self, py: Python<'py>, names: &[&str]) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let file = self.reader.file()?;
         match self.target.torch(py)? {
-            Some(torch) => arrays::torch_tensors(py, &torch, &file, names, false),
-            None => arrays::numpy_arrays(py, &file, names, false),
+            Some(torch) => arrays::torch_tensors(py, &torch, &file, names, How::default()),
+            None => arrays::numpy_arrays(py, &file, names, How::default()),
         }
     }
 }

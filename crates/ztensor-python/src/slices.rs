@@ -9,11 +9,11 @@ use pyo3::types::{PyInt, PySlice, PyTuple};
 use ztensor::formats::safetensors;
 
 use crate::array::Region;
-use crate::arrays::Single;
 use crate::errors::{OrRaise, argument};
 use crate::load::{Terms, is_borrowed, load};
 use crate::memory::{Block, Memory};
 use crate::packed;
+use crate::single::Single;
 use crate::torch::Torch;
 use crate::{element, safe_open};
 
@@ -67,7 +67,7 @@ pub(crate) fn numpy_slice<'py>(
     key: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = key.py();
-    let single = Single::of(name, reader.object(name).or_raise()?)?;
+    let single = Single::of(name, reader.object(name).or_raise()?, false)?;
     if packed::is_packed(&single.element) {
         let bytes = py.detach(|| reader.bytes(name)).or_raise()?;
         return packed::array(py, &bytes, &single.element, &single.shape)?.get_item(key);
@@ -83,7 +83,7 @@ fn torch_slice<'py>(
     name: &str,
     key: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let single = Single::of(name, reader.object(name).or_raise()?)?;
+    let single = Single::of(name, reader.object(name).or_raise()?, false)?;
     let carrier = torch.carrier(&single.element)?;
     let shape = Torch::carrier_shape(&single.element, single.shape.clone())?;
     let mut array = part(reader, &single, &carrier, &shape, Terms::AlignedView, key)?;

@@ -69,24 +69,32 @@ impl<'py> Torch<'py> {
         Ok(shape)
     }
 
-    /// A tensor over an array of the carrier type.
+    /// A tensor over an array of the carrier type, on the device that was asked for.
     pub(crate) fn tensor(
+        &self,
+        element: &ElementType,
+        array: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.place(self.tensor_on_cpu(element, array)?)
+    }
+
+    /// A tensor over an array of the carrier type.
+    pub(crate) fn tensor_on_cpu(
         &self,
         element: &ElementType,
         array: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.module.py();
         let tensor = self.from_numpy.call1((array,))?;
-        let tensor = match element::torch_name(element) {
+        match element::torch_name(element) {
             Some(name) if integer_carrier(element).is_some() => {
                 let dtype = self.module.getattr(name).map_err(|_| {
                     argument(format!("the installed PyTorch has no type {name}; read the tensor with NumPy"))
                 })?;
-                tensor.call_method1(intern!(py, "view"), (dtype,))?
+                tensor.call_method1(intern!(py, "view"), (dtype,))
             }
-            _ => tensor,
-        };
-        self.place(tensor)
+            _ => Ok(tensor),
+        }
     }
 
     /// Moves a tensor to the device that was asked for.
@@ -122,11 +130,31 @@ pub(crate) fn is_tensor(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
 }
 
+/// An array over a tensor's own memory, with the tensor's shape and element type; `None` where it has strides, is on another device, or is
+/// part of a gradient.
+pub(crate) fn own_memory<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Option<CarriedArray<'py>>> {
+    let py = tensor.py();
+    let device: String = tensor.getattr(intern!(py, "device"))?.getattr(intern!(py, "type"))?.extract()?;
+    let strided = tensor.getattr(intern!(py, "layout"))?.str()? == "torch.strided";
+    let plain = device == "cpu" && strided && !tensor.getattr(intern!(py, "requires_grad"))?.is_truthy()?;
+    if !plain || !tensor.call_method0(intern!(py, "is_contiguous"))?.is_truthy()? {
+        return Ok(None);
+    }
+    for bit in [intern!(py, "is_conj"), intern!(py, "is_neg")] {
+        if tensor.call_method0(bit)?.is_truthy()? {
+            return Ok(None);
+        }
+    }
+    // None of the steps below copies a tensor like this.
+    to_array(tensor).map(Some)
+}
+
+/// An array of a carrier type, with the shape and the type of the elements it carries.
+pub(crate) type CarriedArray<'py> = (Bound<'py, PyUntypedArray>, Vec<u64>, ElementType);
+
 /// The elements of a tensor as a NumPy array of its carrier type, and what they are. Tensors on other devices, with a gradient,
 /// conjugated or with strides are brought into shape first.
-pub(crate) fn to_array<'py>(
-    tensor: &Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyUntypedArray>, Vec<u64>, ElementType)> {
+pub(crate) fn to_array<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<CarriedArray<'py>> {
     let py = tensor.py();
     let dtype = tensor.getattr(intern!(py, "dtype"))?.str()?.to_string();
     let name = dtype.strip_prefix("torch.").unwrap_or(&dtype);

@@ -85,7 +85,8 @@ impl Writer {
 
     /// Writes a dense tensor from a NumPy array.
     ///
-    /// compress: None or False stores it raw, True is zstd level 3, 1 to 22 is that zstd level. checksum: "none", "crc32c" or "sha256".
+    /// compress: None or False stores it raw, True is zstd level 3, 1 to 22 is that zstd level; "z4ai", "fast" and "max" are the codec for
+    /// weights at its default, its fastest to decode and its smallest. checksum: "none", "crc32c" or "sha256".
     #[pyo3(signature = (name, data, *, compress=None, checksum="none"))]
     fn write_numpy(
         &self,
@@ -177,7 +178,7 @@ impl Writer {
     }
 }
 
-/// `None`/`False`/0, `True`, or a zstd level.
+/// `None`, `False` or 0; `True`; a zstd level; or the name of a codec.
 pub(crate) fn compression(value: Option<&Bound<'_, PyAny>>) -> PyResult<Compression> {
     let refuse =
         || argument("compression must be a bool, a zstd level from 1 to 22, \"z4ai\", \"fast\" or \"max\"");

@@ -6,9 +6,10 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-import ztensor
 from gguf import GGMLQuantizationType as Type
 from gguf import GGUFEndian, GGUFReader, GGUFWriter, quants
+
+import ztensor
 
 PLAIN = {
     Type.F32: np.float32,
@@ -134,7 +135,9 @@ def test_dequantized_values_are_those_of_the_package(
 
 
 @needs_dequantize
-@pytest.mark.parametrize("kind", [Type.Q4_0, Type.Q8_0, Type.Q4_K, Type.Q6_K, Type.MXFP4, Type.NVFP4], ids=lambda k: k.name)
+@pytest.mark.parametrize(
+    "kind", [Type.Q4_0, Type.Q8_0, Type.Q4_K, Type.Q6_K, Type.MXFP4, Type.NVFP4], ids=lambda k: k.name
+)
 def test_big_endian_blocks(tmp_path: Path, kind: Type) -> None:
     """The types that the package's own byte-order converter knows, converted by it."""
     from gguf.scripts.gguf_convert_endian import byteswap_tensors

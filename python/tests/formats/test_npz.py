@@ -150,7 +150,9 @@ def test_members_of_64_bit_archives(tmp_path: Path) -> None:
     fortran=st.booleans(),
     compressed=st.booleans(),
 )
-def test_any_array(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray, fortran: bool, compressed: bool) -> None:
+def test_any_array(
+    tmp_path_factory: pytest.TempPathFactory, array: np.ndarray, fortran: bool, compressed: bool
+) -> None:
     path = tmp_path_factory.mktemp("any") / "a.npz"
     stored = np.asfortranarray(array) if fortran and array.ndim else array
     SAVE["deflated" if compressed else "stored"](path, a=stored)

@@ -254,7 +254,9 @@ def test_external_data(tmp_path: Path, one_file: bool) -> None:
     tensors.append(numpy_helper.from_array(noise(np.dtype(ml_dtypes.bfloat16), (33,)), "half"))
     model = helper.make_model(graph_of([], tensors))
     path = tmp_path / "model.onnx"
-    onnx.save_model(model, path, save_as_external_data=True, all_tensors_to_one_file=one_file, location="w.bin", size_threshold=0)
+    onnx.save_model(
+        model, path, save_as_external_data=True, all_tensors_to_one_file=one_file, location="w.bin", size_threshold=0
+    )
     assert path.stat().st_size < 2000
     saved = onnx.load(path, load_external_data=False).graph.initializer
     assert all(external_data_helper.uses_external_data(tensor) for tensor in saved)

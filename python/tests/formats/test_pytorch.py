@@ -1,4 +1,4 @@
-"""PyTorch files against PyTorch: every dtype and arrangement, both containers, whole modules, TorchScript, sparse and quantised tensors."""
+"""PyTorch files against PyTorch: every dtype and arrangement, both containers, modules, TorchScript, sparse and quantised tensors."""
 
 import io
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 import ztensor
 
 DTYPES = [
@@ -145,7 +146,13 @@ def test_big_endian_archives(tmp_path: Path, dtype: torch.dtype) -> None:
 def test_conjugated_and_negated_views(tmp_path: Path) -> None:
     values = torch.complex(torch.randn(3, 4), torch.randn(3, 4))
     imaginary = values.clone().conj().imag
-    expected = {"plain": values, "conj": values.conj(), "both": values.conj().t(), "neg": imaginary, "part": imaginary[:, 1:3]}
+    expected = {
+        "plain": values,
+        "conj": values.conj(),
+        "both": values.conj().t(),
+        "neg": imaginary,
+        "part": imaginary[:, 1:3],
+    }
     torch.save(expected, tmp_path / "model.pt")
     check(tmp_path / "model.pt", expected)
 
@@ -188,7 +195,9 @@ def test_training_checkpoint(tmp_path: Path, zipped: bool) -> None:
     assert reader.skipped() == {}
 
 
-@pytest.mark.parametrize("value", [torch.arange(5), [torch.arange(5), {"a": torch.ones(2)}], torch.nn.Parameter(torch.ones(3))])
+@pytest.mark.parametrize(
+    "value", [torch.arange(5), [torch.arange(5), {"a": torch.ones(2)}], torch.nn.Parameter(torch.ones(3))]
+)
 def test_values_without_a_dict(tmp_path: Path, value: object) -> None:
     torch.save(value, tmp_path / "model.pt")
     check(tmp_path / "model.pt", dict(flattened(value)))
@@ -223,8 +232,8 @@ def test_torchscript(tmp_path: Path) -> None:
     frozen = torch.jit.freeze(torch.jit.script(network.eval()))
     frozen.save(tmp_path / "frozen.pt")
     reader = ztensor.Reader(tmp_path / "frozen.pt")
-    stored = {bits(reader.read_torch(name)) for name in reader.keys()}
-    assert all(name.startswith("CONSTANTS.c") for name in reader.keys())
+    stored = {bits(reader.read_torch(name)) for name in reader}
+    assert all(name.startswith("CONSTANTS.c") for name in reader)
     assert {bits(network[2][0].weight), bits(network[2][0].bias)} <= stored
 
 
@@ -234,7 +243,10 @@ def test_sparse_tensors(tmp_path: Path) -> None:
         "coo": dense.to_sparse(),
         "csr": dense.to_sparse_csr(),
         "csr32": torch.sparse_csr_tensor(
-            torch.tensor([0, 1, 3], dtype=torch.int32), torch.tensor([1, 0, 2], dtype=torch.int32), dense[dense != 0], (2, 3)
+            torch.tensor([0, 1, 3], dtype=torch.int32),
+            torch.tensor([1, 0, 2], dtype=torch.int32),
+            dense[dense != 0],
+            (2, 3),
         ),
         "csc": dense.to_sparse_csc(),
         "hybrid": torch.sparse_coo_tensor([[0, 1]], torch.ones(2, 4), (3, 4)),
@@ -260,7 +272,10 @@ def test_sparse_tensors(tmp_path: Path) -> None:
 def test_quantised_tensors(tmp_path: Path) -> None:
     values = torch.randn(3, 4)
     scales, zeros = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64), torch.tensor([0, 1, 2])
-    tensors = {str(dtype): torch.quantize_per_tensor(values, 0.1, 2, dtype) for dtype in [torch.qint8, torch.quint8, torch.qint32]}
+    tensors = {
+        str(dtype): torch.quantize_per_tensor(values, 0.1, 2, dtype)
+        for dtype in [torch.qint8, torch.quint8, torch.qint32]
+    }
     tensors["channels"] = torch.quantize_per_channel(values, scales, zeros, 0, torch.qint8)
     torch.save(tensors, tmp_path / "quantised.pt")
     reader = ztensor.Reader(tmp_path / "quantised.pt")
@@ -290,7 +305,11 @@ def test_subclasses_and_tensors_with_attributes(tmp_path: Path) -> None:
 
 
 def test_what_is_not_read_is_listed(tmp_path: Path) -> None:
-    tensors = {"meta": torch.ones(3, device="meta"), "bits": noise(torch.uint8, (4,)).view(torch.bits8), "weight": torch.ones(2)}
+    tensors = {
+        "meta": torch.ones(3, device="meta"),
+        "bits": noise(torch.uint8, (4,)).view(torch.bits8),
+        "weight": torch.ones(2),
+    }
     torch.save(tensors, tmp_path / "model.pt")
     reader = ztensor.Reader(tmp_path / "model.pt")
     assert reader.keys() == ["weight"]
@@ -304,7 +323,9 @@ def test_what_is_not_read_is_listed(tmp_path: Path) -> None:
 def test_plain_storages_are_not_copied(tmp_path: Path, zipped: bool) -> None:
     path = tmp_path / "model.pt"
     matrix = torch.arange(12.0).reshape(3, 4)
-    torch.save({"plain": matrix, "transposed": matrix.t(), "column": matrix[:, 1]}, path, _use_new_zipfile_serialization=zipped)
+    torch.save(
+        {"plain": matrix, "transposed": matrix.t(), "column": matrix[:, 1]}, path, _use_new_zipfile_serialization=zipped
+    )
     reader = ztensor.Reader(path)
     plain = reader.read_numpy("plain")
     for name, expected in [("transposed", matrix.t()), ("column", matrix[:, 1])]:
@@ -328,7 +349,24 @@ def test_io_read_gives_the_same(tmp_path: Path) -> None:
             assert_same(reader.read_torch(name), tensor, name)
 
 
-NUMPY_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 >f4 >c8".split()
+NUMPY_TYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    ">f4",
+    ">c8",
+]
 
 
 def numpy_arrays() -> dict[str, np.ndarray]:
@@ -347,7 +385,12 @@ def numpy_arrays() -> dict[str, np.ndarray]:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_numpy_arrays_in_pickles(tmp_path: Path, protocol: int, container: str) -> None:
     path, arrays = tmp_path / "arrays.pkl", numpy_arrays()
-    value = {"arrays": arrays, "best": np.float32(0.25), "step": np.int64(7), "names": np.array(["a", None], dtype=object)}
+    value = {
+        "arrays": arrays,
+        "best": np.float32(0.25),
+        "step": np.int64(7),
+        "names": np.array(["a", None], dtype=object),
+    }
     if container == "plain":
         path.write_bytes(pickle.dumps(value, protocol))
     else:
@@ -376,7 +419,9 @@ class Bomb:
 @CONTAINERS
 def test_nothing_in_a_file_is_run(tmp_path: Path, zipped: bool) -> None:
     marker = tmp_path / "marker"
-    torch.save({"bomb": Bomb(marker), "weight": torch.ones(2)}, tmp_path / "bomb.pt", _use_new_zipfile_serialization=zipped)
+    torch.save(
+        {"bomb": Bomb(marker), "weight": torch.ones(2)}, tmp_path / "bomb.pt", _use_new_zipfile_serialization=zipped
+    )
     check(tmp_path / "bomb.pt", {"weight": torch.ones(2)})
     assert not marker.exists()
 
@@ -394,7 +439,9 @@ def test_deep_nesting_in_a_process_of_its_own(tmp_path: Path, levels: int) -> No
         "resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)); resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
         "reader = ztensor.Reader(sys.argv[1]); print(reader.keys(), len(reader.skipped()))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, tmp_path / "deep.pt"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "deep.pt"], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout) == (0, "[] 1\n"), done.stderr
 
 

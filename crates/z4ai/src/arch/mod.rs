@@ -6,6 +6,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx2_nested;
+pub(crate) mod memory;
 mod portable;
 
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};

@@ -3,7 +3,7 @@
 
 use super::rans::{self, DecoderTables, EncoderTables};
 use super::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
-use crate::arch::Kernel;
+use crate::arch::{Kernel, memory};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
@@ -86,8 +86,7 @@ impl PlaneModel {
             RAW => Ok(Self::Raw),
             CONSTANT => Ok(Self::Constant(reader.u8()?)),
             RANS => {
-                let (table, used) = FrequencyTable::read(reader.peek(), MAX_PRECISION)?;
-                reader.take(used)?;
+                let table = FrequencyTable::read_from(reader, MAX_PRECISION)?;
                 Ok(Self::Rans(Box::new(RansPlane::new(table)?)))
             }
             mode => Err(Error::corrupt(format!("unknown plane mode {mode}"))),
@@ -118,9 +117,7 @@ impl PlaneModel {
     /// Decodes a whole plane of `count` bytes.
     pub fn decode(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
         let mut decoder = self.decoder(reader, count, kernel)?;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(count).map_err(|_| Error::out_of_memory(count))?;
-        bytes.resize(count, 0);
+        let mut bytes = memory::zeroed(count).ok_or_else(|| Error::out_of_memory(count))?;
         if let PlaneDecoder::Raw(raw) = decoder {
             bytes.copy_from_slice(raw);
         } else {

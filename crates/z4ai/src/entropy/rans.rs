@@ -26,7 +26,7 @@ pub(crate) fn lanes_for(count: usize) -> usize {
     }
 }
 
-/// Tables ready for encoding: one row of symbols per context.
+/// Tables ready for encoding: one row of symbols per context, of which there are 1, 4 or 32.
 #[derive(Debug)]
 pub(crate) struct EncoderTables {
     contexts: Vec<[EncoderSymbol; SYMBOLS]>,
@@ -92,12 +92,15 @@ fn encode_lanes<const N: usize>(
     let mut encoder = Encoder::<N> { states: [STATE_MIN; N], words: vec![0; symbols.len() + N], count: 0 };
     kernel.vectorised(
         #[inline(always)]
-        || match tables.contexts.as_slice() {
-            [one] => encoder.run(std::array::from_ref(one), symbols, &[]),
-            many => match many.first_chunk::<4>() {
-                Some(four) => encoder.run(four, symbols, contexts),
-                None => {}
-            },
+        || {
+            let tables = tables.contexts.as_slice();
+            if let Some(many) = tables.first_chunk::<32>() {
+                encoder.run(many, symbols, contexts);
+            } else if let Some(four) = tables.first_chunk::<4>() {
+                encoder.run(four, symbols, contexts);
+            } else if let Some(one) = tables.first_chunk::<1>() {
+                encoder.run(one, symbols, &[]);
+            }
         },
     );
     encoder.finish(out);
@@ -155,7 +158,7 @@ impl<const N: usize> Encoder<N> {
             window[used & (N - 1)] = state as u16;
             used += spill as usize;
             let state = state >> (16 * spill);
-            let quotient = (u64::from(state) * u64::from(entry.reciprocal) >> entry.shift) as u32;
+            let quotient = ((u64::from(state) * u64::from(entry.reciprocal)) >> entry.shift) as u32;
             self.states[lane] = state
                 .wrapping_add(entry.bias)
                 .wrapping_add(quotient.wrapping_mul(u32::from(entry.complement)));
@@ -218,21 +221,26 @@ impl<'a> Decoder<'a> {
             done = symbols;
             self.words = self.words.get(bytes..).unwrap_or_default();
         }
-        for index in done..out.len() {
-            let offset = usize::from(offsets.get(index).copied().unwrap_or(0));
-            let state = &mut self.states[index % self.lanes];
-            let slot = *state as usize & ((1 << self.tables.precision) - 1);
-            let entry = self.tables.slots[(offset | slot) & (self.tables.slots.len() - 1)];
-            out[index] = entry as u8;
-            *state = (entry >> 20) * (*state >> self.tables.precision) + (entry >> 8 & 0xfff);
-            if *state < STATE_MIN {
-                let (word, rest) =
-                    self.words.split_at_checked(2).ok_or_else(|| Error::truncated("entropy-coded stream"))?;
-                *state = *state << 16 | u32::from(word[0]) | u32::from(word[1]) << 8;
-                self.words = rest;
-            }
+        for (index, symbol) in out.iter_mut().enumerate().skip(done) {
+            *symbol = self.step(index, usize::from(offsets.get(index).copied().unwrap_or(0)))?;
         }
         Ok(())
+    }
+
+    /// Decodes symbol `index` of the stream, for contexts that depend on the symbols before it.
+    #[inline(always)]
+    pub fn step(&mut self, index: usize, offset: usize) -> Result<u8> {
+        let state = &mut self.states[index & (self.lanes - 1) & (LANES - 1)];
+        let slot = *state as usize & ((1 << self.tables.precision) - 1);
+        let entry = self.tables.slots[(offset | slot) & (self.tables.slots.len() - 1)];
+        *state = (entry >> 20) * (*state >> self.tables.precision) + (entry >> 8 & 0xfff);
+        if *state < STATE_MIN {
+            let (word, rest) =
+                self.words.split_at_checked(2).ok_or_else(|| Error::truncated("entropy-coded stream"))?;
+            *state = *state << 16 | u32::from(word[0]) | u32::from(word[1]) << 8;
+            self.words = rest;
+        }
+        Ok(entry as u8)
     }
 
     /// Fails unless the stream ended exactly where the encoder began.

@@ -3,6 +3,7 @@
 
 use super::bits::{BitReader, BitWriter};
 use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
 
 /// Symbols of an alphabet: the values of a byte.
 pub(crate) const SYMBOLS: usize = 256;
@@ -131,6 +132,13 @@ impl FrequencyTable {
         Ok((Self { precision, frequencies }, bits.bytes_used()))
     }
 
+    /// Reads a compact form at the reader's position.
+    pub fn read_from(reader: &mut Reader, precision: u32) -> Result<Self> {
+        let (table, used) = Self::read(reader.peek(), precision)?;
+        reader.take(used)?;
+        Ok(table)
+    }
+
     /// Appends this table's `2^precision` slots, as the decoder's packed entries: symbol (8 bits), offset of the slot inside its symbol
     /// (12 bits), frequency (12 bits).
     pub fn append_slots(&self, slots: &mut Vec<u32>) {
@@ -193,7 +201,7 @@ impl EncoderSymbol {
             return Self { limit, reciprocal: u32::MAX, bias: start + size - 1, complement, shift: 32 };
         }
         let shift = 32 - (frequency - 1).leading_zeros();
-        let reciprocal = ((1u64 << (shift + 31)) + u64::from(frequency) - 1) / u64::from(frequency);
+        let reciprocal = (1u64 << (shift + 31)).div_ceil(u64::from(frequency));
         Self { limit, reciprocal: reciprocal as u32, bias: start, complement, shift: (shift + 31) as u16 }
     }
 }
@@ -215,7 +223,7 @@ pub(crate) fn log2_1024(value: u64) -> u32 {
     let mut mantissa = if exponent > 31 { value >> (exponent - 31) } else { value << (31 - exponent) };
     let mut fraction = 0;
     for _ in 0..10 {
-        mantissa = mantissa * mantissa >> 31;
+        mantissa = (mantissa * mantissa) >> 31;
         fraction <<= 1;
         if mantissa >> 32 != 0 {
             mantissa >>= 1;
@@ -252,8 +260,8 @@ mod tests {
             let table = FrequencyTable::normalise(&histogram, precision);
             let sum: u32 = table.frequencies.iter().map(|&f| u32::from(f)).sum();
             prop_assert_eq!(sum, 1 << precision);
-            for symbol in 0..SYMBOLS {
-                prop_assert!(histogram[symbol] == 0 || table.frequencies[symbol] > 0);
+            for (&count, &frequency) in histogram.iter().zip(&table.frequencies) {
+                prop_assert!(count == 0 || frequency > 0);
             }
             let mut bytes = Vec::new();
             table.write(&mut bytes);

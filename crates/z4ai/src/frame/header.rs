@@ -50,13 +50,14 @@ impl Header {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
         out.push(VERSION);
-        out.push(
-            HAS_LENGTH * u8::from(self.length.is_some())
-                | HAS_SHAPE * u8::from(self.shape.is_some())
-                | HAS_NUMPY_DTYPE * u8::from(self.numpy_dtype.is_some())
-                | HAS_REFERENCE * u8::from(self.reference.is_some())
-                | self.effort.to_code() << EFFORT_SHIFT,
-        );
+        let fields = [
+            (HAS_LENGTH, self.length.is_some()),
+            (HAS_SHAPE, self.shape.is_some()),
+            (HAS_NUMPY_DTYPE, self.numpy_dtype.is_some()),
+            (HAS_REFERENCE, self.reference.is_some()),
+        ];
+        let flags = fields.iter().filter(|(_, present)| *present).fold(0, |flags, (flag, _)| flags | flag);
+        out.push(flags | self.effort.to_code() << EFFORT_SHIFT);
         out.push(Dtype::to_code(self.dtype));
         if let Some(length) = self.length {
             put_varint(out, length);
@@ -75,6 +76,14 @@ impl Header {
         }
         let sum = checksum(&out[start..]) as u16;
         out.extend_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Fails for frames that only decode together with the buffer they were coded against.
+    pub fn refuse_reference(&self) -> Result<()> {
+        if self.reference.is_none() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::WrongReference, "the frame is a delta; it decodes with its reference only"))
     }
 
     /// Reads the header at the front of a frame; the reader is left behind it.

@@ -58,7 +58,9 @@ impl GridModel {
         out.extend_from_slice(&encoded.header);
         for plane in &encoded.planes {
             put_length(out, plane.len());
-            plane::write_bytes(plane, kernel, out)?;
+            if !plane.is_empty() {
+                plane::write_bytes(plane, kernel, out)?;
+            }
         }
         Ok(())
     }
@@ -74,7 +76,9 @@ impl GridModel {
             if length > out.len() {
                 return Err(Error::corrupt("a plane of a grid is longer than its block"));
             }
-            *plane = plane::read_bytes(reader, length, kernel)?;
+            if length > 0 {
+                *plane = plane::read_bytes(reader, length, kernel)?;
+            }
         }
         let planes = std::array::from_fn(|index| planes[index].as_slice());
         kernel.vectorised(
@@ -90,14 +94,17 @@ impl GridModel {
         let mut parts =
             vec![("levels".to_owned(), 0), ("scales".to_owned(), 0), ("off the grid".to_owned(), 0)];
         for index in 0..grid::plane::COUNT {
+            let before = reader.position();
             let length = reader.length()?;
-            let encoded = plane::skip_bytes(reader, length)?;
+            if length > 0 {
+                plane::skip_bytes(reader, length)?;
+            }
             let part = match index {
                 grid::plane::LEVELS => 0,
                 grid::plane::RAW => 2,
                 _ => 1,
             };
-            parts[part].1 += encoded;
+            parts[part].1 += reader.position() - before;
         }
         Ok(parts)
     }

@@ -2,6 +2,7 @@
 
 use super::Model;
 use crate::arch::Kernel;
+use crate::decompress::zeroed;
 use crate::dtype::Dtype;
 use crate::entropy::plane;
 use crate::error::{Error, Result};
@@ -75,7 +76,7 @@ impl SparseModel {
             return Err(Error::corrupt("more signs of zeros than elements"));
         }
         let zero_signs = plane::read_bytes(reader, sign_bytes, kernel)?;
-        let mut dense = vec![0; sparse::dense_count(&bitmap, count)? * self.width];
+        let mut dense = zeroed(sparse::dense_count(&bitmap, count)? * self.width)?;
         self.dense.decode(reader, 0, kernel, &mut dense)?;
         sparse::decode(&bitmap, &zero_signs, &dense, self.width, out)
     }

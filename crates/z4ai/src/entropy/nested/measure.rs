@@ -49,9 +49,7 @@ fn tensor(elements: &[u8], geometry: Geometry, row_length: usize) -> (usize, usi
             (value >> geometry.mantissa_bits & geometry.exponent_mask()) as u8
         })
         .collect();
-    let mut measure = Measure::new(row_length);
-    measure.add_rows(&exponents);
-    let Measured { rows, columns } = measure.shifts();
+    let (rows, columns) = tests::mean_shifts(&exponents, row_length);
     let block = (1 << 17) * geometry.width;
     let (mut plain, mut shifted) = (0, (rows.len() + columns.len()) / 4);
     for (index, elements) in elements.chunks(block).enumerate() {

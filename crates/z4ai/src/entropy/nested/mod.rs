@@ -12,7 +12,7 @@ mod streams;
 mod tail;
 
 pub(crate) use geometry::Geometry;
-pub(crate) use shifts::{Measure, Measured, Shifts};
+pub(crate) use shifts::Shifts;
 pub(crate) use streams::{Portable, Steps};
 
 use crate::arch::Kernel;

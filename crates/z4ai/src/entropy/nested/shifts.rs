@@ -1,5 +1,5 @@
 //! Row and column shifts: whole octaves taken off the exponents of a row or column before they are coded, so that rows
-//! and columns of different scale share one short code. They come from integer sums, the same on every machine.
+//! and columns of different scale share one short code. Where the shifts come from is the caller's business.
 
 /// The shifts that apply to one block of a row-major matrix. An empty list shifts nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,76 +65,19 @@ impl Shifts<'_> {
     }
 }
 
-/// Shifts measured on a whole matrix.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Measured {
-    /// Octaves, modulo 256, by which each row lies above the mean exponent.
-    pub(crate) rows: Vec<u8>,
-    /// The same for each column.
-    pub(crate) columns: Vec<u8>,
-}
-
-/// Sums of the exponents along rows and columns of a matrix; feed it row after row, then ask for the shifts.
-#[derive(Debug, Clone)]
-pub(crate) struct Measure {
-    row_length: usize,
-    rows: Vec<u64>,
-    columns: Vec<u64>,
-}
-
-impl Measure {
-    /// An empty measurement for rows of this many elements.
-    pub(crate) fn new(row_length: usize) -> Self {
-        Self { row_length: row_length.max(1), rows: Vec::new(), columns: vec![0; row_length.max(1)] }
-    }
-
-    /// Add whole rows of exponents.
-    pub(crate) fn add_rows(&mut self, exponents: &[u8]) {
-        for row in exponents.chunks_exact(self.row_length) {
-            self.rows.push(row.iter().map(|&exponent| u64::from(exponent)).sum());
-            self.columns.iter_mut().zip(row).for_each(|(sum, &exponent)| *sum += u64::from(exponent));
-        }
-    }
-
-    /// The shift of each row and column: its mean exponent minus the mean of all, rounded to whole octaves.
-    pub(crate) fn shifts(&self) -> Measured {
-        let count = (self.rows.len() * self.row_length) as i128;
-        if count == 0 {
-            return Measured::default();
-        }
-        let total = i128::from(self.rows.iter().sum::<u64>());
-        let octaves = |&sum: &u64, terms: usize| {
-            let excess = i128::from(sum) * count - total * terms as i128;
-            let unit = count * terms as i128;
-            (2 * excess + unit).div_euclid(2 * unit) as u8
-        };
-        Measured {
-            rows: self.rows.iter().map(|sum| octaves(sum, self.row_length)).collect(),
-            columns: self.columns.iter().map(|sum| octaves(sum, self.rows.len())).collect(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn measured_shifts_flatten_scaled_rows_and_columns() {
-        let (rows, columns) = (5, 7);
-        let exponents: Vec<u8> =
-            (0..rows * columns).map(|i| (100 + 3 * (i / columns) + 2 * (i % columns)) as u8).collect();
-        let mut measure = Measure::new(columns);
-        measure.add_rows(&exponents);
-        let measured = measure.shifts();
-        let mut flat = exponents.clone();
-        let shifts =
-            Shifts { rows: &measured.rows, columns: &measured.columns, row_length: columns, first_column: 0 };
-        assert!(shifts.cover(flat.len()) && !shifts.cover(flat.len() + 1));
-        shifts.subtract(0, &mut flat);
-        assert!(flat.iter().all(|&exponent| exponent == flat[0]));
-        shifts.add(0, &mut flat);
-        assert_eq!(flat, exponents);
+    fn added_shifts_come_off_again() {
+        let shifts = Shifts { rows: &[3, 250], columns: &[0, 1, 255], row_length: 3, first_column: 0 };
+        assert!(shifts.cover(6) && !shifts.cover(7));
+        let mut values = [10, 20, 30, 40, 50, 60];
+        shifts.subtract(0, &mut values);
+        assert_eq!(values, [7, 16, 28, 46, 55, 67]);
+        shifts.add(0, &mut values);
+        assert_eq!(values, [10, 20, 30, 40, 50, 60]);
     }
 
     #[test]

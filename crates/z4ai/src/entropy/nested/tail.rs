@@ -211,6 +211,9 @@ fn unpack_bits(packed: &[u8], bit_plane: usize, odd: &mut [u64; CHUNK / 8]) {
     }
 }
 
+/// The odd bits of a chunk that has none.
+static NO_ODD_BITS: [u8; CHUNK] = [0; CHUNK];
+
 /// Put exponents and the stored tail of a chunk together again.
 #[inline(always)]
 pub(crate) fn merge<T: Word>(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> Result<()> {
@@ -218,12 +221,15 @@ pub(crate) fn merge<T: Word>(exponents: &[u8], tail: Tail, planes: &[u8], out: &
     let count = exponents.len().min(CHUNK);
     let bit_plane = bit_plane_length(count);
     let (bit_part, byte_part) = planes.split_at_checked(tail.bit_planes() * bit_plane).ok_or_else(short)?;
-    let mut odd = [0; CHUNK / 8];
-    if tail.bit_planes() > 0 {
-        unpack_bits(bit_part, bit_plane, &mut odd);
-        odd = odd.map(u64::to_le);
-    }
-    let odd = &bytemuck::cast_slice::<u64, u8>(&odd)[..count];
+    let mut unpacked;
+    let odd = if tail.bit_planes() > 0 {
+        unpacked = [0; CHUNK / 8];
+        unpack_bits(bit_part, bit_plane, &mut unpacked);
+        unpacked = unpacked.map(u64::to_le);
+        &bytemuck::cast_slice::<u64, u8>(&unpacked)[..count]
+    } else {
+        &NO_ODD_BITS[..count]
+    };
     let plane = |index: usize| byte_part.get(index * count..(index + 1) * count).ok_or_else(short);
     let assemble = Assemble::<T>::new(tail);
     let elements = out.chunks_exact_mut(T::BYTES).zip(exponents);

@@ -32,6 +32,21 @@ pub(super) fn weights(count: usize, row_length: usize, geometry: Geometry) -> Ve
     bytes
 }
 
+/// Octaves by which the mean exponent of each row and of each column lies above the mean of all.
+pub(super) fn mean_shifts(exponents: &[u8], row_length: usize) -> (Vec<u8>, Vec<u8>) {
+    let mean = |of: &mut dyn Iterator<Item = &u8>| {
+        let (sum, count) =
+            of.fold((0.0, 0.0), |(sum, count), &exponent| (sum + f64::from(exponent), count + 1.0));
+        sum / count
+    };
+    let all = mean(&mut exponents.iter());
+    let rows =
+        exponents.chunks_exact(row_length).map(|row| (mean(&mut row.iter()) - all).round() as i32 as u8);
+    let columns =
+        (0..row_length).map(|column| mean(&mut exponents.iter().skip(column).step_by(row_length)) - all);
+    (rows.collect(), columns.map(|octaves| octaves.round() as i32 as u8).collect())
+}
+
 /// Encode and decode with every kernel of this processor; all must agree.
 fn all_kernels(elements: &[u8], geometry: Geometry, shifts: Shifts<'_>) -> Vec<u8> {
     let mut reference = Vec::new();
@@ -155,9 +170,7 @@ fn measured_shifts_make_scaled_rows_smaller() {
     }
     let exponents: Vec<u8> =
         bytes.chunks_exact(2).map(|two| (u16::from_le_bytes([two[0], two[1]]) >> 7) as u8).collect();
-    let mut measure = Measure::new(row_length);
-    measure.add_rows(&exponents);
-    let Measured { rows, columns } = measure.shifts();
+    let (rows, columns) = mean_shifts(&exponents, row_length);
     let shifted = all_kernels(
         &bytes,
         Geometry::BF16,

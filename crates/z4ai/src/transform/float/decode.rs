@@ -2,6 +2,7 @@
 
 use super::model::FloatModel;
 use super::scale::STEPS;
+use super::signs::Signs;
 use super::tails::MAX_TAILS;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
@@ -88,7 +89,11 @@ impl FloatModel {
             return Err(Error::corrupt("a block has more escapes than escape symbols"));
         }
         symbols.finish()?;
-        tails.finish()
+        tails.finish()?;
+        if let Signs::Context(contexts) = &self.signs {
+            contexts.decode(self.layout, reader, &self.scales, start, kernel, out)?;
+        }
+        Ok(())
     }
 
     /// The planes of a block of `elements` elements, by name and encoded length.
@@ -103,6 +108,9 @@ impl FloatModel {
         reader.take(low)?;
         parts.push(("sign and mantissa".to_owned(), low));
         parts.extend(self.tails.parts(reader, elements)?);
+        if let Signs::Context(_) = self.signs {
+            parts.push(("sign".to_owned(), reader.remaining()));
+        }
         Ok(parts)
     }
 
@@ -133,7 +141,7 @@ impl FloatModel {
         let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
         let mantissa_mask = (1u16 << low_mantissa) - 1;
         let joint_mask = (1u16 << JOINT_BITS) - 1;
-        let sign = if self.constant_sign == Some(true) { 0x8000 } else { 0 };
+        let sign = if let Signs::Constant(true) = self.signs { 0x8000 } else { 0 };
         kernel.vectorised(
             #[inline(always)]
             || {

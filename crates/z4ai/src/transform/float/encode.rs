@@ -2,6 +2,7 @@
 
 use super::model::FloatModel;
 use super::scale::{STEPS, Scales};
+use super::signs::Signs;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, EXPONENT_PARTS, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
@@ -115,6 +116,9 @@ impl FloatModel {
         plane::write_bytes(&escapes, kernel, out)?;
         out.extend_from_slice(&low);
         self.tails.encode(bytes, width, start, kernel, out);
+        if let Signs::Context(contexts) = &self.signs {
+            contexts.encode(self.layout, bytes, &self.scales, start, kernel, out)?;
+        }
         Ok(())
     }
 
@@ -138,7 +142,7 @@ impl FloatModel {
     fn pack_low_bits(&self, scratch: &mut SymbolScratch, low: &mut Vec<u8>) {
         let verbatim = self.layout.head_mantissa_bits() - JOINT_BITS;
         let mantissa_mask = (1u16 << verbatim) - 1;
-        let sign_mask = if self.constant_sign.is_some() { 0 } else { 0x8000 };
+        let sign_mask = if self.signs.verbatim_bits() == 0 { 0 } else { 0x8000 };
         let fields = &mut scratch.fields[..scratch.length];
         for (field, head) in fields.iter_mut().zip(&scratch.heads) {
             *field = head & mantissa_mask | (head & sign_mask) >> (15 - verbatim);

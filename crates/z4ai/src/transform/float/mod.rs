@@ -8,6 +8,7 @@ mod encode;
 mod low_bits;
 mod model;
 pub(crate) mod scale;
+mod signs;
 mod tails;
 
 pub(crate) use model::{FloatModel, choose_scales};

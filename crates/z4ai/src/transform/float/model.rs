@@ -2,15 +2,17 @@
 
 use super::encode::{Parts, SymbolScratch};
 use super::scale::{Scales, Sums};
+use super::signs::Signs;
 use super::tails::Tails;
 use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
 use crate::entropy::rans::{DecoderTables, EncoderTables};
-use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
+use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, MIN_PRECISION, SYMBOLS, entropy_bits};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
+use crate::options::Effort;
 use rayon::prelude::*;
 
 /// Elements looked at when choosing between scales.
@@ -25,8 +27,7 @@ pub(crate) struct FloatModel {
     pub(super) scales: Scales,
     /// Which exponent parts have symbols; the decoder need not know.
     pub(super) parts: Parts,
-    /// The sign of every element, if it is always the same.
-    pub(super) constant_sign: Option<bool>,
+    pub(super) signs: Signs,
     tables: Vec<FrequencyTable>,
     pub(super) encoder: EncoderTables,
     pub(super) decoder: DecoderTables,
@@ -69,7 +70,7 @@ impl SymbolCounts {
         }
         let total: u64 = counts.iter().sum();
         // Worth it below a sixth of a frequency of 1 in each of the tables' symbols.
-        let kept = |&part: &i16| counts[part as usize] * 6 << (MAX_PRECISION - 2) >= total.max(1);
+        let kept = |&part: &i16| (counts[part as usize] * 6) << (MAX_PRECISION - 2) >= total.max(1);
         let all = Parts::ALL.first..=Parts::ALL.last;
         let first = all.clone().find(kept).unwrap_or(Parts::ALL.first);
         let last = all.rev().find(kept).unwrap_or(Parts::ALL.first);
@@ -95,18 +96,19 @@ impl FloatModel {
         layout: FloatLayout,
         bytes: &[u8],
         row_length: Option<usize>,
+        effort: Effort,
         block: usize,
         kernel: Kernel,
     ) -> Result<Self> {
         let scales = choose_scales(layout, bytes, row_length, kernel);
-        Self::fit_scales(layout, bytes, scales, row_length, block, kernel)
+        Self::fit_scales(layout, bytes, scales, row_length, effort, block, kernel)
     }
 
     /// Makes the model for elements without any order: one scale for all.
     pub fn fit_flat(layout: FloatLayout, bytes: &[u8], block: usize, kernel: Kernel) -> Result<Self> {
         let scales =
             Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
-        Self::fit_scales(layout, bytes, scales, None, block, kernel)
+        Self::fit_scales(layout, bytes, scales, None, Effort::Default, block, kernel)
     }
 
     fn fit_scales(
@@ -114,6 +116,7 @@ impl FloatModel {
         bytes: &[u8],
         scales: Scales,
         row_length: Option<usize>,
+        effort: Effort,
         block: usize,
         kernel: Kernel,
     ) -> Result<Self> {
@@ -124,26 +127,30 @@ impl FloatModel {
             .reduce(SymbolCounts::default, SymbolCounts::merge);
         let parts = counts.escape_rare();
         let elements = (bytes.len() / layout.width) as u64;
-        let constant_sign = match counts.negative {
-            0 => Some(false),
-            all if all == elements => Some(true),
-            _ => None,
+        let mut signs = match counts.negative {
+            0 => Signs::Constant(false),
+            all if all == elements => Signs::Constant(true),
+            _ => Signs::Verbatim,
         };
+        if let (Effort::Max, Signs::Verbatim, Some(row_length)) = (effort, &signs, row_length) {
+            let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
+            signs = coded.unwrap_or(Signs::Verbatim);
+        }
         let tables = choose_tables(&counts);
         let tails = Tails::fit(layout, bytes, row_length)?;
-        Ok(Self { parts, ..Self::new(layout, scales, constant_sign, tables, tails)? })
+        Ok(Self { parts, ..Self::new(layout, scales, signs, tables, tails)? })
     }
 
     fn new(
         layout: FloatLayout,
         scales: Scales,
-        constant_sign: Option<bool>,
+        signs: Signs,
         tables: Vec<FrequencyTable>,
         tails: Tails,
     ) -> Result<Self> {
         let encoder = EncoderTables::new(&tables);
         let decoder = DecoderTables::new(&tables)?;
-        Ok(Self { layout, scales, parts: Parts::ALL, constant_sign, tables, encoder, decoder, tails })
+        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables, encoder, decoder, tails })
     }
 
     /// Whether symbols are coded in the contexts of the scale's fraction.
@@ -158,15 +165,15 @@ impl FloatModel {
 
     /// Bits of the head that are stored verbatim, per element.
     pub(super) fn low_bits(&self) -> u32 {
-        self.layout.head_mantissa_bits() - JOINT_BITS + u32::from(self.constant_sign.is_none())
+        self.layout.head_mantissa_bits() - JOINT_BITS + self.signs.verbatim_bits()
     }
 
     /// Appends the model.
     pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        let sign = self.constant_sign.map_or(0, |negative| 1 + u8::from(negative));
         let precision = self.tables.first().map_or(0, |table| table.precision);
-        out.push(sign | u8::from(self.has_contexts()) << 2 | (precision as u8) << 3);
+        out.push(self.signs.to_code() | u8::from(self.has_contexts()) << 2 | (precision as u8) << 3);
         self.scales.write(kernel, out)?;
+        self.signs.write(out);
         self.tables.iter().for_each(|table| table.write(out));
         self.tails.write(kernel, out)
     }
@@ -174,26 +181,17 @@ impl FloatModel {
     /// Reads the model of a section of `elements` elements.
     pub fn read(layout: FloatLayout, reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
         let flags = reader.u8()?;
-        let constant_sign = match flags & 3 {
-            0 => None,
-            1 => Some(false),
-            2 => Some(true),
-            _ => return Err(Error::corrupt("unknown sign mode")),
-        };
         let precision = u32::from(flags >> 3);
-        if !(8..=MAX_PRECISION).contains(&precision) {
+        if !(MIN_PRECISION..=MAX_PRECISION).contains(&precision) {
             return Err(Error::corrupt("a table's precision is out of range"));
         }
         let scales = Scales::read(reader, elements, kernel)?;
+        let signs = Signs::read(flags & 3, reader, elements)?;
         let tables = (0..if flags & 4 != 0 { CONTEXTS } else { 1 })
-            .map(|_| {
-                let (table, used) = FrequencyTable::read(reader.peek(), precision)?;
-                reader.take(used)?;
-                Ok(table)
-            })
+            .map(|_| FrequencyTable::read_from(reader, precision))
             .collect::<Result<_>>()?;
         let tails = Tails::read(layout, reader, elements, kernel)?;
-        Self::new(layout, scales, constant_sign, tables, tails)
+        Self::new(layout, scales, signs, tables, tails)
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Tails {
 
 /// Rows with planes of their own.
 #[derive(Debug)]
-struct ShortRows {
+pub(super) struct ShortRows {
     row_length: usize,
     /// One bit per row.
     bitmap: Vec<u8>,

@@ -2,6 +2,8 @@
 
 use super::format::Format;
 use super::levels::{Levels, Table};
+use super::offset::{LARGEST_CENTRE, Offset};
+use super::scheme::Scheme;
 use super::{MINUS_ZERO, RAW, Rows, plane, with_format};
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
@@ -29,7 +31,7 @@ fn decode_format<F: Format>(
     out: &mut [u8],
 ) -> Result<()> {
     let mut reader = Reader::new(header, "grid");
-    let levels = Levels::from_byte(reader.u8()?).ok_or_else(|| Error::corrupt("unknown levels of a grid"))?;
+    let scheme = Scheme::from_byte(reader.u8()?).ok_or_else(|| Error::corrupt("unknown scheme of a grid"))?;
     let minus_zero = reader.u8()? != 0;
     let group_size = reader.length()?;
     reader.finish()?;
@@ -37,14 +39,17 @@ fn decode_format<F: Format>(
         return Err(Error::corrupt("a grid has whole elements in groups of at least one"));
     }
     let short = || Error::corrupt("a plane of a grid is too short");
-    let [mut level_plane, low, second, third, top, bases, mut raw] = *planes;
-    let scales = low.iter().zip(second).zip(third).zip(top);
-    let mut groups = scales.zip(bases);
+    let mut level_plane = planes[plane::LEVELS];
+    let mut raw = planes[plane::RAW];
+    let mut scales = numbers(planes, plane::SCALES);
+    let mut offsets = numbers(planes, plane::OFFSETS);
+    let mut bases = planes[plane::BASES].iter();
     let mut seen = 0;
     for group in rows.groups(group_size, out.len() / F::WIDTH) {
-        let ((((&a, &b), &c), &d), &base) = groups.next().ok_or_else(short)?;
         seen += 1;
-        let scale = u32::from_le_bytes([a, b, c, d]);
+        let scale = scales.next().ok_or_else(short)?;
+        let &base = bases.next().ok_or_else(short)?;
+        let offset = if scheme.has_offset() { offsets.next().ok_or_else(short)? } else { 0 };
         let out = out.get_mut(group.start * F::WIDTH..group.end * F::WIDTH).ok_or_else(short)?;
         if scale == RAW {
             let (bytes, rest) = raw.split_at_checked(out.len()).ok_or_else(short)?;
@@ -52,22 +57,44 @@ fn decode_format<F: Format>(
             raw = rest;
             continue;
         }
-        let (numbers, rest) = level_plane.split_at_checked(group.len()).ok_or_else(short)?;
+        let (levels, rest) = level_plane.split_at_checked(group.len()).ok_or_else(short)?;
         level_plane = rest;
-        let scale = f32::from_bits(scale);
-        if !scale.is_finite() {
-            return Err(Error::corrupt("the scale of a grid is finite"));
+        let (scale, offset) = (f32::from_bits(scale), f32::from_bits(offset));
+        if !scale.is_finite() || !offset.is_finite() {
+            return Err(Error::corrupt("the scales and offsets of a grid are finite"));
         }
-        match levels {
-            Levels::Integers => multiply_integers::<F>(numbers, scale, base, minus_zero, out),
-            Levels::Table(table) => multiply_table::<F>(numbers, scale, table, minus_zero, out),
+        match scheme {
+            Scheme::Product(Levels::Integers) => multiply_integers::<F>(levels, scale, base, minus_zero, out),
+            Scheme::Product(Levels::Table(table)) => {
+                multiply_table::<F>(levels, scale, table, minus_zero, out)
+            }
+            Scheme::Offset(Offset::Centre) if offset.abs() >= LARGEST_CENTRE => {
+                return Err(Error::corrupt("the centre of a group lies near its levels"));
+            }
+            Scheme::Offset(kind) => {
+                for (out, &number) in out.chunks_exact_mut(F::WIDTH).zip(levels) {
+                    F::write(kind.element::<F>(f32::from(number), scale, offset), out);
+                }
+            }
         }
     }
-    let lengths = [low, second, third, top, bases].map(<[u8]>::len);
-    if lengths != [seen; 5] || !level_plane.is_empty() || !raw.is_empty() {
+    let with_offset = if scheme.has_offset() { seen } else { 0 };
+    let expected = |index| match index {
+        plane::LEVELS | plane::RAW => None,
+        plane::OFFSETS.. => Some(with_offset),
+        _ => Some(seen),
+    };
+    let fits = |(index, plane): (usize, &&[u8])| expected(index).is_none_or(|length| length == plane.len());
+    if !planes.iter().enumerate().all(fits) || !level_plane.is_empty() || !raw.is_empty() {
         return Err(Error::corrupt("a plane of a grid is too long"));
     }
     Ok(())
+}
+
+/// The numbers whose bytes lie in four consecutive planes.
+fn numbers(planes: &[&[u8]; plane::COUNT], first: usize) -> impl Iterator<Item = u32> {
+    let [a, b, c, d] = [0, 1, 2, 3].map(|byte| planes[first + byte].iter());
+    a.zip(b).zip(c).zip(d).map(|(((&a, &b), &c), &d)| u32::from_le_bytes([a, b, c, d]))
 }
 
 #[inline(always)]

@@ -4,6 +4,7 @@
 use super::fit::Group;
 use super::format::Format;
 use super::levels::Levels;
+use super::scheme::Scheme;
 use super::{Rows, with_format};
 use crate::dtype::Dtype;
 
@@ -12,8 +13,8 @@ use crate::dtype::Dtype;
 pub(crate) struct Plan {
     /// Elements per group; the row length for one group per row.
     pub(crate) group: usize,
-    /// Which levels there are.
-    pub(crate) levels: Levels,
+    /// How elements follow from levels.
+    pub(crate) scheme: Scheme,
     /// Levels that the largest element of a group may stand for, the most frequent first.
     pub(crate) largest: Vec<f64>,
     /// Estimated size in bits per element, with ideal entropy coding of the levels.
@@ -41,24 +42,24 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Plan> 
         return None;
     }
     let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SAMPLE * F::WIDTH);
-    let viable: Vec<Levels> =
-        Levels::ALL.into_iter().filter(|&levels| runs_fit::<F>(&rows, levels)).collect();
+    let viable: Vec<Scheme> =
+        Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme)).collect();
     let mut best: Option<Plan> = None;
-    for levels in viable {
-        let mut worse = 0;
+    for scheme in viable {
         // From the largest group down: groups that are parts of the true ones fit as well, but cost more scales.
         for group in group_sizes(row_length) {
-            let Some(plan) = estimate::<F>(&rows, group, levels) else { continue };
-            // Tables are slower to decode than integers, so they must be clearly better.
-            let margin = if levels == Levels::Integers { 1.0 } else { 1.02 };
-            if best.as_ref().is_none_or(|best| plan.bits_per_element * margin < best.bits_per_element) {
+            if best.as_ref().is_some_and(|best| best.scheme == scheme && group < best.group / 4) {
+                break;
+            }
+            let Some(plan) = estimate::<F>(&rows, group, scheme) else { continue };
+            // Plain integers are the fastest to decode, so the others must be clearly better.
+            let margin = if scheme.is_mirrored() { 1.0 } else { 1.1 };
+            let limit = best.as_ref().map_or(f64::INFINITY, |best| match best.scheme == scheme {
+                true => best.bits_per_element,
+                false => best.bits_per_element / margin,
+            });
+            if plan.bits_per_element < limit {
                 best = Some(plan);
-                worse = 0;
-            } else {
-                worse += 1;
-                if worse == 3 {
-                    break;
-                }
             }
         }
     }
@@ -73,6 +74,35 @@ fn sample_rows(elements: &[u8], row_bytes: usize, limit: usize) -> Vec<&[u8]> {
     (0..wanted)
         .filter_map(|index| elements.get(index * step * row_bytes..(index * step + 1) * row_bytes))
         .collect()
+}
+
+/// Whether a scheme is worth comparing group sizes for.
+fn is_viable<F: Format>(rows: &[&[u8]], scheme: Scheme) -> bool {
+    match scheme {
+        Scheme::Product(levels) => runs_fit::<F>(rows, levels),
+        Scheme::Offset(_) => runs_repeat::<F>(rows),
+    }
+}
+
+/// Whether elements repeat within most longer runs, as they do when there are at most 32 levels. An offset shows only in a
+/// whole group, whose size is not known yet.
+fn runs_repeat<F: Format>(rows: &[&[u8]]) -> bool {
+    const LONG_RUN: usize = 4 * RUN;
+    let mut repeating = 0;
+    for index in 0..RUNS {
+        let row = rows[index * rows.len() / RUNS];
+        let Some(last) = row.len().checked_sub(LONG_RUN * F::WIDTH) else { return false };
+        let start = last * (index * 7 % RUNS) / RUNS / F::WIDTH * F::WIDTH;
+        let mut run: Vec<u32> =
+            row[start..start + LONG_RUN * F::WIDTH].chunks_exact(F::WIDTH).map(F::read).collect();
+        run.sort_unstable();
+        run.dedup();
+        repeating += usize::from((2..=LONG_RUN * 3 / 4).contains(&run.len()));
+        if repeating + RUNS / 4 < index {
+            return false;
+        }
+    }
+    repeating * 4 >= RUNS * 3
 }
 
 /// Whether most short runs lie on a grid with these levels.
@@ -112,8 +142,8 @@ fn group_sizes(row_length: usize) -> Vec<usize> {
 }
 
 /// The plan for one group size, if most groups of the sample lie on the grid.
-fn estimate<F: Format>(rows: &[&[u8]], group: usize, levels: Levels) -> Option<Plan> {
-    let all_largest = levels.largest();
+fn estimate<F: Format>(rows: &[&[u8]], group: usize, scheme: Scheme) -> Option<Plan> {
+    let all_largest = scheme.largest();
     let mut found = vec![0_u32; all_largest.len()];
     let mut histogram = [0_u32; 256];
     let mut numbers = Vec::new();
@@ -126,10 +156,10 @@ fn estimate<F: Format>(rows: &[&[u8]], group: usize, levels: Levels) -> Option<P
             let elements = &row[range.start * F::WIDTH..range.end * F::WIDTH];
             let group = Group::<F>::new(elements);
             if group.is_zero() {
-                histogram[usize::from(levels.zero())] += range.len() as u32;
+                histogram[usize::from(scheme.zero())] += range.len() as u32;
                 continue;
             }
-            let Some(fit) = group.fit(levels, &all_largest, &mut numbers) else {
+            let Some(fit) = scheme.fit(&group, &all_largest, &mut numbers) else {
                 raw += range.len();
                 if raw * 4 > SAMPLE {
                     return None;
@@ -140,7 +170,8 @@ fn estimate<F: Format>(rows: &[&[u8]], group: usize, levels: Levels) -> Option<P
                 found[place] += 1;
             }
             // Sign and the top of the exponent hardly vary.
-            scale_bits += u64::from(28 - fit.scale.to_bits().trailing_zeros().min(24));
+            let bits = |parameter: f32| u64::from(28 - parameter.to_bits().trailing_zeros().min(24));
+            scale_bits += bits(fit.scale) + if scheme.has_offset() { bits(fit.offset) } else { 0 };
             numbers.iter().for_each(|&number| histogram[usize::from(number as u8)] += 1);
         }
     }
@@ -152,7 +183,7 @@ fn estimate<F: Format>(rows: &[&[u8]], group: usize, levels: Levels) -> Option<P
     let bits = entropy(&histogram) + scale_bits as f64 + (raw * F::WIDTH * 8) as f64;
     Some(Plan {
         group,
-        levels,
+        scheme,
         largest: order.into_iter().map(|place| all_largest[place]).collect(),
         bits_per_element: bits / total as f64,
     })

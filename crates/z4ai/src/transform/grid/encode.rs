@@ -3,7 +3,7 @@
 use super::detect::Plan;
 use super::fit::Group;
 use super::format::Format;
-use super::levels::Levels;
+use super::scheme::Scheme;
 use super::{Encoded, MINUS_ZERO, RAW, Rows, plane, with_format};
 use crate::dtype::Dtype;
 use crate::frame::wire::put_length;
@@ -19,6 +19,7 @@ struct Found {
     elements: Range<usize>,
     /// The scale, zero for a group of zeros; nothing for a group off the grid.
     scale: Option<f32>,
+    offset: f32,
     zero: bool,
     minus_zero: bool,
     /// Range of the level numbers.
@@ -29,11 +30,11 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Plan) -> Encoded
     let count = elements.len() / F::WIDTH;
     let mut numbers = Vec::new();
     let mut all_numbers = Vec::with_capacity(count);
-    let zero = i16::from(plan.levels.zero());
+    let zero = i16::from(plan.scheme.zero());
     let mut groups = Vec::new();
     for range in rows.groups(plan.group, count) {
         let group = Group::<F>::new(&elements[range.start * F::WIDTH..range.end * F::WIDTH]);
-        let fit = group.fit(plan.levels, &plan.largest, &mut numbers);
+        let fit = plan.scheme.fit(&group, &plan.largest, &mut numbers);
         if fit.is_none() {
             numbers.clear();
             numbers.resize(range.len(), zero);
@@ -41,18 +42,24 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Plan) -> Encoded
         all_numbers.extend_from_slice(&numbers);
         groups.push(Found {
             elements: range,
-            scale: if group.is_zero() { Some(0.0) } else { fit.map(|fit| fit.scale) },
+            scale: if group.is_zero() && !plan.scheme.has_offset() {
+                Some(0.0)
+            } else {
+                fit.map(|fit| fit.scale)
+            },
+            offset: fit.map_or(0.0, |fit| fit.offset),
             zero: group.zero,
             minus_zero: group.minus_zero,
             numbers: fit.map_or((0, 0), |fit| fit.numbers),
         });
     }
-    let minus_zero_has_level = minus_zero_needs_level(&mut groups, plan.levels);
+    // With an offset, zeros of either sign are the result of arithmetic and need no care.
+    let minus_zero_has_level = !plan.scheme.has_offset() && minus_zero_needs_level(&mut groups, plan.scheme);
     if minus_zero_has_level {
-        free_the_level(&mut groups, plan.levels);
+        free_the_level(&mut groups, plan.scheme);
     }
 
-    let mut header = vec![plan.levels.to_byte(), u8::from(minus_zero_has_level)];
+    let mut header = vec![plan.scheme.to_byte(), u8::from(minus_zero_has_level)];
     put_length(&mut header, plan.group);
     let mut planes: [Vec<u8>; plane::COUNT] = Default::default();
     planes[plane::LEVELS].reserve_exact(count);
@@ -60,6 +67,11 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Plan) -> Encoded
         let bits = group.scale.map_or(RAW, f32::to_bits);
         for (index, byte) in bits.to_le_bytes().into_iter().enumerate() {
             planes[plane::SCALES + index].push(byte);
+        }
+        if plan.scheme.has_offset() {
+            for (index, byte) in group.offset.to_le_bytes().into_iter().enumerate() {
+                planes[plane::OFFSETS + index].push(byte);
+            }
         }
         planes[plane::BASES].push(if group.scale.is_some() { (base(group.numbers) + 128) as u8 } else { 0 });
         let bytes = &elements[group.elements.start * F::WIDTH..group.elements.end * F::WIDTH];
@@ -73,7 +85,7 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Plan) -> Encoded
             let level =
                 |(element, &number)| if F::read(element) == F::SIGN { MINUS_ZERO } else { number as u8 };
             planes[plane::LEVELS].extend(levels.map(level));
-        } else if scale < 0.0 {
+        } else if scale < 0.0 && plan.scheme.is_mirrored() {
             planes[plane::LEVELS].extend(numbers.iter().map(|number| -number as u8));
         } else {
             planes[plane::LEVELS].extend(numbers.iter().map(|&number| number as u8));
@@ -85,11 +97,11 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Plan) -> Encoded
 /// Decide how minus zeros are told from zeros, if there are any: by a level of their own if a group has both kinds or
 /// the levels have no mirror image, otherwise by a negative scale, which is how formats with a signed scale make them.
 /// Whether it is by level.
-fn minus_zero_needs_level(groups: &mut [Found], levels: Levels) -> bool {
+fn minus_zero_needs_level(groups: &mut [Found], scheme: Scheme) -> bool {
     if !groups.iter().any(|group| group.minus_zero && group.scale.is_some()) {
         return false;
     }
-    if levels != Levels::Integers || groups.iter().any(|group| group.zero && group.minus_zero) {
+    if !scheme.is_mirrored() || groups.iter().any(|group| group.zero && group.minus_zero) {
         return true;
     }
     for group in groups {
@@ -104,8 +116,8 @@ fn minus_zero_needs_level(groups: &mut [Found], levels: Levels) -> bool {
 }
 
 /// Take the groups off the grid that use the level which now means minus zero.
-fn free_the_level(groups: &mut [Found], levels: Levels) {
-    for group in groups.iter_mut().filter(|_| levels == Levels::Integers) {
+fn free_the_level(groups: &mut [Found], scheme: Scheme) {
+    for group in groups.iter_mut().filter(|_| scheme.is_mirrored()) {
         if group.numbers.0 <= -128 || group.numbers.1 >= 128 {
             group.scale = None;
         }

@@ -25,6 +25,8 @@ pub(crate) struct Group<'a, F> {
 pub(crate) struct Fit {
     /// What the levels are multiplied by.
     pub(crate) scale: f32,
+    /// What is added or subtracted, for schemes with an offset.
+    pub(crate) offset: f32,
     /// Magnitude of the largest element's level.
     pub(crate) largest: f64,
     /// Smallest and largest level number, that of zero included.
@@ -56,6 +58,11 @@ impl<'a, F: Format> Group<'a, F> {
         }
     }
 
+    /// The elements' bit patterns.
+    pub(crate) fn bits(&self) -> impl Iterator<Item = u32> + use<'a, F> {
+        self.elements.chunks_exact(F::WIDTH).map(F::read)
+    }
+
     /// Whether the group has zeros only.
     pub(crate) fn is_zero(&self) -> bool {
         self.largest == 0
@@ -76,7 +83,7 @@ impl<'a, F: Format> Group<'a, F> {
             let interval = self.narrow(levels, largest)?;
             candidates(interval).find_map(|scale| {
                 let range = self.number(levels, scale, numbers)?;
-                Some(Fit { scale, largest, numbers: range })
+                Some(Fit { scale, offset: 0.0, largest, numbers: range })
             })
         })
     }
@@ -166,7 +173,7 @@ fn scales_for<F: Format>(magnitude: u32, reciprocal: f64) -> (f64, f64) {
 }
 
 /// Scales inside the interval, those with the fewest significant bits first.
-fn candidates((low, high): (f64, f64)) -> impl Iterator<Item = f32> {
+pub(crate) fn candidates((low, high): (f64, f64)) -> impl Iterator<Item = f32> {
     // Patterns of positive floats are ordered like their values. The conversion rounds, so one step outwards may still be inside.
     let first = (low as f32).to_bits().saturating_sub(1).max(1);
     let last = ((high as f32).to_bits() + 1).min(f32::MAX.to_bits());

@@ -48,7 +48,7 @@ impl Format for Bf16 {
     #[inline(always)]
     fn round(value: f32) -> u32 {
         let bits = value.to_bits();
-        (bits + 0x7fff + (bits >> 16 & 1)) >> 16
+        bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16
     }
 
     #[inline(always)]

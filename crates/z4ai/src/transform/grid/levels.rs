@@ -121,24 +121,6 @@ impl Table {
 }
 
 impl Levels {
-    /// Every kind of levels, in the order in which they are tried.
-    pub(crate) const ALL: [Self; 3] =
-        [Self::Integers, Self::Table(Table::NormalFloat), Self::Table(Table::Float)];
-
-    /// The byte that stands for the kind in a header: its place in [`Levels::ALL`].
-    pub(crate) fn to_byte(self) -> u8 {
-        match self {
-            Self::Integers => 0,
-            Self::Table(Table::NormalFloat) => 1,
-            Self::Table(Table::Float) => 2,
-        }
-    }
-
-    /// The kind that a header's byte stands for.
-    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(byte)).copied()
-    }
-
     /// The number of level zero.
     pub(crate) fn zero(self) -> u8 {
         match self {

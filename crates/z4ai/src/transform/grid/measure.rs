@@ -54,10 +54,10 @@ fn schemes() {
             println!(
                 "{scheme:24} groups of {:4} {:?}: levels {:.3} scales {:.3} raw {raw:.3} = {:.3} bits; detect {detecting:?}, encode {:.0}, decode {:.0} MB/s",
                 plan.group,
-                plan.levels,
+                plan.scheme,
                 bits(&encoded.planes[..1]),
-                bits(&encoded.planes[1..plane::RAW]),
-                bits(&encoded.planes[..plane::RAW]) + raw,
+                bits(&encoded.planes[1..]) - bits(&encoded.planes[plane::RAW..=plane::RAW]),
+                bits(&encoded.planes) - bits(&encoded.planes[plane::RAW..=plane::RAW]) + raw,
                 speed(encoding),
                 speed(decoding)
             );

@@ -1,4 +1,5 @@
-//! Weights that were quantised in groups and multiplied out again: `level · scale`, rounded to the stored format.
+//! Weights that were quantised in groups and multiplied out again: `level · scale`, perhaps with an offset, rounded to the
+//! stored format.
 //!
 //! The encoder finds each group's scale and levels again and stores those; decoding is one multiplication per element. Group
 //! size and levels are not known beforehand and come from a sample ([`detect`]). A group that no scale reproduces bit
@@ -11,6 +12,8 @@ mod fit;
 mod format;
 mod groups;
 mod levels;
+mod offset;
+mod scheme;
 
 pub(crate) use decode::decode;
 pub(crate) use detect::{Plan, detect};
@@ -38,8 +41,10 @@ pub(crate) mod plane {
     pub(crate) const BASES: usize = 5;
     /// The elements of groups off the grid.
     pub(crate) const RAW: usize = 6;
+    /// Four planes with the bytes of each group's offset, lowest first; empty for schemes without one.
+    pub(crate) const OFFSETS: usize = 7;
     /// How many planes there are.
-    pub(crate) const COUNT: usize = 7;
+    pub(crate) const COUNT: usize = 11;
 }
 
 /// The bit pattern, a NaN, that takes the place of the scale for a group off the grid.

@@ -1,7 +1,8 @@
 //! Quantisers of many kinds, written as their libraries compute them, and what must not be taken for one.
 
 use super::format::{Bf16, Format, Fp16, Fp32};
-use super::levels::{Levels, Table};
+use super::levels::Table;
+use super::scheme::Scheme;
 use super::*;
 use proptest::prelude::*;
 
@@ -89,6 +90,34 @@ fn table(table: Table) -> impl Fn(&[f32]) -> Vec<f32> {
     }
 }
 
+/// Level times scale plus the group's minimum, both kept in the format `S`.
+fn minimum<S: Format>(bits: u32) -> impl Fn(&[f32]) -> Vec<f32> {
+    move |group| {
+        let top = ((1 << bits) - 1) as f32;
+        let (low, high) =
+            group.iter().fold((f32::MAX, f32::MIN), |(low, high), &w| (low.min(w), high.max(w)));
+        let scale = S::value(S::round((high - low) / top));
+        let minimum = S::value(S::round(low));
+        group
+            .iter()
+            .map(|weight| ((weight - minimum) / scale).round().clamp(0.0, top) * scale + minimum)
+            .collect()
+    }
+}
+
+/// Level minus a zero point that is not a whole number, times scale, all computed in the format `F`.
+fn centre<F: Format>(bits: u32) -> impl Fn(&[f32]) -> Vec<f32> {
+    move |group| {
+        let top = ((1 << bits) - 1) as f32;
+        let (low, high) =
+            group.iter().fold((f32::MAX, f32::MIN), |(low, high), &w| (low.min(w), high.max(w)));
+        let scale = F::value(F::round((high - low) / top));
+        let zero = F::value(F::round(-low / scale));
+        let level = |weight: &f32| (weight / scale + zero).round().clamp(0.0, top);
+        group.iter().map(|weight| F::value(F::round(level(weight) - zero)) * scale).collect()
+    }
+}
+
 fn ternary(group: &[f32]) -> Vec<f32> {
     let scale = group.iter().map(|weight| weight.abs()).sum::<f32>() / group.len() as f32;
     group.iter().map(|weight| ((weight / scale).round().clamp(-1.0, 1.0) as i32) as f32 * scale).collect()
@@ -112,7 +141,10 @@ fn found<F: Format>(dtype: Dtype, size: usize, bits: f64, quantiser: impl Fn(&[f
     let plan = detect(&bytes, dtype, ROW).expect("a grid");
     assert_eq!(plan.group, size, "group size; {plan:?}");
     let encoded = round_trip(&bytes, dtype, Rows::new(ROW), &plan);
-    assert_eq!(encoded.planes[plane::RAW].len(), 0, "raw elements; {dtype:?} {plan:?}");
+    let raw = encoded.planes[plane::RAW].len();
+    // Two roundings may leave no pair of parameters that the search reaches; that must stay rare.
+    let most = if plan.scheme.has_offset() { bytes.len() / 50 } else { 0 };
+    assert!(raw <= most, "{raw} bytes off the grid; {dtype:?} {plan:?}");
     assert!(plan.bits_per_element < bits, "{} bits", plan.bits_per_element);
     encoded
 }
@@ -151,6 +183,22 @@ fn tables_in_groups() {
         found::<Fp32>(Dtype::F32, size, 4.5, table(Table::Float));
         found::<Bf16>(Dtype::Bf16, size, 4.5, table(Table::Float));
     }
+}
+
+#[test]
+fn offsets_in_groups() {
+    for size in [64, 128] {
+        found::<Fp32>(Dtype::F32, size, 5.0, minimum::<Fp32>(4));
+        found::<Fp32>(Dtype::F32, size, 4.8, minimum::<Fp16>(4));
+        found::<Fp16>(Dtype::F16, size, 4.8, minimum::<Fp16>(4));
+        found::<Bf16>(Dtype::Bf16, size, 4.8, minimum::<Bf16>(4));
+        found::<Bf16>(Dtype::Bf16, size, 5.0, minimum::<Fp16>(4));
+        found::<Bf16>(Dtype::Bf16, size, 5.0, minimum::<Fp32>(4));
+        found::<Fp16>(Dtype::F16, size, 4.8, centre::<Fp16>(4));
+        found::<Fp32>(Dtype::F32, size, 5.0, centre::<Fp32>(4));
+    }
+    found::<Fp16>(Dtype::F16, 64, 2.8, centre::<Fp16>(2));
+    found::<Bf16>(Dtype::Bf16, 64, 4.8, centre::<Bf16>(4));
 }
 
 #[test]
@@ -211,9 +259,9 @@ fn groups_off_the_grid_are_kept_as_they_are() {
 }
 
 fn any_plan() -> impl Strategy<Value = Plan> {
-    (1_usize..200, 0..Levels::ALL.len()).prop_map(|(group, kind)| {
-        let levels = Levels::ALL[kind];
-        Plan { group, levels, largest: levels.largest(), bits_per_element: 0.0 }
+    (1_usize..200, 0..Scheme::ALL.len()).prop_map(|(group, kind)| {
+        let scheme = Scheme::ALL[kind];
+        Plan { group, scheme, largest: scheme.largest(), bits_per_element: 0.0 }
     })
 }
 
@@ -240,7 +288,7 @@ proptest! {
     #[test]
     fn arbitrary_planes_never_panic(
         header in prop::collection::vec(any::<u8>(), 0..6),
-        kind in 0_u8..4,
+        kind in 0_u8..6,
         group in 0_u8..40,
         planes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), plane::COUNT),
         count in 0_usize..60,
@@ -262,7 +310,7 @@ fn every_shortened_plane_is_refused() {
     let encoded = round_trip(&bytes, Dtype::F16, Rows::new(96), &plan);
     let whole: [&[u8]; plane::COUNT] = std::array::from_fn(|index| encoded.planes[index].as_slice());
     let mut out = vec![0; bytes.len()];
-    for index in (0..plane::COUNT).filter(|&index| index != plane::RAW) {
+    for index in 0..plane::RAW {
         let mut planes = whole;
         planes[index] = &planes[index][1..];
         assert!(decode(&encoded.header, &planes, Dtype::F16, Rows::new(96), &mut out).is_err());

@@ -1,6 +1,7 @@
 //! The zip form that `torch.save` has written since 1.6, and TorchScript archives: a pickle, and each storage in a member of its own.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::globals;
 use super::pickle::Machine;
@@ -58,6 +59,8 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     let pickle = Machine::new(&bytes).finish(main.offset, &mut input.budget)?;
     let known = globals::known_in(&pickle.arena);
     let rebuilder = Rebuilder::new(&pickle.arena, &known, &data, place(main, &bytes));
+    // Most archives have a storage for each tensor.
+    index.objects.reserve(data.by_key.len());
     let mut walk = Walk::new(rebuilder, &mut index, &mut input.budget);
     walk.add(pickle.root, "")?;
     walk.finish();
@@ -84,7 +87,9 @@ fn storages<'m>(members: &'m [Member], root: &str, folder: &str, big_endian: boo
         let data = member.data(FileId(0)).map_err(|error| error.message().to_owned());
         Some((key, Stored { data, length: member.decoded_length }))
     };
-    Storages { by_key: members.iter().filter_map(stored).collect(), big_endian }
+    let mut by_key = HashMap::with_capacity(members.len());
+    by_key.extend(members.iter().filter_map(stored));
+    Storages { by_key, big_endian }
 }
 
 fn place<'p>(member: &Member, bytes: &'p [u8]) -> Place<'p> {

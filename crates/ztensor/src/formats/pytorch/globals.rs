@@ -26,11 +26,18 @@ pub(super) enum Known {
     Dtype(Scalar),
     PerTensorAffine,
     PerChannelAffine,
+    /// `collections.OrderedDict`: its argument, if it has one, is a list of pairs.
+    OrderedDict,
+    /// `_reconstruct`: the array is in the state.
     NumpyArray,
+    /// `_frombuffer(elements, dtype, shape, order)`.
+    NumpyBuffer,
     NumpyScalar,
     NumpyDtype,
     /// `_codecs.encode`: text that stands for bytes.
     Encode,
+    /// `bytes()`: no bytes at all.
+    NoBytes,
     Other,
 }
 
@@ -62,7 +69,10 @@ pub(super) fn known(module: &str, name: &str) -> Known {
         ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Known::NumpyArray,
         ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Known::NumpyScalar,
         ("numpy", "dtype") => Known::NumpyDtype,
+        ("numpy.core.numeric" | "numpy._core.numeric", "_frombuffer") => Known::NumpyBuffer,
         ("_codecs", "encode") => Known::Encode,
+        ("builtins" | "__builtin__", "bytes") => Known::NoBytes,
+        ("collections", "OrderedDict") => Known::OrderedDict,
         _ => Known::Other,
     }
 }
@@ -209,7 +219,7 @@ pub(super) fn trust(module: &str, name: &str) -> Trust {
 fn trust_of_others(module: &str, name: &str) -> Trust {
     let root = module.split('.').next().unwrap_or(module);
     match (module, name) {
-        ("collections", "OrderedDict" | "Counter" | "defaultdict" | "deque") => Trust::Harmless,
+        ("collections", "Counter" | "defaultdict" | "deque") => Trust::Harmless,
         ("copyreg" | "copy_reg", "_reconstructor") => Trust::Harmless,
         ("builtins" | "__builtin__", name) if HARMLESS_BUILTINS.contains(&name) => Trust::Harmless,
         ("builtins" | "__builtin__", _) => Trust::Dangerous,

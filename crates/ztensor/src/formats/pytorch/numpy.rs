@@ -12,15 +12,25 @@ use crate::error::Error;
 use crate::index::{Data, Object};
 use crate::tensor::Value;
 
-/// The array that `_reconstruct` makes once it is given its state: version, shape, dtype, whether it is in Fortran order, and the elements.
+/// Bytes of the widest element.
+const LONGEST_SCALAR: usize = 16;
+
+/// The array that `_reconstruct` makes once it is given its state (version, shape, dtype, whether it is in Fortran order, elements), or
+/// that `_frombuffer` makes of its arguments (elements, dtype, shape, order).
 pub(super) fn object(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Reading<Object> {
     let wrong = || Error::malformed("the state of a NumPy array is not of the known form");
-    let state = call.state.and_then(|state| rebuilder.arena.items(state)).ok_or_else(wrong)?;
-    let [_version, shape, dtype, fortran, elements] = state else { return Err(wrong().into()) };
+    let part =
+        if rebuilder.known(call.callable) == Known::NumpyBuffer { Some(call.arguments) } else { call.state };
+    let parts = part.and_then(|part| rebuilder.arena.items(part)).ok_or_else(wrong)?;
+    let (shape, dtype, order, elements) = match parts {
+        [_version, shape, dtype, fortran, elements] => (shape, dtype, fortran, elements),
+        [elements, dtype, shape, order] => (shape, dtype, order, elements),
+        _ => return Err(wrong().into()),
+    };
+    let fortran = matches!(rebuilder.arena.get(*order), Node::Bool(true) | Node::Text("F"));
     let (scalar, big_endian) = element_type(rebuilder, *dtype)?;
     let shape = rebuilder.dimensions(*shape)?;
-    let strides =
-        strides(&shape, matches!(rebuilder.arena.get(*fortran), Node::Bool(true))).ok_or_else(wrong)?;
+    let strides = strides(&shape, fortran).ok_or_else(wrong)?;
     let (data, length) = bytes(rebuilder, *elements)?;
     let count = shape.iter().try_fold(1u64, |count, dimension| count.checked_mul(*dimension));
     if count.and_then(|count| count.checked_mul(scalar.width)) != Some(length) {
@@ -39,7 +49,12 @@ pub(super) fn object(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Reading<Obje
 pub(super) fn scalar(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Option<Value> {
     let [dtype, bytes] = rebuilder.arena.items(call.arguments)? else { return None };
     let (scalar, big_endian) = element_type(rebuilder, *dtype).ok()?;
-    let mut bytes = raw_bytes(rebuilder, *bytes)?.into_owned();
+    let encoded =
+        rebuilder.arena.call(*bytes).and_then(|call| rebuilder.arena.items(call.arguments)?.first().copied());
+    if rebuilder.arena.text(encoded.unwrap_or(*bytes)).is_some_and(|text| text.len() > 2 * LONGEST_SCALAR) {
+        return None;
+    }
+    let mut bytes = raw_bytes(rebuilder, *bytes).filter(|bytes| bytes.len() <= LONGEST_SCALAR)?.into_owned();
     if big_endian {
         bytes.reverse();
     }
@@ -137,10 +152,16 @@ fn raw_bytes<'p>(rebuilder: &Rebuilder<'p, '_>, id: Id) -> Option<std::borrow::C
         Node::Text(text) => Some(text.as_bytes().into()),
         Node::OwnedText(text) => Some(text.as_bytes().into()),
         Node::Call(_) => {
-            // `_codecs.encode(text, 'latin1')` stands for bytes before protocol 3.
-            let call = arena.call(id).filter(|call| rebuilder.known(call.callable) == Known::Encode)?;
-            let text = arena.text(*arena.items(call.arguments)?.first()?)?;
-            text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
+            // `_codecs.encode(text, 'latin1')` stands for bytes before protocol 3, and `bytes()` for none.
+            let call = arena.call(id)?;
+            match (rebuilder.known(call.callable), arena.items(call.arguments)?) {
+                (Known::Encode, [text, ..]) => {
+                    let text = arena.text(*text)?;
+                    text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
+                }
+                (Known::NoBytes, []) => Some([].as_slice().into()),
+                _ => None,
+            }
         }
         _ => None,
     }

@@ -94,7 +94,8 @@ impl<'p, 'a> Rebuilder<'p, 'a> {
         if let Some(storage) = self.storage(id)? {
             return self.bare_storage(&storage).map(Some);
         }
-        if let Some(call) = self.arena.call(id).filter(|call| self.known(call.callable) == Known::NumpyArray)
+        if let Some(call) = self.arena.call(id)
+            && matches!(self.known(call.callable), Known::NumpyArray | Known::NumpyBuffer)
         {
             return numpy::object(self, call).map(Some);
         }

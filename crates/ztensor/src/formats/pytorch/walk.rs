@@ -21,6 +21,9 @@ const BARE: &str = "tensor";
 /// Parts of a pickled module's state that stand for the module itself.
 const MODULE_PARTS: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
+/// Longer keys are not names: one text can be the key of any number of entries, so it has to be bounded.
+const LONGEST_KEY: usize = 1024;
+
 /// Name collisions that are reported one by one.
 const MOST_COLLISIONS: usize = 64;
 
@@ -28,6 +31,8 @@ const MOST_COLLISIONS: usize = 64;
 enum Children<'p> {
     Entries(&'p [(Id, Id)]),
     Items(&'p [Id]),
+    /// Lists of a key and a value each, as Python 2 gave them to a dict.
+    Pairs(&'p [Id]),
     /// The attributes of an object.
     State(&'p [(Id, Id)]),
     /// One value in the place of the thing that holds it.
@@ -55,6 +60,8 @@ pub(super) struct Walk<'p, 'a, 'i> {
     frames: Vec<Frame<'p>>,
     /// The containers between the root and here.
     inside: HashSet<Id>,
+    /// How much there is in the pickle, as a measure for the next two.
+    size: u64,
     visits: u64,
     name_bytes: u64,
     collisions: usize,
@@ -63,6 +70,7 @@ pub(super) struct Walk<'p, 'a, 'i> {
 impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
     pub(super) fn new(rebuilder: Rebuilder<'p, 'a>, index: &'i mut Index, budget: &'i mut Budget) -> Self {
         Walk {
+            size: rebuilder.arena.size(),
             rebuilder,
             index,
             budget,
@@ -103,6 +111,12 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
                     }
                     None => None,
                 },
+                Children::Pairs(pairs) => {
+                    pairs.get(position).map(|pair| match self.rebuilder.arena.items(*pair) {
+                        Some([key, value]) => (Some(*key), *value),
+                        _ => (None, *pair),
+                    })
+                }
                 Children::Same(id) => (position == 0).then_some((None, *id)),
             };
             match child {
@@ -128,13 +142,7 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
 
     /// Looks at one value, whose name is the current path.
     fn visit(&mut self, id: Id, depth: usize, keeps_values: bool) -> Result<()> {
-        self.visits += 1;
-        if self.visits > 16 * self.rebuilder.arena.len() as u64 + 4096 {
-            return Err(Error::new(
-                Kind::Limit,
-                "the same containers occur in so many places of the pickle that their contents cannot be listed",
-            ));
-        }
+        self.count(1)?;
         match self.rebuilder.arena.get(id) {
             Node::Call(_) if keeps_values && self.keep_scalar(id) => Ok(()),
             Node::Call(_) | Node::Persistent(_) => match self.rebuilder.object(id) {
@@ -161,8 +169,11 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
                 Err(Unread::Malformed(error)) => Err(error.with_tensor(&self.name(depth)?)),
             },
             Node::Dict(_) | Node::List(_) | Node::Tuple { .. } | Node::Set(_) => {
-                if keeps_values && self.collected.list(self.rebuilder.arena, &self.path, id) {
-                    return Ok(());
+                if keeps_values {
+                    self.count(self.rebuilder.arena.items(id).map_or(0, <[Id]>::len) as u64)?;
+                    if self.collected.list(self.rebuilder.arena, &self.path, id) {
+                        return Ok(());
+                    }
                 }
                 self.enter(id, depth, keeps_values)
             }
@@ -173,6 +184,18 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
                 Ok(())
             }
         }
+    }
+
+    /// Accounts for values that are looked at. Each can be reached in several ways, but not in any number of them.
+    fn count(&mut self, values: u64) -> Result<()> {
+        self.visits += values;
+        if self.visits > 16 * self.size + 4096 {
+            return Err(Error::new(
+                Kind::Limit,
+                "the same containers occur in so many places of the pickle that their contents cannot be listed",
+            ));
+        }
+        Ok(())
     }
 
     /// Keeps a NumPy scalar as metadata; says whether it was one.
@@ -204,7 +227,9 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
         } else if let Some(items) = arena.items(id) {
             self.frames.push(frame(Children::Items(items), keeps_values, Some(id)));
         } else if let Some(call) = arena.call(id) {
-            self.frames.push(frame(self.arguments(call), false, Some(id)));
+            let children = self.arguments(call);
+            let keeps_pairs = keeps_values && matches!(children, Children::Pairs(_));
+            self.frames.push(frame(children, keeps_pairs, Some(id)));
             if let Some(state) = call.state {
                 self.push_state(state, depth);
             }
@@ -223,8 +248,17 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
             (Known::First, [first, ..]) => Children::Same(*first),
             (Known::SparseTensor, [_layout, parts]) => Children::Same(*parts),
             // The storage of a tensor that is not read is not a tensor of its own.
-            (Known::Tensor | Known::TypedTensor | Known::QuantizedTensor | Known::NumpyArray, _) => {
-                Children::Items(&[])
+            (
+                Known::Tensor
+                | Known::TypedTensor
+                | Known::QuantizedTensor
+                | Known::NumpyArray
+                | Known::NumpyBuffer
+                | Known::Encode,
+                _,
+            ) => Children::Items(&[]),
+            (Known::OrderedDict, [pairs]) => {
+                Children::Pairs(self.rebuilder.arena.items(*pairs).unwrap_or_default())
             }
             // Function and type say nothing; the arguments and the state do.
             (Known::FromType, [_, _, rest @ ..]) => Children::Items(rest),
@@ -261,15 +295,17 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
     fn push_key(&mut self, depth: usize, key: Id, position: usize) {
         let arena = self.rebuilder.arena;
         match arena.get(key) {
-            Node::Text(text) => self.push_segment(depth, text),
-            Node::OwnedText(text) => self.push_segment(depth, text),
+            Node::Text(text) if text.len() <= LONGEST_KEY => self.push_segment(depth, text),
+            Node::OwnedText(text) if text.len() <= LONGEST_KEY => self.push_segment(depth, text),
             Node::Integer(number) => self.push_segment(depth, &number.to_string()),
             Node::Bool(true) => self.push_segment(depth, "True"),
             Node::Bool(false) => self.push_segment(depth, "False"),
             Node::None => self.push_segment(depth, "None"),
             Node::Float(number) => self.push_segment(depth, &number.to_string()),
-            Node::Bytes(bytes) => self.push_segment(depth, &String::from_utf8_lossy(bytes)),
-            // Tuples and objects as keys have no short name; their place in the dict has.
+            Node::Bytes(bytes) if bytes.len() <= LONGEST_KEY => {
+                self.push_segment(depth, &String::from_utf8_lossy(bytes))
+            }
+            // Tuples, objects and whole documents as keys have no short name; their place in the dict has.
             _ => self.push_segment(depth, &format!("#{position}")),
         }
     }
@@ -278,7 +314,7 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
     fn name(&mut self, depth: usize) -> Result<String> {
         let name = if depth == 0 { BARE } else { &self.path };
         self.name_bytes += name.len() as u64;
-        if self.name_bytes > 1024 * self.rebuilder.arena.len() as u64 + (1 << 20) {
+        if self.name_bytes > 128 * self.size + (1 << 20) {
             return Err(Error::new(
                 Kind::Limit,
                 "the names of the tensors are out of proportion to the file",

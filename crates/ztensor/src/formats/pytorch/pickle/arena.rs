@@ -1,21 +1,23 @@
 //! The values of a pickle, held by number in flat vectors: sharing and cycles cost nothing, and neither dropping nor walking them recurses.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 use indexmap::IndexSet;
 
-/// A value's number in its [`Arena`].
+/// A value's number in its [`Arena`], counted from one so that "no value" takes no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in super::super) struct Id(u32);
+pub(in super::super) struct Id(NonZeroU32);
 
 impl Id {
-    pub(super) fn new(number: u32) -> Self {
-        Id(number)
+    /// The number of the value at a position.
+    pub(super) const fn at(position: u32) -> Self {
+        Id(NonZeroU32::MIN.saturating_add(position))
     }
 
     /// The number, for tables beside the arena.
     pub(in super::super) fn position(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize - 1
     }
 }
 
@@ -75,13 +77,13 @@ pub(in super::super) struct Arena<'a> {
 }
 
 impl<'a> Arena<'a> {
-    pub(super) const NONE: Id = Id(0);
-    pub(super) const FALSE: Id = Id(1);
-    pub(super) const TRUE: Id = Id(2);
+    pub(super) const NONE: Id = Id::at(0);
+    pub(super) const FALSE: Id = Id::at(1);
+    pub(super) const TRUE: Id = Id::at(2);
 
     /// The number from 0 to 255.
     pub(super) fn small(number: u8) -> Id {
-        Id(3 + u32::from(number))
+        Id::at(3 + u32::from(number))
     }
 
     /// An arena with room for the values of a pickle of that length.
@@ -105,14 +107,18 @@ impl<'a> Arena<'a> {
         self.nodes.get(id.position()).unwrap_or(MISSING)
     }
 
-    /// How many values there are.
-    pub(in super::super) fn len(&self) -> usize {
-        self.nodes.len()
+    /// How much there is to walk over: values, and places in containers.
+    pub(in super::super) fn size(&self) -> u64 {
+        let lists = self.lists.iter().map(Vec::len);
+        let dicts = self.dicts.iter().map(Vec::len);
+        let calls = self.calls.iter().map(|call| call.items.len() + call.entries.len());
+        let places: usize = lists.chain(dicts).chain(calls).sum();
+        (self.nodes.len() + self.tuple_items.len() + places) as u64
     }
 
     /// Every value's number.
     pub(in super::super) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
-        (0..self.nodes.len() as u32).map(Id)
+        (0..self.nodes.len() as u32).map(Id::at)
     }
 
     /// The items of a tuple, list or set.

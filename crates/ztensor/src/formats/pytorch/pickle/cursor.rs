@@ -16,6 +16,7 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
+    #[inline]
     pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let end = self.position.checked_add(length).filter(|end| *end <= self.bytes.len());
         let Some(end) = end else { return Err(ends()) };
@@ -24,9 +25,10 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// A run of bytes behind its length of `width` bytes.
-    pub(super) fn prefixed(&mut self, width: usize) -> Result<&'a [u8]> {
-        let length = self.unsigned(width)?;
+    /// A run of bytes behind its length of `WIDTH` bytes.
+    #[inline]
+    pub(super) fn prefixed<const WIDTH: usize>(&mut self) -> Result<&'a [u8]> {
+        let length = self.unsigned::<WIDTH>()?;
         self.take(usize::try_from(length).map_err(|_| ends())?)
     }
 
@@ -37,14 +39,16 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
+    #[inline]
     pub(super) fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH]> {
         let taken = self.take(LENGTH)?;
         taken.first_chunk().copied().ok_or_else(ends)
     }
 
     /// A little-endian number of 1 to 8 bytes.
-    pub(super) fn unsigned(&mut self, width: usize) -> Result<u64> {
-        Ok(self.take(width)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    #[inline]
+    pub(super) fn unsigned<const WIDTH: usize>(&mut self) -> Result<u64> {
+        Ok(self.array::<WIDTH>()?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     /// The bytes up to the next newline, which is passed over.

@@ -114,7 +114,7 @@ impl<'a> Machine<'a> {
                     Err(Error::unsupported(format!("pickle protocol {later} is not known; 5 is the latest")))
                 }
             },
-            FRAME => self.cursor.unsigned(8).map(|_| ()),
+            FRAME => self.cursor.unsigned::<8>().map(|_| ()),
             MARK => {
                 self.marks.push(self.stack.len());
                 Ok(())
@@ -155,8 +155,8 @@ impl<'a> Machine<'a> {
                 let value = u16::from_le_bytes(self.cursor.array()?);
                 self.push(Node::Integer(value.into()))
             }
-            LONG1 => self.push_long(1),
-            LONG4 => self.push_long(4),
+            LONG1 => self.push_long::<1>(),
+            LONG4 => self.push_long::<4>(),
             FLOAT => {
                 let line = self.cursor.line()?;
                 self.push(Node::Float(literal::float(line)?))
@@ -174,18 +174,18 @@ impl<'a> Machine<'a> {
                     Err(error) => Node::OwnedBytes(error.into_bytes().into()),
                 })
             }
-            BINSTRING => self.push_string(4),
-            SHORT_BINSTRING => self.push_string(1),
+            BINSTRING => self.push_string::<4>(),
+            SHORT_BINSTRING => self.push_string::<1>(),
             UNICODE => {
                 let line = self.cursor.line()?;
                 self.push(Node::OwnedText(literal::escaped_unicode(line)?.into()))
             }
-            SHORT_BINUNICODE => self.push_text(1),
-            BINUNICODE => self.push_text(4),
-            BINUNICODE8 => self.push_text(8),
-            SHORT_BINBYTES => self.push_bytes(1),
-            BINBYTES => self.push_bytes(4),
-            BINBYTES8 | BYTEARRAY8 => self.push_bytes(8),
+            SHORT_BINUNICODE => self.push_text::<1>(),
+            BINUNICODE => self.push_text::<4>(),
+            BINUNICODE8 => self.push_text::<8>(),
+            SHORT_BINBYTES => self.push_bytes::<1>(),
+            BINBYTES => self.push_bytes::<4>(),
+            BINBYTES8 | BYTEARRAY8 => self.push_bytes::<8>(),
             NEXT_BUFFER | READONLY_BUFFER => {
                 Err(Error::unsupported("the pickle refers to buffers that were kept outside of it"))
             }
@@ -235,11 +235,11 @@ impl<'a> Machine<'a> {
                 self.recall(number)
             }
             BINGET => {
-                let number = self.cursor.unsigned(1)?;
+                let number = self.cursor.unsigned::<1>()?;
                 self.recall(number)
             }
             LONG_BINGET => {
-                let number = self.cursor.unsigned(4)?;
+                let number = self.cursor.unsigned::<4>()?;
                 self.recall(number)
             }
             PUT => {
@@ -247,11 +247,11 @@ impl<'a> Machine<'a> {
                 self.remember(number)
             }
             BINPUT => {
-                let number = self.cursor.unsigned(1)?;
+                let number = self.cursor.unsigned::<1>()?;
                 self.remember(number)
             }
             LONG_BINPUT => {
-                let number = self.cursor.unsigned(4)?;
+                let number = self.cursor.unsigned::<4>()?;
                 self.remember(number)
             }
             MEMOIZE => {
@@ -269,9 +269,9 @@ impl<'a> Machine<'a> {
                 let (module, name) = (self.computed_name(module), self.computed_name(name));
                 self.push_global(module, name)
             }
-            EXT1 => self.push_extension(1),
-            EXT2 => self.push_extension(2),
-            EXT4 => self.push_extension(4),
+            EXT1 => self.push_extension::<1>(),
+            EXT2 => self.push_extension::<2>(),
+            EXT4 => self.push_extension::<4>(),
             PERSID => {
                 let line = self.cursor.line()?;
                 self.push(text(line))?;
@@ -328,10 +328,12 @@ impl<'a> Machine<'a> {
         }
     }
 
+    #[inline]
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
 
+    #[inline]
     fn top(&self) -> Result<Id> {
         match self.stack.last() {
             Some(top) if self.stack.len() > self.floor() => Ok(*top),
@@ -339,6 +341,7 @@ impl<'a> Machine<'a> {
         }
     }
 
+    #[inline]
     fn pop(&mut self) -> Result<Id> {
         let top = self.top()?;
         self.stack.pop();
@@ -362,13 +365,16 @@ impl<'a> Machine<'a> {
         Ok(pairs.iter().map(|[key, value]| (*key, *value)).collect())
     }
 
+    #[inline]
     fn push(&mut self, node: Node<'a>) -> Result<()> {
-        let number = u32::try_from(self.arena.nodes.len()).map_err(|_| too_many())?;
+        let position = u32::try_from(self.arena.nodes.len()).ok().filter(|position| *position < u32::MAX);
+        let id = Id::at(position.ok_or_else(too_many)?);
         self.arena.nodes.push(node);
-        self.stack.push(Id::new(number));
+        self.stack.push(id);
         Ok(())
     }
 
+    #[inline]
     fn push_shared(&mut self, id: Id) -> Result<()> {
         self.stack.push(id);
         Ok(())
@@ -382,27 +388,27 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn push_long(&mut self, width: usize) -> Result<()> {
-        let bytes = self.cursor.prefixed(width)?;
+    fn push_long<const WIDTH: usize>(&mut self) -> Result<()> {
+        let bytes = self.cursor.prefixed::<WIDTH>()?;
         self.push_integer(literal::two_complement(bytes))
     }
 
     /// A Python 2 string, which may be text or bytes.
-    fn push_string(&mut self, width: usize) -> Result<()> {
-        let bytes = self.cursor.prefixed(width)?;
+    fn push_string<const WIDTH: usize>(&mut self) -> Result<()> {
+        let bytes = self.cursor.prefixed::<WIDTH>()?;
         self.push(match std::str::from_utf8(bytes) {
             Ok(text) => Node::Text(text),
             Err(_) => Node::Bytes(bytes),
         })
     }
 
-    fn push_text(&mut self, width: usize) -> Result<()> {
-        let bytes = self.cursor.prefixed(width)?;
+    fn push_text<const WIDTH: usize>(&mut self) -> Result<()> {
+        let bytes = self.cursor.prefixed::<WIDTH>()?;
         self.push(text(bytes))
     }
 
-    fn push_bytes(&mut self, width: usize) -> Result<()> {
-        let bytes = self.cursor.prefixed(width)?;
+    fn push_bytes<const WIDTH: usize>(&mut self) -> Result<()> {
+        let bytes = self.cursor.prefixed::<WIDTH>()?;
         self.push(Node::Bytes(bytes))
     }
 
@@ -437,9 +443,9 @@ impl<'a> Machine<'a> {
     }
 
     /// A name that both processes agreed on beforehand by number.
-    fn push_extension(&mut self, width: usize) -> Result<()> {
+    fn push_extension<const WIDTH: usize>(&mut self) -> Result<()> {
         self.calls.extension += 1;
-        let code = self.cursor.unsigned(width)?;
+        let code = self.cursor.unsigned::<WIDTH>()?;
         self.push_global(Cow::Borrowed("copyreg"), Cow::Owned(format!("extension {code}")))
     }
 
@@ -528,6 +534,7 @@ impl<'a> Machine<'a> {
         }
     }
 
+    #[inline]
     fn recall(&mut self, number: u64) -> Result<()> {
         match self.memo.get(number) {
             Some(id) => self.push_shared(id),
@@ -537,6 +544,7 @@ impl<'a> Machine<'a> {
         }
     }
 
+    #[inline]
     fn remember(&mut self, number: u64) -> Result<()> {
         let top = self.top()?;
         self.memo.put(number, top);

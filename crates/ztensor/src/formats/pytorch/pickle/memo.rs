@@ -46,10 +46,10 @@ mod tests {
     #[test]
     fn far_numbers_take_no_memory() {
         let mut memo = Memo::default();
-        memo.put(0, Id::new(7));
-        memo.put(u64::from(u32::MAX), Id::new(8));
-        assert_eq!(memo.get(0), Some(Id::new(7)));
-        assert_eq!(memo.get(u64::from(u32::MAX)), Some(Id::new(8)));
+        memo.put(0, Id::at(7));
+        memo.put(u64::from(u32::MAX), Id::at(8));
+        assert_eq!(memo.get(0), Some(Id::at(7)));
+        assert_eq!(memo.get(u64::from(u32::MAX)), Some(Id::at(8)));
         assert_eq!(memo.get(5), None);
         assert!(memo.dense.len() < 100);
     }

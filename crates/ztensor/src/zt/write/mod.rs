@@ -1,19 +1,27 @@
 //! The 1.2 writer. Tensors are written one after the other as they come, larger than memory if need be; the manifest follows at the end.
 //! Nothing appears under the target's name before [`Writer::finish`].
 
+mod encode;
+mod input;
+mod one;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
 use indexmap::IndexMap;
 use rayon::prelude::*;
-use z4ai::Effort;
+
+pub use input::{Checksum, Compression, TensorInput, Version};
+pub use one::{TensorStream, TensorWrite};
+
+use encode::{Encoded, encode};
 
 use super::append::Append;
 use super::manifest::{self, Item};
 use super::read::ALIGNMENT;
 use super::{MAGIC, rules, v2};
-use crate::decode::{self, Hasher};
+use crate::decode::Hasher;
 use crate::error::{Error, Kind, Result};
 use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
 use crate::output::Output;
@@ -24,105 +32,6 @@ const LARGE: u64 = 256 << 10;
 const PAGE: u64 = 4096;
 /// Decoded bytes that are compressed side by side before they are written.
 const WINDOW: u64 = 64 << 20;
-
-/// Which generation of the container is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Version {
-    /// 1.2, which every reader of the 1.x series opens.
-    #[default]
-    One,
-    /// 2: every blob on pages of its own, every digest over decoded bytes. Canonical when tensors come sorted by name and raw.
-    Two,
-}
-
-/// How a component's bytes are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compression {
-    /// As they are.
-    #[default]
-    None,
-    /// zstd at a level from 1 to 22.
-    Zstd(i32),
-    /// z4ai, which knows how weights are made. Readers of other makes do not know it yet.
-    Z4ai(Effort),
-}
-
-impl Compression {
-    /// `z4ai`, `fast` or `max`: z4ai at its default, fastest or smallest; `zstd`; `none`.
-    pub fn parse(name: &str) -> Result<Compression> {
-        match name {
-            "none" | "raw" => Ok(Compression::None),
-            "zstd" => Ok(Compression::Zstd(3)),
-            "z4ai" | "default" | "balanced" => Ok(Compression::Z4ai(Effort::Default)),
-            "fast" => Ok(Compression::Z4ai(Effort::Fast)),
-            "max" => Ok(Compression::Z4ai(Effort::Max)),
-            other => Err(Error::argument(format!(
-                "compression must be \"none\", \"zstd\", \"z4ai\", \"fast\" or \"max\", not \"{other}\""
-            ))),
-        }
-    }
-}
-
-/// Which checksum is stored with a component.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Checksum {
-    #[default]
-    None,
-    Crc32c,
-    Sha256,
-}
-
-impl Checksum {
-    /// `none`, `crc32c` or `sha256`.
-    pub fn parse(name: &str) -> Result<Checksum> {
-        match name {
-            "none" => Ok(Checksum::None),
-            "crc32c" => Ok(Checksum::Crc32c),
-            "sha256" => Ok(Checksum::Sha256),
-            other => Err(Error::argument(format!(
-                "checksum must be \"none\", \"crc32c\" or \"sha256\", not \"{other}\""
-            ))),
-        }
-    }
-
-    fn hasher(self) -> Option<Hasher> {
-        match self {
-            Checksum::None => None,
-            Checksum::Crc32c => Some(Hasher::crc32c()),
-            Checksum::Sha256 => Some(Hasher::sha256()),
-        }
-    }
-}
-
-/// A tensor to be written: any layout, with the bytes of each component.
-#[derive(Clone, Debug)]
-pub struct TensorInput<'a> {
-    /// The logical shape.
-    pub shape: Shape,
-    /// How the components make one tensor.
-    pub layout: Layout,
-    /// The object's own metadata.
-    pub attributes: Attributes,
-    /// Role, element type and bytes (little-endian, row-major) of each component.
-    pub components: Vec<(Cow<'a, str>, ElementType, &'a [u8])>,
-}
-
-impl<'a> TensorInput<'a> {
-    /// A dense tensor.
-    pub fn dense(shape: impl Into<Shape>, element: impl Into<ElementType>, bytes: &'a [u8]) -> Self {
-        TensorInput {
-            shape: shape.into(),
-            layout: Layout::Dense,
-            attributes: Attributes::new(),
-            components: vec![(Cow::Borrowed("data"), element.into(), bytes)],
-        }
-    }
-
-    fn byte_length(&self) -> u64 {
-        self.components.iter().map(|(_, _, bytes)| bytes.len() as u64).sum()
-    }
-}
 
 /// Writes a `.zt` file.
 ///
@@ -527,145 +436,5 @@ impl Writer {
     /// Adds an object whose components are already placed.
     pub(super) fn insert_placed(&mut self, name: &str, object: Object) {
         self.objects.insert(name.to_owned(), object);
-    }
-}
-
-/// A component's bytes as they will be stored.
-struct Encoded<'a> {
-    bytes: Cow<'a, [u8]>,
-    decoded: u64,
-    place: fn(Span) -> Data,
-}
-
-fn encode<'a>(
-    tensor: &TensorInput<'a>,
-    compression: Compression,
-    version: Version,
-) -> Result<Vec<Encoded<'a>>> {
-    let encode = |(role, element, bytes): &(Cow<'a, str>, ElementType, &'a [u8])| {
-        let whole = tensor.layout == Layout::Dense && role == "data";
-        encode_component(bytes, element, whole.then_some(&tensor.shape), compression, version)
-    };
-    tensor.components.iter().map(encode).collect()
-}
-
-fn encode_component<'a>(
-    bytes: &'a [u8],
-    element: &ElementType,
-    shape: Option<&Shape>,
-    compression: Compression,
-    version: Version,
-) -> Result<Encoded<'a>> {
-    let decoded = bytes.len() as u64;
-    let raw = Encoded { bytes: Cow::Borrowed(bytes), decoded, place: Data::Raw };
-    match compression {
-        Compression::None => Ok(raw),
-        Compression::Zstd(level) if !(1..=22).contains(&level) => {
-            Err(Error::argument(format!("zstd levels go from 1 to 22, not {level}")))
-        }
-        Compression::Zstd(level) => {
-            let packed = match version {
-                Version::One => decode::compress_zstd(bytes, level)?,
-                Version::Two => v2::compress(bytes, level)?,
-            };
-            // What does not shrink is stored as it is, and stays zero-copy.
-            let shrunk = packed.len() < bytes.len();
-            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Zstd } } else { raw })
-        }
-        Compression::Z4ai(effort) => {
-            let flat = Shape::from([decoded / element.storage.width() as u64]);
-            let packed = decode::compress_z4ai(bytes, element, shape.unwrap_or(&flat), effort)?;
-            let shrunk = packed.len() < bytes.len();
-            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Z4ai } } else { raw })
-        }
-    }
-}
-
-/// A dense tensor about to be written. Made by [`Writer::add_with`].
-#[must_use = "call write()"]
-pub struct TensorWrite<'w> {
-    writer: &'w mut Writer,
-    name: &'w str,
-    tensor: TensorInput<'w>,
-    compression: Compression,
-    checksum: Checksum,
-}
-
-impl TensorWrite<'_> {
-    /// How its bytes are stored.
-    pub fn compress(mut self, compression: Compression) -> Self {
-        self.compression = compression;
-        self
-    }
-
-    /// Which checksum is stored with it.
-    pub fn checksum(mut self, checksum: Checksum) -> Self {
-        self.checksum = checksum;
-        self
-    }
-
-    /// An attribute of the object.
-    pub fn attribute(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.tensor.attributes.insert(key.to_owned(), value.into());
-        self
-    }
-
-    /// Writes it.
-    pub fn write(self) -> Result<()> {
-        self.writer.write_object(self.name, &self.tensor, self.compression, self.checksum)
-    }
-}
-
-/// A dense tensor whose bytes come in pieces. Made by [`Writer::stream`]; dropped unfinished, it leaves no tensor behind.
-pub struct TensorStream<'w> {
-    writer: &'w mut Writer,
-    name: String,
-    shape: Shape,
-    element: ElementType,
-    length: u64,
-    offset: u64,
-    hasher: Option<Hasher>,
-}
-
-impl TensorStream<'_> {
-    /// Stores a checksum; to be called before the first piece.
-    pub fn checksum(mut self, checksum: Checksum) -> Self {
-        self.hasher = match (self.writer.version, checksum) {
-            // Version 2 has no crc32c; its everyday digest takes its place.
-            (Version::Two, Checksum::Crc32c) => Some(Hasher::xxh3()),
-            _ => checksum.hasher(),
-        };
-        self
-    }
-
-    /// Writes the next piece.
-    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        let written = self.writer.output.position() - self.offset;
-        if written + piece.len() as u64 > self.length {
-            return Err(Error::mismatch(format!(
-                "more than the {} bytes of shape {}",
-                self.length, self.shape
-            ))
-            .with_tensor(&self.name));
-        }
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(piece);
-        }
-        self.writer.output.write(piece).inspect_err(|_| self.writer.broken = true)
-    }
-
-    /// Ends the tensor; all its bytes must have been written.
-    pub fn finish(self) -> Result<()> {
-        let written = self.writer.output.position() - self.offset;
-        if written != self.length {
-            return Err(Error::mismatch(format!("{written} of {} bytes were written", self.length))
-                .with_tensor(&self.name));
-        }
-        let mut component =
-            Component::raw(self.element, Span { file: FileId(0), offset: self.offset, length: self.length });
-        component.digest =
-            self.hasher.map(|hasher| Digest { value: hasher.finish(), over: Coverage::Stored });
-        self.writer.objects.insert(self.name, Object::dense(self.shape, component));
-        Ok(())
     }
 }

@@ -1,0 +1,46 @@
+//! Memory for decoded data: zeroed by the operating system rather than by us, and in huge pages where it offers them, since faulting in small pages one by
+//! one takes longer than decoding into them.
+
+use std::alloc::{Layout, alloc_zeroed};
+
+/// Allocations from this size on ask for huge pages.
+#[cfg(target_os = "linux")]
+const HUGE: usize = 4 << 20;
+
+/// `length` zero bytes, or nothing if there is not enough memory.
+pub(crate) fn zeroed(length: usize) -> Option<Vec<u8>> {
+    if length == 0 {
+        return Some(Vec::new());
+    }
+    let layout = Layout::array::<u8>(length).ok()?;
+    // SAFETY: the layout is not empty.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        return None;
+    }
+    #[cfg(target_os = "linux")]
+    if length >= HUGE {
+        const PAGE: usize = 2 << 20;
+        let skip = start.align_offset(PAGE);
+        let inside = length.saturating_sub(skip) / PAGE * PAGE;
+        if inside > 0 {
+            // SAFETY: the range lies inside the allocation; the advice does not change its contents. It may be refused, which costs speed only.
+            unsafe { libc::madvise(start.add(skip).cast(), inside, libc::MADV_HUGEPAGE) };
+        }
+    }
+    // SAFETY: the global allocator gave `length` initialised bytes with the layout that `Vec<u8>` frees.
+    Some(unsafe { Vec::from_raw_parts(start, length, length) })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn memory_is_zero_and_impossible_sizes_are_refused() {
+        for length in [0, 1, 4096, 9 << 20] {
+            let memory = super::zeroed(length).unwrap();
+            assert!(memory.len() == length && memory.iter().all(|&byte| byte == 0));
+        }
+        assert!(super::zeroed(usize::MAX).is_none());
+        assert!(super::zeroed(isize::MAX as usize).is_none());
+    }
+}

@@ -1,0 +1,52 @@
+//! `z4ai decompress`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use z4ai::Decoder;
+
+use super::streams::{Target, is_pipe, open, pump};
+use crate::progress::Progress;
+use crate::{Failure, Outcome, Result};
+
+#[derive(Args)]
+pub(crate) struct Decompress {
+    /// The compressed file; - is standard input
+    file: PathBuf,
+    /// Output; - is standard output [default: the file's name without .z4ai]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Replace an output that exists
+    #[arg(short, long)]
+    force: bool,
+}
+
+impl Decompress {
+    pub(crate) fn run(self) -> Result {
+        let output = match &self.output {
+            Some(output) => output.clone(),
+            None if is_pipe(&self.file) => self.file.clone(),
+            None if self.file.extension().is_some_and(|extension| extension == "z4ai") => {
+                self.file.with_extension("")
+            }
+            None => {
+                return Err(Failure::new(format!(
+                    "\"{}\" does not end in .z4ai; name an output with -o",
+                    self.file.display()
+                )));
+            }
+        };
+        let (input, _) = open(&self.file)?;
+        let named = |error: z4ai::Error| Failure::new(format!("\"{}\": {error}", self.file.display()));
+        let mut decoder = Decoder::with_threads(input, self.threads).map_err(named)?;
+        let progress = Progress::new("decompressing", 0);
+        let mut target = Target::create(&output, self.force)?;
+        pump(&mut decoder, &mut target, |bytes| progress.advance(bytes))
+            .map_err(|Failure(message)| Failure::new(format!("\"{}\": {message}", self.file.display())))?;
+        target.finish()?;
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,78 @@
+//! `z4ai info`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+use z4ai::Part;
+
+use super::streams::open;
+use crate::display::{count, say, say_json, size, table};
+use crate::{Failure, Outcome, Result};
+
+#[derive(Args)]
+pub(crate) struct Info {
+    /// The compressed file; - is standard input
+    file: PathBuf,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Info {
+    pub(crate) fn run(self) -> Result {
+        let (mut input, _) = open(&self.file)?;
+        let mut frame = Vec::new();
+        input.read_to_end(&mut frame)?;
+        let info = z4ai::Info::read(&frame)
+            .map_err(|error| Failure::new(format!("\"{}\": {error}", self.file.display())))?;
+        let dtype = info.dtype.map_or("opaque bytes", z4ai::Dtype::name);
+        if self.json {
+            let parts = |parts: &[Part]| -> Vec<_> {
+                parts.iter().map(|part| json!({ "name": part.name, "bytes": part.decoded_len, "stored_bytes": part.encoded_len })).collect()
+            };
+            return say_json(&json!({
+                "dtype": info.dtype.map(z4ai::Dtype::name),
+                "shape": info.shape,
+                "effort": info.effort.name(),
+                "bytes": info.decoded_len,
+                "stored_bytes": info.encoded_len,
+                "ratio": info.ratio(),
+                "bits_per_element": info.bits_per_element(),
+                "entropy_floor": info.entropy_floor,
+                "blocks": info.blocks,
+                "transforms": parts(&info.transforms),
+                "planes": parts(&info.planes),
+            }));
+        }
+        let shape = info.shape.as_ref().map(|shape| format!(" {shape:?}")).unwrap_or_default();
+        say(&format!("{}: {dtype}{shape}, effort {}", self.file.display(), info.effort.name()))?;
+        say(&format!(
+            "{} -> {}, {:.3}x, {:.3} bits per element, {} blocks",
+            size(info.decoded_len),
+            size(info.encoded_len),
+            info.ratio(),
+            info.bits_per_element(),
+            count(info.blocks as u64)
+        ))?;
+        if let Some(floor) = info.entropy_floor {
+            say(&format!(
+                "an ideal order-0 coder of the byte planes would take {floor:.3} bits per element"
+            ))?;
+        }
+        show("\nBlocks by transform", &info.transforms, info.encoded_len)?;
+        show("\nBytes by plane", &info.planes, info.encoded_len)?;
+        Ok(Outcome::Done)
+    }
+}
+
+fn show(title: &str, parts: &[Part], total: u64) -> Result<()> {
+    let mut rows = table(&["", "data", "stored", "share"], &[1, 2, 3]);
+    for part in parts {
+        let data = if part.decoded_len == 0 { String::new() } else { size(part.decoded_len) };
+        let share = 100.0 * part.encoded_len as f64 / total.max(1) as f64;
+        rows.add_row([part.name.clone(), data, size(part.encoded_len), format!("{share:.1} %")]);
+    }
+    say(title)?;
+    say(&rows.to_string())
+}

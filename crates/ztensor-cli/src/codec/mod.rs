@@ -1,0 +1,42 @@
+//! The `z4ai` command: compress, decompress, info and estimate, on files and pipes.
+
+mod compress;
+mod decompress;
+mod estimate;
+mod info;
+mod streams;
+
+use clap::{Parser, Subcommand};
+
+use crate::Result;
+
+/// Compresses model weights without losing a bit.
+#[derive(Parser)]
+#[command(name = "z4ai", version, about, arg_required_else_help = true, max_term_width = 110)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compress a file or standard input
+    Compress(compress::Compress),
+    /// Restore what was compressed
+    Decompress(decompress::Decompress),
+    /// Describe a compressed file: ratio, transforms, planes and the entropy floor
+    Info(info::Info),
+    /// Predict the ratio from a sample
+    Estimate(estimate::Estimate),
+}
+
+impl Arguments {
+    pub(crate) fn run(self) -> Result {
+        match self.command {
+            Command::Compress(command) => command.run(),
+            Command::Decompress(command) => command.run(),
+            Command::Info(command) => command.run(),
+            Command::Estimate(command) => command.run(),
+        }
+    }
+}

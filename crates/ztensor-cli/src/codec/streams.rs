@@ -1,0 +1,159 @@
+//! Files and pipes: `-` is standard input or output, and an output file appears under its name only when it is complete.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use z4ai::{Dtype, Effort, Options};
+
+use crate::{Failure, Result};
+
+/// Bytes moved at a time.
+const PIECE: usize = 1 << 20;
+
+/// What the bytes are and how hard to try; shared by compress and estimate.
+#[derive(Args)]
+pub(super) struct CodecOptions {
+    /// Element type: bf16, fp16, fp32, fp64, fp8_e4m3, int8, … [default: opaque bytes]
+    #[arg(long, value_name = "DTYPE")]
+    dtype: Option<String>,
+    /// Shape of the tensor, such as 4096x4096: lets the codec follow rows and columns
+    #[arg(long, value_name = "SHAPE")]
+    shape: Option<String>,
+    /// fast, balanced or max
+    #[arg(long, value_name = "EFFORT", default_value = "balanced", value_parser = ["fast", "balanced", "max"])]
+    effort: String,
+    /// zstd level for what is not coded as floats
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=22))]
+    level: Option<i32>,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+}
+
+impl CodecOptions {
+    pub(super) fn options(&self) -> Result<Options> {
+        let shape = |text: &String| {
+            let sizes = text.split(['x', ',']).map(|size| size.trim().parse::<u64>());
+            sizes
+                .collect::<std::result::Result<Vec<_>, _>>()
+                .map_err(|_| Failure::new(format!("\"{text}\" is not a shape; write 4096x4096")))
+        };
+        Ok(Options {
+            dtype: self.dtype.as_deref().map(Dtype::parse).transpose()?,
+            shape: self.shape.as_ref().map(shape).transpose()?,
+            effort: Effort::parse(&self.effort)?,
+            level: self.level,
+            threads: self.threads,
+            numpy_dtype: None,
+        })
+    }
+}
+
+/// Opens a file, or standard input for `-`. The length is that of a file.
+pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
+    if is_pipe(path) {
+        return Ok((Box::new(std::io::stdin().lock()), None));
+    }
+    let named = |error: std::io::Error| Failure::new(format!("\"{}\": {error}", path.display()));
+    let file = File::open(path).map_err(named)?;
+    let metadata = file.metadata().map_err(named)?;
+    if metadata.is_dir() {
+        return Err(Failure::new(format!("\"{}\" is a directory", path.display())));
+    }
+    Ok((Box::new(BufReader::with_capacity(PIECE, file)), metadata.is_file().then_some(metadata.len())))
+}
+
+/// Where the result goes.
+pub(super) enum Target {
+    Pipe(BufWriter<std::io::StdoutLock<'static>>),
+    File { temporary: BufWriter<tempfile::NamedTempFile>, path: PathBuf },
+}
+
+impl Target {
+    pub(super) fn create(path: &Path, force: bool) -> Result<Target> {
+        if is_pipe(path) {
+            if std::io::stdout().is_terminal() {
+                return Err(Failure::new(
+                    "refusing to write compressed bytes to a terminal; name an output with -o",
+                ));
+            }
+            return Ok(Target::Pipe(BufWriter::with_capacity(PIECE, std::io::stdout().lock())));
+        }
+        if path.exists() && !force {
+            return Err(Failure::new(format!("\"{}\" exists; use --force to replace it", path.display())));
+        }
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let temporary = tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(folder);
+        let temporary =
+            temporary.map_err(|error| Failure::new(format!("\"{}\": {error}", path.display())))?;
+        Ok(Target::File { temporary: BufWriter::with_capacity(PIECE, temporary), path: path.to_path_buf() })
+    }
+
+    /// Publishes the result; dropped before that, nothing is left behind.
+    pub(super) fn finish(self) -> Result<()> {
+        match self {
+            Target::Pipe(mut pipe) => Ok(pipe.flush()?),
+            Target::File { temporary, path } => {
+                let temporary = temporary.into_inner().map_err(|error| error.into_error())?;
+                set_mode(temporary.as_file())?;
+                temporary.persist(path)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A temporary file is private; a result is as readable as any new file.
+fn set_mode(file: &File) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    }
+    #[cfg(not(unix))]
+    let _ = file;
+    Ok(())
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Target::Pipe(pipe) => pipe.write(bytes),
+            Target::File { temporary, .. } => temporary.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Target::Pipe(pipe) => pipe.flush(),
+            Target::File { temporary, .. } => temporary.flush(),
+        }
+    }
+}
+
+/// Moves everything from a reader to a writer in pieces; says how much it was.
+pub(super) fn pump(
+    reader: &mut dyn Read,
+    writer: &mut dyn Write,
+    mut advance: impl FnMut(u64),
+) -> Result<u64> {
+    let mut buffer = vec![0; PIECE];
+    let mut total = 0;
+    loop {
+        let count = match reader.read(&mut buffer) {
+            Ok(0) => return Ok(total),
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        writer.write_all(&buffer[..count])?;
+        total += count as u64;
+        advance(count as u64);
+    }
+}
+
+pub(super) fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}

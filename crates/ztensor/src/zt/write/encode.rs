@@ -1,0 +1,62 @@
+//! From a component's elements to the bytes that are stored.
+
+use std::borrow::Cow;
+
+use super::super::v2;
+use super::input::{Compression, TensorInput, Version};
+use crate::decode;
+use crate::error::{Error, Result};
+use crate::index::{Data, Span};
+use crate::tensor::{ElementType, Layout, Shape};
+
+/// A component's bytes as they will be stored.
+pub(super) struct Encoded<'a> {
+    pub bytes: Cow<'a, [u8]>,
+    pub decoded: u64,
+    pub place: fn(Span) -> Data,
+}
+
+/// Encodes the components of a tensor.
+pub(super) fn encode<'a>(
+    tensor: &TensorInput<'a>,
+    compression: Compression,
+    version: Version,
+) -> Result<Vec<Encoded<'a>>> {
+    let encode = |(role, element, bytes): &(Cow<'a, str>, ElementType, &'a [u8])| {
+        let whole = tensor.layout == Layout::Dense && role == "data";
+        encode_component(bytes, element, whole.then_some(&tensor.shape), compression, version)
+    };
+    tensor.components.iter().map(encode).collect()
+}
+
+fn encode_component<'a>(
+    bytes: &'a [u8],
+    element: &ElementType,
+    shape: Option<&Shape>,
+    compression: Compression,
+    version: Version,
+) -> Result<Encoded<'a>> {
+    let decoded = bytes.len() as u64;
+    let raw = Encoded { bytes: Cow::Borrowed(bytes), decoded, place: Data::Raw };
+    match compression {
+        Compression::None => Ok(raw),
+        Compression::Zstd(level) if !(1..=22).contains(&level) => {
+            Err(Error::argument(format!("zstd levels go from 1 to 22, not {level}")))
+        }
+        Compression::Zstd(level) => {
+            let packed = match version {
+                Version::One => decode::compress_zstd(bytes, level)?,
+                Version::Two => v2::compress(bytes, level)?,
+            };
+            // What does not shrink is stored as it is, and stays zero-copy.
+            let shrunk = packed.len() < bytes.len();
+            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Zstd } } else { raw })
+        }
+        Compression::Z4ai(effort) => {
+            let flat = Shape::from([decoded / element.storage.width() as u64]);
+            let packed = decode::compress_z4ai(bytes, element, shape.unwrap_or(&flat), effort)?;
+            let shrunk = packed.len() < bytes.len();
+            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Z4ai } } else { raw })
+        }
+    }
+}

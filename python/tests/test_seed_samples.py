@@ -1,0 +1,399 @@
+"""Every code sample of the documents that define the API, run as it is written there. Each test first makes the files and names
+that its sample takes for granted.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import z4ai
+import ztensor
+import ztensor.numpy
+import ztensor.torch
+
+WEIGHTS = {"layer1.weight": (8, 4), "weights": (1024, 768), "weight": (1024, 768), "bias": (768,)}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model in it, to run a sample in."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    model = {name: torch.randn(shape) for name, shape in WEIGHTS.items()}
+    ztensor.torch.save_file(model, "model.zt")
+    safetensors.torch.save_file(model, "model.safetensors")
+    return tmp_path
+
+
+def run(sample: str, **given: Any) -> dict[str, Any]:
+    """Runs a sample with the names it takes for granted; returns all names it leaves."""
+    names = dict(given)
+    exec(compile(inspect.cleandoc(sample), "sample", "exec"), names)
+    return names
+
+
+def test_migrating_from_safetensors() -> None:
+    run("from ztensor.torch import save_file, load_file")
+    run("from ztensor.numpy import save_file, load_file")
+
+
+def test_save_file() -> None:
+    left = run("""
+        import torch
+        from ztensor.torch import save_file
+        tensors = {"weight": torch.randn(1024, 768), "bias": torch.zeros(768)}
+        save_file(tensors, "model.zt") # no compression
+        save_file(tensors, "model.zt", compression=True) # zstd level 3
+        save_file(tensors, "model.zt", compression=10) # zstd level 10
+    """)
+    loaded = ztensor.torch.load_file("model.zt")
+    assert torch.equal(loaded["weight"], left["tensors"]["weight"])
+
+
+def test_load_file() -> None:
+    left = run("""
+        from ztensor.torch import load_file
+        loaded = load_file("model.zt") # zero-copy (default)
+        loaded = load_file("model.safetensors") # any format
+        loaded = load_file("model.zt", copy=True) # independent copies
+    """)
+    assert left["loaded"]["weight"].shape == (1024, 768)
+    if torch.cuda.is_available():
+        run("""
+            from ztensor.torch import load_file
+            loaded = load_file("model.zt", device="cuda:0") # load to GPU
+        """)
+
+
+def test_bytes() -> None:
+    left = run(
+        """
+        # PyTorch
+        from ztensor.torch import save, load
+        data = save({"x": torch.zeros(10)})
+        loaded = load(data)
+        """,
+        torch=torch,
+    )
+    assert left["loaded"]["x"].tolist() == [0.0] * 10
+    left = run(
+        """
+        # NumPy
+        from ztensor.numpy import save, load
+        data = save({"x": np.zeros(10, dtype=np.float32)})
+        loaded = load(data)
+        """,
+        np=np,
+    )
+    assert left["loaded"]["x"].dtype == np.float32
+
+
+def test_tensor() -> None:
+    left = run(
+        """
+        import numpy as np
+        import ztensor
+        # Dense tensor — shape and dtype inferred from the "data" component
+        t = ztensor.Tensor({"data": np.ones((3, 4), dtype=np.float32)})
+        arr = t.numpy() # -> np.ndarray
+        tensor = t.torch(device="cpu") # -> torch.Tensor
+        # Sparse CSR — explicit shape required
+        t = ztensor.Tensor(
+            {"values": values, "indices": indices, "indptr": indptr},
+            shape=[4096, 4096], dtype="float32", format="sparse_csr"
+        )
+        """,
+        values=np.ones(2, dtype=np.float32),
+        indices=np.array([0, 5]),
+        indptr=np.zeros(4097, dtype=np.int64),
+    )
+    assert left["arr"].shape == (3, 4)
+    assert left["tensor"].shape == (3, 4)
+    assert left["t"].shape == [4096, 4096]
+
+
+def test_reader() -> None:
+    left = run("""
+        from ztensor import Reader
+        reader = Reader("model.zt")
+        tensor = reader["layer1.weight"] # ztensor.Tensor, zero-copy
+        exists = "bias" in reader # membership test
+        count = len(reader) # number of tensors
+        names = list(reader) # iterate tensor names
+        names = reader.keys()
+        meta = reader.metadata("weights")
+        print(meta.shape, meta.dtype) # [1024, 768] float32
+        metas = reader.metadata(["weight", "bias"])
+    """)
+    assert isinstance(left["tensor"], ztensor.Tensor)
+    assert left["exists"] is True
+    assert left["count"] == len(WEIGHTS)
+    assert left["names"] == list(WEIGHTS)
+    assert (left["meta"].shape, left["meta"].dtype) == ([1024, 768], "float32")
+    assert [meta.name for meta in left["metas"]] == ["weight", "bias"]
+
+
+def test_reading() -> None:
+    left = run("""
+        from ztensor import Reader
+        reader = Reader("model.zt")
+        t = reader.read("weights") # -> ztensor.Tensor
+        d = reader.read(["weight", "bias"]) # -> dict[str, ztensor.Tensor]
+        t = reader.read("weights", copy=True) # independent copy
+        arr = reader.read_numpy("weights") # -> np.ndarray
+        d2 = reader.read_numpy(["weight", "bias"]) # -> dict[str, np.ndarray]
+        arr = reader.read_numpy("weights", copy=True) # independent copy
+        t3 = reader.read_torch("weights") # -> torch.Tensor
+        d3 = reader.read_torch(["weight", "bias"]) # -> dict[str, torch.Tensor]
+        t3 = reader.read_torch("weights", copy=True) # independent copy
+    """)
+    assert isinstance(left["t"], ztensor.Tensor)
+    assert all(isinstance(value, ztensor.Tensor) for value in left["d"].values())
+    assert isinstance(left["arr"], np.ndarray)
+    assert all(isinstance(value, np.ndarray) for value in left["d2"].values())
+    assert isinstance(left["t3"], torch.Tensor)
+    assert list(left["d3"]) == ["weight", "bias"]
+
+
+def test_read_into() -> None:
+    ztensor.torch.save_file({"layer.0.weight": torch.randn(1024, 768), "layer.0.bias": torch.randn(768)}, "layers.zt")
+    left = run(
+        """
+        dst = torch.empty(1024, 768, dtype=torch.float32, device="cpu")
+        reader.read_into("layer.0.weight", dst)
+        reader.read_into({
+            "layer.0.weight": weight_view,
+            "layer.0.bias": bias_view,
+        })
+        """,
+        torch=torch,
+        reader=ztensor.Reader("layers.zt"),
+        weight_view=torch.empty(1024, 768),
+        bias_view=np.empty(768, dtype=np.float32),
+    )
+    assert torch.equal(left["dst"], left["weight_view"])
+    assert torch.equal(left["dst"], left["reader"].read_torch("layer.0.weight"))
+    np.testing.assert_array_equal(left["bias_view"], left["reader"].read_numpy("layer.0.bias"))
+
+
+@pytest.mark.parametrize("compression", [False, True])
+def test_the_arena_pattern(compression: bool) -> None:
+    layers = {f"layer.{number}.{part}": torch.randn(16, 8) for number in range(3) for part in "ab"}
+    ztensor.torch.save_file(layers, "model.zt", compression=compression)
+    seen = {}
+    run(
+        """
+        reader = ztensor.Reader("model.zt")
+        for layer_idx in range(num_layers):
+            arena = torch.empty(layer_bytes, dtype=torch.uint8, device="cpu")
+            offset = 0
+            views = {}
+            for name in layer_tensor_names(layer_idx):
+                meta = reader.metadata(name)
+                nbytes = meta.components["data"]["length"]
+                view = arena[offset:offset+nbytes].view(torch_dtype).reshape(meta.shape)
+                views[name] = view
+                offset += nbytes
+            reader.read_into(views)
+            seen.update(views)
+        """,
+        ztensor=ztensor,
+        torch=torch,
+        num_layers=3,
+        layer_bytes=2 * 16 * 8 * 4,
+        layer_tensor_names=lambda layer: [f"layer.{layer}.a", f"layer.{layer}.b"],
+        torch_dtype=torch.float32,
+        seen=seen,
+    )
+    assert all(torch.equal(seen[name], tensor) for name, tensor in layers.items())
+
+
+def test_context_managers() -> None:
+    left = run(
+        """
+        from ztensor import Reader
+        with Reader("model.zt") as r:
+            weights = r["weights"]
+        from ztensor import Writer
+        with Writer("output.zt") as w:
+            w.write_numpy("weights", weights.numpy())
+            w.write_numpy("bias", bias)
+            # finish() called automatically
+        """,
+        bias=np.zeros(3),
+    )
+    assert left["weights"].shape == [1024, 768]
+    assert ztensor.open("output.zt").keys() == ["weights", "bias"]
+
+
+def test_writer() -> None:
+    run(
+        """
+        w = ztensor.Writer("output.zt")
+        t = ztensor.Tensor({"data": np.ones((3, 4), dtype=np.float32)})
+        w.write("weights", t)
+        w.write_numpy("weights.2", np_array)
+        w.write_numpy("compressed", np_array, compress=True)
+        w.write_numpy("verified", np_array, checksum="crc32c")
+        w.write_torch("weights.3", torch_tensor)
+        w.write_torch("compressed.2", torch_tensor, compress=True)
+        w.add("old", np_array)
+        size = w.finish()
+        w = ztensor.Writer.append("model.zt")
+        w.write_numpy("extra_layer", new_weights)
+        w.finish()
+        """,
+        ztensor=ztensor,
+        np=np,
+        np_array=np.arange(6.0).reshape(2, 3),
+        torch_tensor=torch.ones(3, 3, dtype=torch.bfloat16),
+        new_weights=np.zeros(4),
+    )
+    assert len(ztensor.open("output.zt")) == 7
+    assert ztensor.open("model.zt").keys() == [*WEIGHTS, "extra_layer"]
+
+
+def test_models() -> None:
+    left = run("""
+        import torch
+        from ztensor.torch import save_model
+        model = torch.nn.Linear(10, 5)
+        save_model(model, "model.zt")
+        saved = model
+        from ztensor.torch import load_model
+        model = torch.nn.Linear(10, 5)
+        missing, unexpected = load_model(model, "model.zt")
+    """)
+    assert (left["missing"], left["unexpected"]) == ([], [])
+    assert torch.equal(left["model"].weight, left["saved"].weight)
+
+
+def test_removing_and_replacing() -> None:
+    with ztensor.Writer.append("model.zt") as writer:
+        writer.write_numpy("unused_layer", np.zeros(3))
+        writer.write_numpy("old_bias", np.zeros(3))
+    run("""
+        import ztensor
+        ztensor.remove_tensors("model.zt", "trimmed.zt", ["unused_layer", "old_bias"])
+        import numpy as np
+        import ztensor
+        # Replace weights in-place (much faster than rewriting the whole file)
+        new_weights = np.zeros((1024, 768), dtype=np.float32)
+        ztensor.replace_tensor("model.zt", "weights", new_weights)
+    """)
+    assert ztensor.open("trimmed.zt").keys() == list(WEIGHTS)
+    assert not ztensor.open("model.zt").read_numpy("weights").any()
+
+
+def test_quick_start() -> None:
+    run("""
+        from ztensor.numpy import load_file, save_file
+        # Read any format through one API
+        tensors = load_file("model.safetensors")  # or .pt, .gguf, .npz, .onnx, .h5
+        save_file(tensors, "model.zt")
+    """)
+    assert ztensor.open("model.zt").format == "zt"
+
+
+def defaults(function: Any) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
+
+
+def test_signatures_and_defaults_are_those_of_the_documents() -> None:
+    assert defaults(ztensor.torch.save_file) == {"metadata": None, "compression": False}
+    assert defaults(ztensor.numpy.save_file) == {"metadata": None, "compression": False}
+    assert defaults(ztensor.torch.load_file) == {"device": "cpu", "copy": False}
+    assert defaults(ztensor.numpy.load_file) == {"copy": False}
+    assert defaults(ztensor.torch.save_model) == {"metadata": None, "force_contiguous": True}
+    assert defaults(ztensor.torch.load_model) == {"strict": True, "device": "cpu", "copy": False}
+    assert defaults(ztensor.Reader.read) == {"copy": False}
+    assert defaults(ztensor.Reader.read_numpy)["copy"] is False
+    assert defaults(ztensor.Reader.read_torch)["device"] == "cpu"
+    for method in (ztensor.Writer.write, ztensor.Writer.write_numpy, ztensor.Writer.write_torch, ztensor.Writer.add):
+        assert defaults(method) == {"compress": None, "checksum": "none"}
+    for owner, names in {
+        ztensor.Reader: "keys metadata read read_numpy read_torch read_into format",
+        ztensor.Writer: "write write_numpy write_torch add finish append",
+        ztensor.Tensor: "shape dtype type format components attributes numpy torch",
+        ztensor.TensorMetadata: "name shape dtype type format components",
+        ztensor: "Reader Writer Tensor TensorMetadata ZTensorError open remove_tensors replace_tensor",
+        z4ai: "compress decompress compress_array decompress_array compress_ndarray decompress_ndarray peek_is_z4ai dtype_width",
+    }.items():
+        for name in names.split():
+            assert hasattr(owner, name), (owner, name)
+    assert issubclass(ztensor.ZTensorError, Exception)
+
+
+def test_codec_buffers() -> None:
+    buffer = np.random.default_rng(0).standard_normal(10_000).astype(np.float32).tobytes()
+    left = run(
+        """
+        import z4ai
+        blob = z4ai.compress(buffer, dtype="fp32")
+        data = z4ai.decompress(blob) # byte-identical to `buffer`
+        # Decode into a pre-allocated buffer (no extra allocation):
+        out = bytearray(len(data))
+        z4ai.decompress(blob, out=out)
+        """,
+        buffer=buffer,
+    )
+    assert left["data"] == buffer
+    assert left["out"] == buffer
+    run(
+        """
+        import z4ai
+        blob = z4ai.compress(weights_bytes) # smaller, self-describing
+        data = z4ai.decompress(blob) # byte-identical original
+        assert data == weights_bytes
+        """,
+        weights_bytes=buffer,
+    )
+
+
+def test_codec_arrays() -> None:
+    run("""
+        import numpy as np, z4ai
+        w = np.random.randn(1024, 1024).astype(np.float16)
+        blob = z4ai.compress_array(w)
+        back = z4ai.decompress_array(blob)
+        assert np.array_equal(w, back) and back.dtype == w.dtype and back.shape == w.shape
+    """)
+
+
+def test_codec_efforts() -> None:
+    buffer = torch.randn(40_000).bfloat16().view(torch.int16).numpy().tobytes()
+    left = run(
+        """
+        import z4ai
+        # fastest to decode (serve / load-often paths)
+        fast = blob = z4ai.compress(buffer, dtype="bf16", effort="fast")
+        # balanced default
+        default = blob = z4ai.compress(buffer, dtype="bf16")
+        # smallest file (offline encode; for the artifact you upload)
+        smallest = blob = z4ai.compress(buffer, dtype="bf16", effort="max")
+        """,
+        buffer=buffer,
+    )
+    assert all(z4ai.decompress(left[name]) == buffer for name in ("fast", "default", "smallest"))
+    assert len(left["smallest"]) <= len(left["default"]) < len(buffer)
+
+
+def test_codec_chunked() -> None:
+    weights = torch.randn(40_000).bfloat16().view(torch.int16).numpy().tobytes()
+    left = run(
+        """
+        import z4ai.chunked as ck
+        blob = ck.compress(weights, dtype="bf16")
+        weights_back = ck.decompress(blob) # byte-exact, multithreaded
+        """,
+        weights=weights,
+    )
+    assert left["weights_back"] == weights
