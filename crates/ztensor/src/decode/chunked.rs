@@ -34,17 +34,20 @@ pub(super) fn decode(files: &Files, chunked: &Chunked, out: &mut [u8]) -> Result
             .enumerate()
             .try_for_each_init(Scratch::default, |scratch, (number, slab)| work(number, slab, scratch));
     }
+    let mut buffers = vec![Vec::new(); BATCH];
     for (number, slab) in out.chunks_mut(plan.slab).enumerate() {
         let chunks = plan.chunks_of(number);
         if (chunks.len() as u64) < plan.per_slab {
             order::fill(&chunked.fill, slab)?;
         }
         for batch in chunks.chunks(BATCH) {
-            let undone: Vec<Vec<u8>> = batch
+            batch
                 .par_iter()
-                .map_init(Scratch::default, |scratch, chunk| plan.undo_one(files, chunk, scratch))
-                .collect::<Result<_>>()?;
-            for (chunk, bytes) in batch.iter().zip(&undone) {
+                .zip(&mut buffers)
+                .try_for_each_init(Scratch::default, |scratch, (chunk, buffer)| {
+                    plan.undo_into(files, chunk, buffer, scratch)
+                })?;
+            for (chunk, bytes) in batch.iter().zip(&buffers) {
                 plan.scatter(chunk.number, bytes, slab);
             }
         }
@@ -114,12 +117,6 @@ impl<'a> Plan<'a> {
         self.scatter(chunk.number, &bytes, slab);
         scratch.chunk = bytes;
         Ok(())
-    }
-
-    fn undo_one(&self, files: &Files, chunk: &Chunk, scratch: &mut Scratch) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.undo_into(files, chunk, &mut bytes, scratch)?;
-        Ok(bytes)
     }
 
     fn undo_into(

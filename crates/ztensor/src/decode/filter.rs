@@ -160,9 +160,9 @@ fn unshuffle(bytes: &[u8], width: usize, out: &mut [u8]) -> Result<()> {
     }
     match width {
         0 | 1 => return copy(bytes, out),
-        2 => interleave::<2>(bytes, out),
-        4 => interleave::<4>(bytes, out),
-        8 => interleave::<8>(bytes, out),
+        2 => interleave2(bytes, out),
+        4 => interleave4(bytes, out),
+        8 => interleave8(bytes, out),
         _ => {
             let count = bytes.len() / width;
             for (number, element) in out.chunks_exact_mut(width).enumerate() {
@@ -178,14 +178,29 @@ fn unshuffle(bytes: &[u8], width: usize, out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-fn interleave<const WIDTH: usize>(bytes: &[u8], out: &mut [u8]) {
-    let count = bytes.len() / WIDTH;
-    let planes: [&[u8]; WIDTH] = std::array::from_fn(|plane| &bytes[plane * count..(plane + 1) * count]);
-    for (number, element) in out.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
-        for (byte, plane) in element.iter_mut().zip(planes) {
-            *byte = plane[number];
+/// Takes each element's bytes from as many planes. Every plane is a slice of exactly as many bytes as there are elements, which lets the
+/// compiler leave out the checks in the loop and take many elements at once.
+macro_rules! interleave {
+    ($bytes:ident, $out:ident, $width:literal: $($number:literal $plane:ident),*) => {{
+        let elements = $out.as_chunks_mut::<$width>().0;
+        let count = elements.len();
+        $(let $plane = &$bytes[$number * count..][..count];)*
+        for (position, element) in elements.iter_mut().enumerate() {
+            *element = [$($plane[position]),*];
         }
-    }
+    }};
+}
+
+fn interleave2(bytes: &[u8], out: &mut [u8]) {
+    interleave!(bytes, out, 2: 0 a, 1 b);
+}
+
+fn interleave4(bytes: &[u8], out: &mut [u8]) {
+    interleave!(bytes, out, 4: 0 a, 1 b, 2 c, 3 d);
+}
+
+fn interleave8(bytes: &[u8], out: &mut [u8]) {
+    interleave!(bytes, out, 8: 0 a, 1 b, 2 c, 3 d, 4 e, 5 f, 6 g, 7 h);
 }
 
 /// Checks the Fletcher checksum in the last four bytes and returns those before it.
@@ -213,10 +228,18 @@ fn fletcher32(bytes: &[u8]) -> u32 {
     let (mut low, mut high) = (0u32, 0u32);
     let even = bytes.len() / 2 * 2;
     for block in bytes[..even].chunks(BLOCK) {
-        for word in block.as_chunks::<2>().0 {
-            low += u32::from(u16::from_be_bytes(*word));
-            high += low;
+        // The sum of the running sums counts each word once for every step that is left; so written, the words can be taken in any
+        // order, and several at once.
+        let words = block.as_chunks::<2>().0;
+        let (mut sum, mut weighted) = (0, 0);
+        let count = words.len() as u32;
+        for (number, word) in words.iter().enumerate() {
+            let word = u32::from(u16::from_be_bytes(*word));
+            sum += word;
+            weighted += (count - number as u32) * word;
         }
+        high += count * low + weighted;
+        low += sum;
         (low, high) = (fold(low), fold(high));
     }
     if let Some(last) = bytes.get(even) {
@@ -249,6 +272,17 @@ mod tests {
         let mut out = [0; 6];
         unshuffle(&[0, 3, 1, 4, 2, 5], 3, &mut out).unwrap();
         assert_eq!(out, [0, 1, 2, 3, 4, 5]);
+        for width in 1..=16 {
+            let data: Vec<u8> = (0..width * 37 + 3).map(|number| (number * 7) as u8).collect();
+            let whole = data.len() / width * width;
+            let mut shuffled: Vec<u8> = (0..width)
+                .flat_map(|plane| data[..whole].iter().skip(plane).step_by(width).copied())
+                .collect();
+            shuffled.extend(&data[whole..]);
+            let mut out = vec![0; data.len()];
+            unshuffle(&shuffled, width, &mut out).unwrap();
+            assert_eq!(out, data, "{width}");
+        }
     }
 
     #[test]
@@ -258,6 +292,14 @@ mod tests {
         assert_eq!(checked(&bytes).unwrap(), b"abcde");
         bytes[1] ^= 4;
         assert_eq!(checked(&bytes).unwrap_err().kind(), Kind::Checksum);
+    }
+
+    #[test]
+    fn checksums_of_long_chunks_do_not_overflow() {
+        // All ones are zero to a checksum of this kind, however many there are.
+        assert_eq!(fletcher32(&[0xFF; 100_000]), 0xFFFF_FFFF);
+        assert_eq!(fletcher32(&[0xFF; 1442]), 0xFFFF_FFFF);
+        assert_eq!(fletcher32(b"abcde"), 0x4FF0_29C7);
     }
 
     #[test]
