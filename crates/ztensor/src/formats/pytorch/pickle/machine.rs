@@ -1,12 +1,11 @@
 //! The machine itself: one opcode after the other over a stack of value numbers.
 
-use std::borrow::Cow;
-
-use super::arena::{Arena, Call, Id, Node};
+use super::arena::{Arena, Id, Node};
 use super::cursor::Cursor;
-use super::literal::{self, Integer};
+use super::literal;
 use super::memo::Memo;
 use super::opcode::*;
+use super::stack::{text, underflow};
 use crate::error::{Error, Kind, Result};
 use crate::limits::Budget;
 
@@ -51,11 +50,11 @@ pub(in super::super) struct Pickle<'a> {
 pub(in super::super) struct Machine<'a> {
     pub arena: Arena<'a>,
     pub calls: Calls,
-    cursor: Cursor<'a>,
-    stack: Vec<Id>,
+    pub(super) cursor: Cursor<'a>,
+    pub(super) stack: Vec<Id>,
     /// Heights of the stack at each MARK.
-    marks: Vec<usize>,
-    memo: Memo,
+    pub(super) marks: Vec<usize>,
+    pub(super) memo: Memo,
 }
 
 impl<'a> Machine<'a> {
@@ -327,243 +326,4 @@ impl<'a> Machine<'a> {
             other => Err(Error::malformed(format!("0x{other:02x} is not a pickle opcode"))),
         }
     }
-
-    #[inline]
-    fn floor(&self) -> usize {
-        self.marks.last().copied().unwrap_or(0)
-    }
-
-    #[inline]
-    fn top(&self) -> Result<Id> {
-        match self.stack.last() {
-            Some(top) if self.stack.len() > self.floor() => Ok(*top),
-            _ => Err(underflow()),
-        }
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Result<Id> {
-        let top = self.top()?;
-        self.stack.pop();
-        Ok(top)
-    }
-
-    fn pop_mark(&mut self) -> Result<usize> {
-        self.marks.pop().ok_or_else(|| Error::malformed("the pickle refers to a mark that it did not set"))
-    }
-
-    fn pop_to_mark(&mut self) -> Result<Vec<Id>> {
-        let height = self.pop_mark()?;
-        Ok(self.stack.split_off(height.min(self.stack.len())))
-    }
-
-    fn pop_entries(&mut self) -> Result<Vec<(Id, Id)>> {
-        let items = self.pop_to_mark()?;
-        let (pairs, []) = items.as_chunks::<2>() else {
-            return Err(Error::malformed("the pickle sets a key without a value"));
-        };
-        Ok(pairs.iter().map(|[key, value]| (*key, *value)).collect())
-    }
-
-    #[inline]
-    fn push(&mut self, node: Node<'a>) -> Result<()> {
-        let position = u32::try_from(self.arena.nodes.len()).ok().filter(|position| *position < u32::MAX);
-        let id = Id::at(position.ok_or_else(too_many)?);
-        self.arena.nodes.push(node);
-        self.stack.push(id);
-        Ok(())
-    }
-
-    #[inline]
-    fn push_shared(&mut self, id: Id) -> Result<()> {
-        self.stack.push(id);
-        Ok(())
-    }
-
-    fn push_integer(&mut self, integer: Integer) -> Result<()> {
-        self.push(match integer {
-            Integer::Small(value) => Node::Integer(value),
-            Integer::Wide(value) => Node::WideInteger(Box::new(value)),
-            Integer::Huge => Node::HugeInteger,
-        })
-    }
-
-    fn push_long<const WIDTH: usize>(&mut self) -> Result<()> {
-        let bytes = self.cursor.prefixed::<WIDTH>()?;
-        self.push_integer(literal::two_complement(bytes))
-    }
-
-    /// A Python 2 string, which may be text or bytes.
-    fn push_string<const WIDTH: usize>(&mut self) -> Result<()> {
-        let bytes = self.cursor.prefixed::<WIDTH>()?;
-        self.push(match std::str::from_utf8(bytes) {
-            Ok(text) => Node::Text(text),
-            Err(_) => Node::Bytes(bytes),
-        })
-    }
-
-    fn push_text<const WIDTH: usize>(&mut self) -> Result<()> {
-        let bytes = self.cursor.prefixed::<WIDTH>()?;
-        self.push(text(bytes))
-    }
-
-    fn push_bytes<const WIDTH: usize>(&mut self) -> Result<()> {
-        let bytes = self.cursor.prefixed::<WIDTH>()?;
-        self.push(Node::Bytes(bytes))
-    }
-
-    fn push_short_tuple(&mut self, count: usize) -> Result<()> {
-        let height = self.stack.len().checked_sub(count).filter(|height| *height >= self.floor());
-        self.push_tuple(height.ok_or_else(underflow)?)
-    }
-
-    /// Makes a tuple of everything above a height of the stack.
-    fn push_tuple(&mut self, height: usize) -> Result<()> {
-        let start = u32::try_from(self.arena.tuple_items.len()).map_err(|_| too_many())?;
-        self.arena.tuple_items.extend(self.stack.drain(height.min(self.stack.len())..));
-        let end = u32::try_from(self.arena.tuple_items.len()).map_err(|_| too_many())?;
-        self.push(Node::Tuple { start, count: end - start })
-    }
-
-    fn push_list(&mut self, items: Vec<Id>, kind: fn(u32) -> Node<'a>) -> Result<()> {
-        let slot = u32::try_from(self.arena.lists.len()).map_err(|_| too_many())?;
-        self.arena.lists.push(items);
-        self.push(kind(slot))
-    }
-
-    fn push_dict(&mut self, entries: Vec<(Id, Id)>) -> Result<()> {
-        let slot = u32::try_from(self.arena.dicts.len()).map_err(|_| too_many())?;
-        self.arena.dicts.push(entries);
-        self.push(Node::Dict(slot))
-    }
-
-    fn push_global(&mut self, module: Cow<'a, str>, name: Cow<'a, str>) -> Result<()> {
-        let (slot, _) = self.arena.globals.insert_full((module, name));
-        self.push(Node::Global(u32::try_from(slot).map_err(|_| too_many())?))
-    }
-
-    /// A name that both processes agreed on beforehand by number.
-    fn push_extension<const WIDTH: usize>(&mut self) -> Result<()> {
-        self.calls.extension += 1;
-        let code = self.cursor.unsigned::<WIDTH>()?;
-        self.push_global(Cow::Borrowed("copyreg"), Cow::Owned(format!("extension {code}")))
-    }
-
-    fn push_persistent(&mut self) -> Result<()> {
-        let reference = self.pop()?;
-        self.push(Node::Persistent(reference))
-    }
-
-    /// Notes the call of what lies below the top of the stack with the arguments on top.
-    fn push_call(&mut self) -> Result<()> {
-        let (arguments, callable) = (self.pop()?, self.pop()?);
-        let slot = u32::try_from(self.arena.calls.len()).map_err(|_| too_many())?;
-        self.arena.calls.push(Call {
-            callable,
-            arguments,
-            state: None,
-            items: Vec::new(),
-            entries: Vec::new(),
-        });
-        self.push(Node::Call(slot))
-    }
-
-    fn global_part(&mut self) -> Result<Cow<'a, str>> {
-        Ok(String::from_utf8_lossy(self.cursor.line()?))
-    }
-
-    /// A part of a name taken from the stack. One that is not a text was computed by the pickle itself.
-    fn computed_name(&self, id: Id) -> Cow<'a, str> {
-        match self.arena.get(id) {
-            Node::Text(text) => Cow::Borrowed(text),
-            Node::OwnedText(text) => Cow::Owned(text.as_ref().to_owned()),
-            _ => Cow::Borrowed("<computed>"),
-        }
-    }
-
-    fn call_slot(&mut self, id: Id) -> Option<&mut Call> {
-        match self.arena.get(id) {
-            Node::Call(slot) => {
-                let slot = *slot as usize;
-                self.arena.calls.get_mut(slot)
-            }
-            _ => None,
-        }
-    }
-
-    fn extend(&mut self, items: &[Id]) -> Result<()> {
-        let target = self.top()?;
-        let list = match self.arena.get(target) {
-            Node::List(slot) | Node::Set(slot) => {
-                let slot = *slot as usize;
-                self.arena.lists.get_mut(slot)
-            }
-            _ => self.call_slot(target).map(|call| &mut call.items),
-        };
-        match list {
-            Some(list) => {
-                list.extend_from_slice(items);
-                Ok(())
-            }
-            None => Err(Error::malformed("the pickle appends to something that is not a list")),
-        }
-    }
-
-    fn set(&mut self, entries: &[(Id, Id)]) -> Result<()> {
-        let target = self.top()?;
-        let dict = match self.arena.get(target) {
-            Node::Dict(slot) => {
-                let slot = *slot as usize;
-                self.arena.dicts.get_mut(slot)
-            }
-            _ => self.call_slot(target).map(|call| &mut call.entries),
-        };
-        match dict {
-            Some(dict) => {
-                dict.extend_from_slice(entries);
-                Ok(())
-            }
-            None => Err(Error::malformed("the pickle sets a key of something that is not a dict")),
-        }
-    }
-
-    fn memo_number(&mut self) -> Result<u64> {
-        match literal::decimal(self.cursor.line()?)? {
-            Integer::Small(number) if number >= 0 => Ok(number as u64),
-            _ => Err(Error::malformed("a memo number in the pickle is not a number")),
-        }
-    }
-
-    #[inline]
-    fn recall(&mut self, number: u64) -> Result<()> {
-        match self.memo.get(number) {
-            Some(id) => self.push_shared(id),
-            None => {
-                Err(Error::malformed(format!("the pickle recalls memo {number}, which it did not store")))
-            }
-        }
-    }
-
-    #[inline]
-    fn remember(&mut self, number: u64) -> Result<()> {
-        let top = self.top()?;
-        self.memo.put(number, top);
-        Ok(())
-    }
-}
-
-/// Text that is meant to be UTF-8. Python also writes halves of surrogate pairs, which have no character of their own.
-fn text(bytes: &[u8]) -> Node<'_> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Node::Text(text),
-        Err(_) => Node::OwnedText(String::from_utf8_lossy(bytes).into()),
-    }
-}
-
-fn underflow() -> Error {
-    Error::malformed("the pickle takes more from its stack than it put there")
-}
-
-fn too_many() -> Error {
-    Error::new(Kind::Limit, "the pickle has more than four thousand million values")
 }

@@ -8,6 +8,7 @@ mod literal;
 mod machine;
 mod memo;
 pub(super) mod opcode;
+mod stack;
 
 pub(super) use arena::{Arena, Call, Id, Node};
 pub(super) use machine::{Machine, Pickle};
