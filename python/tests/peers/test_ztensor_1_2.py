@@ -1,4 +1,4 @@
-"""Files of ztensor 1.2.3 open here, and raw and zstd files written here open there. The other package has the same name and lives in an
+"""Files of ztensor 1.2.3 open here, and raw and zstd files written here open there. The other package has the same name, so it has an
 environment of its own under ``.peers``, made on first use.
 """
 
