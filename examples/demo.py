@@ -30,11 +30,6 @@ def mebibytes(path: Path) -> str:
 
 def command(*arguments: str | Path, lines: int | None = None) -> None:
     """Shows a command and what it prints, at most so many lines of it."""
-    print(
-        "$",
-        *("ztensor" if i == 0 else Path(a).name if isinstance(a, Path) else a for i, a in enumerate(arguments)),
-        flush=True,
-    )
     names = [argument.name if isinstance(argument, Path) else argument for argument in arguments]
     print("$", *names, flush=True)
     folder = next(argument.parent for argument in arguments if isinstance(argument, Path))
