@@ -39,6 +39,8 @@ pub enum Kind {
     Mismatch,
     /// An argument of the call is not usable.
     InvalidArgument,
+    /// A delta needs its base, or another one than was given.
+    WrongBase,
 }
 
 impl Kind {
@@ -59,6 +61,7 @@ impl Kind {
             Kind::Duplicate => "duplicate",
             Kind::Mismatch => "mismatch",
             Kind::InvalidArgument => "invalid_argument",
+            Kind::WrongBase => "wrong_base",
         }
     }
 }

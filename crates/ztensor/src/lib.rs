@@ -6,6 +6,7 @@
 pub mod archive;
 pub mod convert;
 mod decode;
+pub mod delta;
 pub mod error;
 pub mod formats;
 pub mod index;

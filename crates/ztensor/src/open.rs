@@ -1,9 +1,11 @@
 //! From a path (or bytes) to an indexed file: detection by content, with the extension only as a tie-break, and a good word for
 //! files that are not model files at all.
 
-use std::path::Path;
+use std::path::{Component as PathPart, Path};
+use std::sync::Arc;
 
-use crate::archive::{Description, assemble};
+use crate::archive::{ArchiveInfo, Description, assemble};
+use crate::delta::Base;
 use crate::error::{Error, Kind, Result};
 use crate::formats::{Input, PARSERS};
 use crate::index::Index;
@@ -15,6 +17,8 @@ use crate::source::{Io, Source};
 const HEAD: u64 = 4096;
 /// Archives inside archives that are opened.
 const MOST_NESTED: usize = 4;
+/// Deltas of deltas whose bases are looked up beside them.
+const LONGEST_CHAIN: usize = 32;
 
 /// How to open a file. The defaults suit trusted and hostile files alike.
 #[derive(Clone, Debug, Default)]
@@ -25,21 +29,27 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Skip the check of stored checksums on first access.
     pub skip_checksums: bool,
+    /// The base of a delta. Without one, a file of the right name and length beside the delta is taken. Files that are no deltas need none.
+    pub base: Option<Arc<Reader>>,
 }
 
 impl OpenOptions {
     /// Opens a file.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
-        let path = path.as_ref();
-        self.read(Source::open(path, self.io)?).map_err(|error| error.with_path(path))
+        self.open_link(path.as_ref(), LONGEST_CHAIN)
     }
 
     /// Opens a file that is already in memory.
     pub fn open_bytes(&self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Reader> {
-        self.read(Source::from_bytes(bytes))
+        self.read(Source::from_bytes(bytes), LONGEST_CHAIN)
     }
 
-    fn read(&self, source: Source) -> Result<Reader> {
+    /// Opens a file that may be a delta with so many deltas below it.
+    fn open_link(&self, path: &Path, links: usize) -> Result<Reader> {
+        self.read(Source::open(path, self.io)?, links).map_err(|error| error.with_path(path))
+    }
+
+    fn read(&self, source: Source, links: usize) -> Result<Reader> {
         let mut input = Input::new(source, self.io, self.limits.clone());
         let mut index = detect(&mut input)?;
         let mut archived = None;
@@ -49,25 +59,61 @@ impl OpenOptions {
                 return Ok(Reader::new(input.into_files(), index, archived, !self.skip_checksums));
             };
             let (description, files) = (description?, input.into_files());
-            archived.get_or_insert_with(|| description.info(&files));
-            input = Input::new(assemble(&description, &index, &files)?, self.io, self.limits.clone());
+            archived.get_or_insert_with(|| ArchiveInfo::new(&description, &files));
+            let base = self.base_of(&description, &files, links)?;
+            let source = assemble(&description, &index, &files, base.as_ref(), &self.limits)?;
+            input = Input::new(source, self.io, self.limits.clone());
             index = detect(&mut input)?;
         }
         Err(Error::new(Kind::Limit, format!("more than {MOST_NESTED} archives inside one another")))
     }
 
-    /// Opens an archive as the bytes of its original.
-    pub(crate) fn open_archive(&self, path: &Path) -> Result<(Description, Source)> {
-        let mut input = Input::new(Source::open(path, self.io)?, self.io, self.limits.clone());
-        let named = |error: Error| error.with_path(path);
-        let index = detect(&mut input).map_err(named)?;
+    /// Opens an archive as the bytes of its original; with it comes the base, if it is a delta.
+    pub(crate) fn open_archive(&self, path: &Path) -> Result<(Description, Source, Option<Base>)> {
+        self.read_archive(Source::open(path, self.io)?).map_err(|error| error.with_path(path))
+    }
+
+    /// The same, from memory.
+    pub(crate) fn open_archive_bytes(
+        &self,
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Result<(Description, Source, Option<Base>)> {
+        self.read_archive(Source::from_bytes(bytes))
+    }
+
+    fn read_archive(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
+        let mut input = Input::new(source, self.io, self.limits.clone());
+        let index = detect(&mut input)?;
         let description = Description::find(&index).unwrap_or_else(|| {
             Err(Error::argument(format!("this is a {} file, not an archive", index.format))
                 .with_hint("Archives are made by `ztensor archive`."))
-        });
-        let description = description.map_err(named)?;
-        let source = assemble(&description, &index, &input.into_files()).map_err(named)?;
-        Ok((description, source))
+        })?;
+        let files = input.into_files();
+        let base = self.base_of(&description, &files, LONGEST_CHAIN)?;
+        let source = assemble(&description, &index, &files, base.as_ref(), &self.limits)?;
+        Ok((description, source, base))
+    }
+
+    /// The base of a delta: the one that was given, or a file of its name and length beside the delta.
+    fn base_of(
+        &self,
+        description: &Description,
+        files: &[Arc<Source>],
+        links: usize,
+    ) -> Result<Option<Base>> {
+        let Some((name, expected)) = &description.base else { return Ok(None) };
+        if let Some(base) = &self.base {
+            return Base::new(Arc::clone(base), name, *expected).map(Some);
+        }
+        let mut parts = Path::new(name).components();
+        let plain = matches!((parts.next(), parts.next()), (Some(PathPart::Normal(_)), None));
+        let folder = files.first().and_then(|file| file.path()).and_then(Path::parent);
+        let beside = folder.map(|folder| folder.join(name)).filter(|path| plain && path.is_file());
+        let (Some(path), Some(links)) = (beside, links.checked_sub(1)) else {
+            return Err(Base::missing(name, *expected));
+        };
+        let reader = self.open_link(&path, links)?;
+        Base::new(Arc::new(reader), name, *expected).map(Some)
     }
 }
 

@@ -100,6 +100,19 @@ impl Reader {
         self.archived.as_ref()
     }
 
+    /// Bytes that a tensor takes in the file; in an archive, those of its compressed pieces.
+    pub fn stored_length(&self, name: &str) -> Result<u64> {
+        let object = self.object(name)?;
+        let stored = |component: &Component| match component.data.only_span() {
+            Some(span) => match self.files.get(span.file.0 as usize) {
+                Some(file) => file.stored_length(span.offset, span.length),
+                None => span.length,
+            },
+            None => component.data.stored_length(),
+        };
+        Ok(object.components.iter().map(|(_, component)| stored(component)).fold(0, u64::saturating_add))
+    }
+
     /// What the file holds but this library does not read, with reasons.
     pub fn skipped(&self) -> &[Skipped] {
         &self.index.skipped

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ztensor::archive::{ArchiveOptions, archive, archive_bytes, restore};
+use ztensor::archive::{ArchiveOptions, archive, archive_bytes, restore, restore_bytes};
 use ztensor::{Kind, Reader, Writer};
 
 /// Valid files that stand by themselves; models spread over several files are archived one by one.
@@ -73,7 +73,8 @@ fn a_flipped_byte_anywhere_is_an_error_or_changes_nothing() {
     let (packed, restored) = (folder.path().join("a.zstn"), folder.path().join("r"));
     let original = safetensors();
     let (bytes, _) = archive_bytes(original.clone(), &ArchiveOptions::default()).unwrap();
-    for position in (0..bytes.len()).step_by(5) {
+    let tensors = Reader::from_bytes(original.clone()).unwrap();
+    for position in 0..bytes.len() {
         let mut changed = bytes.clone();
         changed[position] ^= 0x24;
         std::fs::write(&packed, &changed).unwrap();
@@ -82,7 +83,61 @@ fn a_flipped_byte_anywhere_is_an_error_or_changes_nothing() {
             Err(_) => assert!(!restored.exists(), "byte {position} left a file behind"),
         }
         let _ = std::fs::remove_file(&restored);
+        let Ok(opened) = Reader::from_bytes(changed) else { continue };
+        if opened.archived().is_none() {
+            continue;
+        }
+        for name in tensors.names() {
+            if let Ok(read) = opened.bytes(name) {
+                assert_eq!(read, tensors.bytes(name).unwrap(), "byte {position}, {name}");
+            }
+        }
     }
+}
+
+#[test]
+fn a_truncated_archive_is_an_error() {
+    let (bytes, _) = archive_bytes(safetensors(), &ArchiveOptions::default()).unwrap();
+    for length in 0..bytes.len() {
+        assert!(restore_bytes(bytes[..length].to_vec()).is_err(), "{length}");
+    }
+    assert_eq!(restore_bytes(bytes).unwrap(), safetensors());
+}
+
+#[test]
+fn long_stretches_without_tensors_are_no_skeleton() {
+    // A file whose header is followed by three megabytes of unnamed data: the middle of it is pieces, which are decoded when they are read.
+    let header = r#"{"a":{"dtype":"U8","shape":[16],"data_offsets":[0,16]},"__metadata__":{"note":"#
+        .to_owned()
+        + &format!("\"{}\"}}}}", "x".repeat(3 << 20));
+    let mut original = (header.len() as u64).to_le_bytes().to_vec();
+    original.extend_from_slice(header.as_bytes());
+    original.extend_from_slice(&[7; 16]);
+    let (bytes, _) = archive_bytes(original.clone(), &ArchiveOptions::default()).unwrap();
+    assert!(bytes.len() < 4096, "{}", bytes.len());
+    assert_eq!(Reader::from_bytes(bytes.clone()).unwrap().bytes("a").unwrap(), [7; 16].as_slice());
+    assert_eq!(restore_bytes(bytes).unwrap(), original);
+}
+
+#[test]
+fn many_small_tensors_cost_few_bytes_each() {
+    let count = 500usize;
+    let entries: Vec<String> = (0..count)
+        .map(|i| {
+            format!(
+                r#""layer.{i}.bias":{{"dtype":"F32","shape":[1],"data_offsets":[{},{}]}}"#,
+                4 * i,
+                4 * i + 4
+            )
+        })
+        .collect();
+    let header = format!("{{{}}}", entries.join(","));
+    let mut original = (header.len() as u64).to_le_bytes().to_vec();
+    original.extend_from_slice(header.as_bytes());
+    original.extend((0..count as u32).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()));
+    let (bytes, _) = archive_bytes(original.clone(), &ArchiveOptions::default()).unwrap();
+    assert!(bytes.len() < count * 20 + 1500, "{}", bytes.len());
+    assert_eq!(restore_bytes(bytes).unwrap(), original);
 }
 
 #[test]

@@ -1,39 +1,44 @@
-//! The one attribute that makes a `.zt` file an archive: how the original is put together.
+//! The one attribute that makes a `.zt` file an archive: what the original was, and for a delta, what its base was.
 
-use std::sync::Arc;
-
-use super::ArchiveInfo;
+use super::digest::hexadecimal;
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::source::Source;
 use crate::tensor::{Attributes, Value};
 
 /// The attribute's name.
 pub(super) const ATTRIBUTE: &str = "z4ai.archive";
-/// The object that holds all bytes that belong to no tensor.
+/// The object with the stored bytes of all pieces.
+pub(super) const PIECES: &str = "z4ai.archive/pieces";
+/// The object with all bytes of the original that belong to no piece.
 pub(super) const SKELETON: &str = "z4ai.archive/skeleton";
+/// The object that says how pieces and skeleton make the original.
+pub(super) const TABLE: &str = "z4ai.archive/table";
 /// The version of the attribute.
 const VERSION: u64 = 1;
 
-/// How the original is put together.
-#[derive(Clone, Debug)]
+/// What the attribute says.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description {
     /// The original's format.
     pub format: String,
-    /// The original's length.
-    pub length: u64,
-    /// The original's sha256, in hexadecimal.
-    pub sha256: String,
-    /// The tensors' bytes by ascending offset; the skeleton fills the gaps.
-    pub pieces: Vec<PieceEntry>,
+    /// The original.
+    pub original: FileIdentity,
+    /// What a delta was made against, with the name it had; `None` in an archive that stands by itself.
+    pub base: Option<(String, FileIdentity)>,
 }
 
-/// A run of the original's bytes and the object of the archive that holds them.
-#[derive(Clone, Debug)]
-pub(crate) struct PieceEntry {
-    pub offset: u64,
+/// A file, by its length and digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
     pub length: u64,
-    pub object: String,
+    pub sha256: [u8; 32],
+}
+
+impl FileIdentity {
+    /// The digest as people read it.
+    pub(crate) fn digest(&self) -> String {
+        hexadecimal(&self.sha256)
+    }
 }
 
 impl Description {
@@ -45,30 +50,25 @@ impl Description {
         }
     }
 
-    /// What users are told.
-    pub(crate) fn info(&self, files: &[Arc<Source>]) -> ArchiveInfo {
-        ArchiveInfo {
-            format: self.format.clone(),
-            length: self.length,
-            sha256: self.sha256.clone(),
-            stored: files.iter().map(|file| file.len()).sum(),
-        }
-    }
-
     /// The description as an attribute.
     pub(super) fn to_value(&self) -> Value {
         let mut map = Attributes::new();
         map.insert("version".into(), VERSION.into());
         map.insert("format".into(), Value::from(self.format.as_str()));
-        map.insert("length".into(), self.length.into());
-        map.insert("sha256".into(), Value::from(self.sha256.as_str()));
-        map.insert("pieces".into(), Value::List(self.pieces.iter().map(piece_value).collect()));
+        put_identity(&mut map, &self.original);
+        if let Some((name, identity)) = &self.base {
+            let mut base = Attributes::new();
+            base.insert("name".into(), Value::from(name.as_str()));
+            put_identity(&mut base, identity);
+            map.insert("base".into(), Value::Map(base));
+        }
         Value::Map(map)
     }
 }
 
-fn piece_value(piece: &PieceEntry) -> Value {
-    Value::List(vec![piece.offset.into(), piece.length.into(), Value::from(piece.object.as_str())])
+fn put_identity(map: &mut Attributes, identity: &FileIdentity) {
+    map.insert("length".into(), identity.length.into());
+    map.insert("sha256".into(), Value::Bytes(identity.sha256.to_vec()));
 }
 
 fn parse(map: &Attributes) -> Result<Description> {
@@ -81,36 +81,22 @@ fn parse(map: &Attributes) -> Result<Description> {
         }
         None => return Err(damaged("it has no version")),
     }
-    let Some(Value::List(list)) = map.get("pieces") else { return Err(damaged("it has no pieces")) };
-    let pieces = list.iter().map(parse_piece).collect::<Result<Vec<_>>>()?;
-    let description = Description {
-        format: text(map, "format")?,
-        length: number(map, "length")?,
-        sha256: text(map, "sha256")?,
-        pieces,
+    let base = match map.get("base") {
+        None => None,
+        Some(Value::Map(base)) => Some((text(base, "name")?, identity(base)?)),
+        Some(_) => return Err(damaged("its base is not a map")),
     };
-    let mut position = 0;
-    for piece in &description.pieces {
-        if piece.offset < position {
-            return Err(damaged("its pieces overlap"));
-        }
-        position = piece
-            .offset
-            .checked_add(piece.length)
-            .filter(|end| *end <= description.length)
-            .ok_or_else(|| damaged("a piece lies outside"))?;
-    }
-    Ok(description)
+    Ok(Description { format: text(map, "format")?, original: identity(map)?, base })
 }
 
-fn parse_piece(value: &Value) -> Result<PieceEntry> {
-    let Value::List(items) = value else { return Err(damaged("a piece is not a list")) };
-    let [offset, length, object] = &items[..] else { return Err(damaged("a piece has not three parts")) };
-    match (offset.as_u64(), length.as_u64(), object.as_text()) {
-        (Some(offset), Some(length), Some(object)) => {
-            Ok(PieceEntry { offset, length, object: object.to_owned() })
-        }
-        _ => Err(damaged("a piece has no place or no object")),
+fn identity(map: &Attributes) -> Result<FileIdentity> {
+    let length = map.get("length").and_then(Value::as_u64).ok_or_else(|| damaged("it has no length"))?;
+    match map.get("sha256") {
+        Some(Value::Bytes(digest)) => match digest.first_chunk() {
+            Some(sha256) if digest.len() == sha256.len() => Ok(FileIdentity { length, sha256: *sha256 }),
+            _ => Err(damaged("its digest has not 32 bytes")),
+        },
+        _ => Err(damaged("it has no digest")),
     }
 }
 
@@ -121,10 +107,6 @@ fn text(map: &Attributes, key: &str) -> Result<String> {
         .ok_or_else(|| damaged(&format!("it has no {key}")))
 }
 
-fn number(map: &Attributes, key: &str) -> Result<u64> {
-    map.get(key).and_then(Value::as_u64).ok_or_else(|| damaged(&format!("it has no {key}")))
-}
-
-fn damaged(what: &str) -> Error {
+pub(super) fn damaged(what: &str) -> Error {
     Error::malformed(format!("the description of the archive is damaged: {what}"))
 }

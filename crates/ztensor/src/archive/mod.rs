@@ -1,18 +1,29 @@
 //! Archives: a `.zt` file that holds the tensors of some model file, compressed, and everything else of it as a skeleton, so that the
 //! original comes back byte for byte. Opened, an archive looks like the original: the same parser reads it through an
-//! [`Assembly`](crate::source::assembly::Assembly) of pieces that are decoded when they are asked for. `spec/archive.md` has the details.
+//! [`Assembly`](crate::source::assembly::Assembly) of pieces that are decoded when they are asked for. A delta ([`crate::delta`]) is an
+//! archive some of whose pieces are stored as differences to a base. `spec/archive.md` has the details.
 
 mod description;
 mod digest;
 mod open;
 mod restore;
+mod runs;
+mod table;
 mod write;
 
-pub use restore::restore;
+pub use restore::{restore, restore_bytes};
 pub use write::{ArchiveOptions, Stats, archive, archive_bytes};
 
-pub(crate) use description::Description;
+pub(crate) use description::{Description, FileIdentity};
+pub(crate) use digest::identify;
 pub(crate) use open::assemble;
+pub(crate) use restore::{write_original, write_original_to_memory};
+pub(crate) use runs::Run;
+pub(crate) use table::BaseTensor;
+pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, write};
+
+use crate::source::Source;
+use std::sync::Arc;
 
 /// What an archive says about the file it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,4 +36,34 @@ pub struct ArchiveInfo {
     pub sha256: String,
     /// Bytes of the archive.
     pub stored: u64,
+    /// The file that a delta was made against.
+    pub base: Option<BaseInfo>,
+}
+
+/// What a delta says about its base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseInfo {
+    /// The file's name when the delta was made; empty if it had none.
+    pub name: String,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its sha256, in hexadecimal.
+    pub sha256: String,
+}
+
+impl ArchiveInfo {
+    pub(crate) fn new(description: &Description, files: &[Arc<Source>]) -> ArchiveInfo {
+        let base = description.base.as_ref().map(|(name, identity)| BaseInfo {
+            name: name.clone(),
+            length: identity.length,
+            sha256: identity.digest(),
+        });
+        ArchiveInfo {
+            format: description.format.clone(),
+            length: description.original.length,
+            sha256: description.original.digest(),
+            stored: files.iter().map(|file| file.len()).sum(),
+            base,
+        }
+    }
 }

@@ -3,56 +3,101 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::description::{Description, SKELETON};
+use super::description::{Description, PIECES, SKELETON, TABLE, damaged};
+use super::table::{Stored, Table};
 use crate::decode;
-use crate::error::{Error, Result};
-use crate::index::{Component, Index};
+use crate::delta::Base;
+use crate::error::{Error, Kind, Result};
+use crate::index::{Component, Coverage, Data, Digest, DigestValue, Index, Span};
+use crate::limits::Limits;
 use crate::source::Source;
 use crate::source::assembly::{Assembly, Piece};
+use crate::tensor::DType;
 
-/// Puts the original together from an archive's index and files.
-pub(crate) fn assemble(description: &Description, index: &Index, files: &[Arc<Source>]) -> Result<Source> {
+/// Puts the original together from an archive's index and files, and for a delta from its base.
+pub(crate) fn assemble(
+    description: &Description,
+    index: &Index,
+    files: &[Arc<Source>],
+    base: Option<&Base>,
+    limits: &Limits,
+) -> Result<Source> {
     let archive = Arc::new(files.to_vec());
-    let object = |name: &str| -> Result<Component> {
-        let component = index.objects.get(name).and_then(|object| object.component("data"));
-        component.cloned().ok_or_else(|| Error::malformed(format!("the archive has no object \"{name}\"")))
+    let table = Table::decode(&small_object(index, files, TABLE, limits)?)?;
+    let skeleton: Arc<[u8]> = small_object(index, files, SKELETON, limits)?.into();
+    let Data::Raw(mut room) = object(index, PIECES)?.data else {
+        return Err(damaged("its pieces are not stored plainly"));
     };
-    let skeleton: Arc<[u8]> = match index.objects.contains_key(SKELETON) {
-        true => decode::bytes(&archive, &object(SKELETON)?)?.into(),
-        false => [].into(),
-    };
-    let mut parts: Vec<Box<dyn Piece>> = Vec::with_capacity(2 * description.pieces.len() + 1);
-    let (mut position, mut taken) = (0, 0);
-    let mut fill = |parts: &mut Vec<Box<dyn Piece>>, length: u64| -> Result<()> {
-        if length > 0 {
-            let end = taken + length;
-            if end > skeleton.len() as u64 {
-                return Err(Error::malformed("the skeleton is too short"));
+    let mut bones = Skeleton { bytes: skeleton, taken: 0 };
+    let mut parts: Vec<Arc<dyn Piece>> = Vec::with_capacity(2 * table.pieces.len() + 1);
+    let mut pieces: Vec<Arc<dyn Piece>> = Vec::with_capacity(table.pieces.len());
+    let mut end = 0u64;
+    for entry in &table.pieces {
+        parts.extend(bones.take(entry.gap)?);
+        end = end
+            .checked_add(entry.gap)
+            .and_then(|end| end.checked_add(entry.length))
+            .ok_or_else(|| damaged("its pieces are longer than a file can be"))?;
+        let span = take(&mut room, entry.stored.length(entry.length))?;
+        let encoded = |data: Data, digest: Option<Digest>| -> Arc<dyn Piece> {
+            let component = Component { element: DType::U8.into(), data, length: entry.length, digest };
+            Arc::new(StoredPiece { files: Arc::clone(&archive), component })
+        };
+        let reference = |tensor: usize| {
+            let tensor =
+                table.base.get(tensor).ok_or_else(|| damaged("a tensor of the base is not listed"))?;
+            let base = base.ok_or_else(|| damaged("it refers to a base but names none"))?;
+            base.tensor(tensor, entry.length)
+        };
+        let piece = match &entry.stored {
+            Stored::Raw { crc32c } => {
+                let value = DigestValue::Crc32c(*crc32c);
+                encoded(Data::Raw(span), Some(Digest { value, over: Coverage::Stored }))
             }
-            parts.push(Box::new(Bones { skeleton: Arc::clone(&skeleton), start: taken, length }));
-            taken = end;
-        }
-        Ok(())
-    };
-    for piece in &description.pieces {
-        fill(&mut parts, piece.offset - position)?;
-        position = piece.offset + piece.length;
-        let part = Stored { files: Arc::clone(&archive), component: object(&piece.object)? };
-        if part.length() != piece.length {
-            return Err(Error::malformed(format!(
-                "a piece of {} bytes is stored as {}",
-                piece.length,
-                part.length()
-            )));
-        }
-        parts.push(Box::new(part));
+            Stored::Frame { .. } => encoded(Data::Z4ai(span), None),
+            Stored::Twin { piece } => {
+                Arc::clone(pieces.get(*piece).ok_or_else(|| damaged("a piece has no twin"))?)
+            }
+            Stored::Copy { tensor, digest } => reference(*tensor)?.copy(*digest),
+            Stored::Delta { tensor, .. } => reference(*tensor)?.delta(Arc::clone(&archive), span),
+        };
+        pieces.push(Arc::clone(&piece));
+        parts.push(piece);
     }
-    fill(&mut parts, description.length - position)?;
-    if taken != skeleton.len() as u64 {
-        return Err(Error::malformed("the skeleton is too long"));
+    let rest = bones.bytes.len() as u64 - bones.taken;
+    parts.extend(bones.take(rest)?);
+    if room.length != 0 {
+        return Err(damaged("bytes follow its last piece"));
+    }
+    if end.checked_add(rest) != Some(description.original.length) {
+        return Err(damaged("its pieces do not make up the original's length"));
     }
     let path = files.first().and_then(|file| file.path()).map(original_path);
     Ok(Source::from_assembly(Assembly::new(parts)?, path.as_deref()))
+}
+
+fn object<'a>(index: &'a Index, name: &str) -> Result<&'a Component> {
+    let component = index.objects.get(name).and_then(|object| object.component("data"));
+    component.ok_or_else(|| damaged(&format!("it has no object \"{name}\"")))
+}
+
+/// An object that is held in memory, once its checksum was found right.
+fn small_object(index: &Index, files: &[Arc<Source>], name: &str, limits: &Limits) -> Result<Vec<u8>> {
+    let component = object(index, name)?;
+    if component.length > limits.header_bytes {
+        return Err(Error::new(Kind::Limit, format!("\"{name}\" has {} bytes", component.length))
+            .with_hint("If the file is trusted, open it with larger limits."));
+    }
+    decode::verify(files, component, None)?;
+    Ok(decode::bytes(files, component)?.into_owned())
+}
+
+/// Cuts the next piece off the stored bytes.
+fn take(room: &mut Span, length: u64) -> Result<Span> {
+    let rest = room.length.checked_sub(length).ok_or_else(|| damaged("its pieces are cut off"))?;
+    let span = Span { length, ..*room };
+    *room = Span { file: room.file, offset: room.offset + length, length: rest };
+    Ok(span)
 }
 
 /// Where the original would lie: formats that name a tensor after the file see the original's name.
@@ -63,7 +108,23 @@ fn original_path(archive: &Path) -> PathBuf {
     }
 }
 
-/// Bytes that belong to no tensor.
+/// The bytes that belong to no piece, as far as they have been handed out.
+struct Skeleton {
+    bytes: Arc<[u8]>,
+    taken: u64,
+}
+
+impl Skeleton {
+    /// The next bytes, if any are asked for.
+    fn take(&mut self, length: u64) -> Result<Option<Arc<dyn Piece>>> {
+        let end = self.taken.checked_add(length).filter(|end| *end <= self.bytes.len() as u64);
+        let end = end.ok_or_else(|| damaged("its skeleton is too short"))?;
+        let bones = Bones { skeleton: Arc::clone(&self.bytes), start: self.taken, length };
+        self.taken = end;
+        Ok((length > 0).then(|| Arc::new(bones) as Arc<dyn Piece>))
+    }
+}
+
 struct Bones {
     skeleton: Arc<[u8]>,
     start: u64,
@@ -75,6 +136,10 @@ impl Piece for Bones {
         self.length
     }
 
+    fn stored(&self) -> u64 {
+        self.length
+    }
+
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let from = (self.start + start) as usize;
         out.copy_from_slice(&self.skeleton[from..from + out.len()]);
@@ -82,18 +147,24 @@ impl Piece for Bones {
     }
 }
 
-/// An object of the archive.
-struct Stored {
+/// A piece whose bytes are in the archive.
+struct StoredPiece {
     files: Arc<Vec<Arc<Source>>>,
     component: Component,
 }
 
-impl Piece for Stored {
+impl Piece for StoredPiece {
     fn length(&self) -> u64 {
         self.component.length
     }
 
+    fn stored(&self) -> u64 {
+        self.component.data.stored_length()
+    }
+
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        // Pieces with a checksum of their own are small; frames check each block they decode.
+        decode::verify(&self.files, &self.component, None)?;
         match out.len() as u64 == self.component.length {
             true => decode::read_into(&self.files, &self.component, out),
             false => decode::range_into(&self.files, &self.component, start, out),

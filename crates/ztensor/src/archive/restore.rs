@@ -5,30 +5,57 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::description::Description;
-use super::digest::{hexadecimal, in_windows};
+use super::digest::in_windows;
 use crate::error::{Error, Kind, Result};
 use crate::open::OpenOptions;
 use crate::output::Output;
+use crate::source::Source;
 
 /// Writes the original of an archive. The file appears only after its digest was found right. Returns its length.
 pub fn restore(archive: &Path, output: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64> {
-    let (description, source) = OpenOptions::default().open_archive(archive)?;
+    let (description, source, _) = OpenOptions::default().open_archive(archive)?;
+    write_original(&description, &source, output, progress).map_err(|error| error.with_path(archive))
+}
+
+/// The original of an archive in memory.
+pub fn restore_bytes(archive: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Vec<u8>> {
+    let (description, source, _) = OpenOptions::default().open_archive_bytes(archive)?;
+    write_original_to_memory(&description, &source)
+}
+
+/// Writes an opened original to a file that appears only after its digest was found right.
+pub(crate) fn write_original(
+    description: &Description,
+    source: &Source,
+    output: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u64> {
     let mut out = Output::create(output)?;
-    let mut hasher = Sha256::new();
-    in_windows(&source, |window| {
-        hasher.update(window);
-        progress(window.len() as u64);
-        out.write(window)
-    })
-    .map_err(|error| error.with_path(archive))?;
-    check_digest(&description, &hexadecimal(&hasher.finalize())).map_err(|error| error.with_path(archive))?;
+    copy(description, source, &mut out, progress)?;
     out.publish(false)?;
     Ok(source.len())
 }
 
-/// Compares what was restored with what was archived.
-fn check_digest(description: &Description, found: &str) -> Result<()> {
-    if found == description.sha256 {
+/// The same, in memory.
+pub(crate) fn write_original_to_memory(description: &Description, source: &Source) -> Result<Vec<u8>> {
+    let mut out = Output::memory();
+    copy(description, source, &mut out, &mut |_| {})?;
+    Ok(out.into_memory())
+}
+
+fn copy(
+    description: &Description,
+    source: &Source,
+    out: &mut Output,
+    progress: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let mut hasher = Sha256::new();
+    in_windows(source, |window| {
+        hasher.update(window);
+        progress(window.len() as u64);
+        out.write(window)
+    })?;
+    if description.original.sha256 == <[u8; 32]>::from(hasher.finalize()) {
         return Ok(());
     }
     Err(Error::new(Kind::Checksum, "the restored bytes are not the original's: the archive is damaged")

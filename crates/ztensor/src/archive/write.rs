@@ -1,27 +1,41 @@
 //! Making archives.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
+use indexmap::IndexSet;
+use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 use z4ai::Effort;
 
-use super::description::{ATTRIBUTE, Description, PieceEntry, SKELETON};
-use super::digest::sha256_of;
+use super::description::{ATTRIBUTE, Description, FileIdentity, PIECES, SKELETON, TABLE};
+use super::digest::identify;
+use super::runs::{Run, runs};
+use super::table::{BaseTensor, PieceEntry, Stored, Table};
+use crate::decode;
 use crate::error::{Error, Result};
-use crate::index::{Data, FileId, Span};
 use crate::open::OpenOptions;
 use crate::reader::Reader;
 use crate::source::Source;
-use crate::tensor::{DType, ElementType, Shape};
+use crate::tensor::DType;
 use crate::zt::{Checksum, Compression, TensorInput, Writer};
+
+/// Bytes of pieces that are compressed side by side before they are written.
+const WINDOW: u64 = 64 << 20;
+/// Larger pieces are never stored raw: a frame has a checksum for each of its blocks, so that a part of it can be trusted without the rest.
+const LARGEST_RAW: usize = 64 << 10;
 
 /// How an archive is made.
 #[derive(Clone, Debug, Default)]
 pub struct ArchiveOptions {
     /// The trade between size and speed.
     pub effort: Effort,
+    /// The zstd level for what is not coded as floats; by default one that fits the effort.
+    pub level: Option<i32>,
+    /// Worker threads; 0 uses all cores.
+    pub threads: usize,
 }
 
 /// What came of it.
@@ -33,6 +47,10 @@ pub struct Stats {
     pub stored: u64,
     /// Tensors found in the original.
     pub tensors: usize,
+    /// Pieces that equal a tensor of the base.
+    pub copied: usize,
+    /// Pieces stored as a difference to a tensor of the base.
+    pub deltas: usize,
     /// Wall-clock seconds.
     pub seconds: f64,
 }
@@ -44,10 +62,11 @@ pub fn archive(
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Stats> {
-    let reader = OpenOptions::default().open(input)?;
     let started = Instant::now();
+    let reader = OpenOptions::default().open(input)?;
     let mut writer = Writer::create(output)?;
-    let mut stats = fill(&mut writer, &reader, options, progress).map_err(|error| error.with_path(input))?;
+    let mut stats =
+        write(&mut writer, &reader, &Alone, options, progress).map_err(|error| error.with_path(input))?;
     stats.stored = writer.finish()?;
     stats.seconds = started.elapsed().as_secs_f64();
     Ok(stats)
@@ -58,28 +77,50 @@ pub fn archive_bytes(
     input: impl AsRef<[u8]> + Send + Sync + 'static,
     options: &ArchiveOptions,
 ) -> Result<(Vec<u8>, Stats)> {
-    let reader = OpenOptions::default().open_bytes(input)?;
     let started = Instant::now();
+    let reader = OpenOptions::default().open_bytes(input)?;
     let mut writer = Writer::in_memory()?;
-    let mut stats = fill(&mut writer, &reader, options, &mut |_| {})?;
+    let mut stats = write(&mut writer, &reader, &Alone, options, &mut |_| {})?;
     let bytes = writer.into_bytes()?;
     stats.stored = bytes.len() as u64;
     stats.seconds = started.elapsed().as_secs_f64();
     Ok((bytes, stats))
 }
 
-/// A run of plain tensor bytes in the original.
-struct Run {
-    span: Span,
-    /// The object's name in the archive.
-    object: String,
-    element: ElementType,
-    shape: Shape,
+/// A way to store a run of the original, if there is one that beats a frame of its own.
+pub(crate) trait Encoder: Sync {
+    /// The file that runs are stored against, with its name.
+    fn base(&self) -> Option<(String, FileIdentity)>;
+    /// Stores a run against the base; `None` where that does not help.
+    fn encode(&self, run: &Run, bytes: &[u8], options: &z4ai::Options) -> Result<Option<Encoded>>;
 }
 
-fn fill(
+/// A piece as it will be stored.
+pub(crate) enum Encoded {
+    Raw,
+    Frame(Vec<u8>),
+    Copy { tensor: BaseTensor, digest: [u8; 16] },
+    Delta { tensor: BaseTensor, frame: Vec<u8> },
+}
+
+/// No base: every piece stands by itself.
+pub(crate) struct Alone;
+
+impl Encoder for Alone {
+    fn base(&self) -> Option<(String, FileIdentity)> {
+        None
+    }
+
+    fn encode(&self, _: &Run, _: &[u8], _: &z4ai::Options) -> Result<Option<Encoded>> {
+        Ok(None)
+    }
+}
+
+/// Writes all of an archive but its end.
+pub(crate) fn write(
     writer: &mut Writer,
     reader: &Reader,
+    encoder: &dyn Encoder,
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Stats> {
@@ -88,104 +129,160 @@ fn fill(
             Error::argument("the model is spread over several files").with_hint("Archive each of them.")
         );
     };
-    let runs = runs(reader);
-    let mut pieces = Vec::with_capacity(runs.len());
-    let mut known: HashMap<u64, Vec<(Span, String)>> = HashMap::new();
-    for run in runs {
-        let bytes = source.bytes(run.span.offset, run.span.length)?;
-        let twins = known.entry(xxh3_64(&bytes)).or_default();
-        let object = match twin_of(source, &bytes, twins)? {
-            Some(twin) => twin,
-            None => {
-                let input = TensorInput::dense(run.shape, run.element, &bytes);
-                writer.write_object(
-                    &run.object,
-                    &input,
-                    Compression::Z4ai(options.effort),
-                    Checksum::None,
-                )?;
-                twins.push((run.span, run.object.clone()));
-                run.object
-            }
+    let pool = match options.threads {
+        0 => None,
+        threads => Some(
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .map_err(|cause| Error::argument(format!("cannot start {threads} threads: {cause}")))?,
+        ),
+    };
+    let runs = runs(reader, source.len());
+    let mut pieces =
+        Pieces { source, table: Table::default(), base: IndexSet::new(), known: HashMap::new(), end: 0 };
+    let mut stored = writer.bytes(PIECES)?;
+    let mut rest = &runs[..];
+    while !rest.is_empty() {
+        let (window, later) = rest.split_at(window(rest));
+        let encode =
+            || window.par_iter().map(|run| pieces.prepare(run, encoder, options)).collect::<Result<Vec<_>>>();
+        let prepared = match &pool {
+            Some(pool) => pool.install(encode)?,
+            None => encode()?,
         };
-        progress(run.span.length);
-        pieces.push(PieceEntry { offset: run.span.offset, length: run.span.length, object });
+        for (run, prepared) in window.iter().zip(prepared) {
+            stored.write(&pieces.add(run, prepared)?)?;
+            progress(run.length);
+        }
+        rest = later;
     }
-    let skeleton = skeleton(source, &pieces)?;
-    if !skeleton.is_empty() {
-        let input = TensorInput::dense([skeleton.len() as u64], DType::U8, &skeleton);
-        writer.write_object(SKELETON, &input, Compression::Z4ai(options.effort), Checksum::None)?;
-    }
+    stored.finish();
+    pieces.table.base = pieces.base.into_iter().collect();
+    let table = pieces.table;
+    let count = |wanted: fn(&Stored) -> bool| table.pieces.iter().filter(|p| wanted(&p.stored)).count();
+    let stats = Stats {
+        original: source.len(),
+        tensors: reader.len(),
+        copied: count(|stored| matches!(stored, Stored::Copy { .. })),
+        deltas: count(|stored| matches!(stored, Stored::Delta { .. })),
+        ..Stats::default()
+    };
+    write_bytes(writer, SKELETON, &skeleton(source, &runs)?, options)?;
+    write_bytes(writer, TABLE, &table.encode(), options)?;
     let description = Description {
         format: reader.format().name().to_owned(),
-        length: source.len(),
-        sha256: sha256_of(source)?,
-        pieces,
+        original: identify(reader.sources())?,
+        base: encoder.base().filter(|_| !table.base.is_empty()),
     };
     writer.set_attribute(ATTRIBUTE, description.to_value());
-    Ok(Stats { original: source.len(), tensors: reader.len(), ..Stats::default() })
+    Ok(stats)
 }
 
-/// The tensors' bytes that lie plainly in the file, by offset, each once.
-fn runs(reader: &Reader) -> Vec<Run> {
-    let mut runs = Vec::new();
-    for (name, object) in reader.objects() {
-        for (role, component) in &object.components {
-            let (data, whole) = match &component.data {
-                Data::Strided(strided) => (&strided.inner, false),
-                data => (data, true),
-            };
-            let Data::Raw(span) = data else { continue };
-            if span.length == 0 || span.file != FileId(0) {
-                continue;
-            }
-            let shape = object.component_shape(role).filter(|_| whole);
-            let fits = |shape: &Shape| {
-                shape.elements().and_then(|count| component.element.byte_length(count)) == Some(span.length)
-            };
-            let (element, shape) = match shape.filter(fits) {
-                Some(shape) => (component.element.clone(), shape),
-                None => {
-                    let width = component.element.storage.width() as u64;
-                    let plain =
-                        if span.length.is_multiple_of(width) { component.element.storage } else { DType::U8 };
-                    (plain.into(), Shape::from([span.length / plain.width() as u64]))
-                }
-            };
-            let object = if role == "data" { name.to_owned() } else { format!("{name}/{role}") };
-            runs.push(Run { span: *span, object, element, shape });
-        }
-    }
-    runs.sort_by_key(|run| (run.span, !run.shape.is_empty()));
-    let mut end = 0;
-    let mut names = std::collections::HashSet::new();
-    runs.retain(|run| {
-        let free = run.span.offset >= end && run.object != SKELETON && names.insert(run.object.clone());
-        if free {
-            end = run.span.offset + run.span.length;
-        }
-        free
+/// How many runs are worked on at once.
+fn window(runs: &[Run]) -> usize {
+    let mut total = 0;
+    let fitting = runs.iter().take_while(|run| {
+        total += run.length;
+        total <= WINDOW
     });
-    runs
+    fitting.count().max(1)
 }
 
-/// The object that already holds the same bytes. Equal hashes make a candidate; only equal bytes are shared.
-fn twin_of(source: &Source, bytes: &[u8], candidates: &[(Span, String)]) -> Result<Option<String>> {
-    for (span, object) in candidates {
-        if *source.bytes(span.offset, span.length)? == *bytes {
-            return Ok(Some(object.clone()));
+fn write_bytes(writer: &mut Writer, name: &str, bytes: &[u8], options: &ArchiveOptions) -> Result<()> {
+    let input = TensorInput::dense([bytes.len() as u64], DType::U8, bytes);
+    writer.write_object(name, &input, Compression::Z4ai(options.effort), Checksum::Crc32c)
+}
+
+/// The pieces that have been stored so far.
+struct Pieces<'a> {
+    source: &'a Source,
+    table: Table,
+    base: IndexSet<BaseTensor>,
+    /// Pieces by the hash of their bytes, each with the run it came from.
+    known: HashMap<u64, Vec<(u64, usize)>>,
+    /// Where the last piece ends in the original.
+    end: u64,
+}
+
+impl<'a> Pieces<'a> {
+    /// Compresses a run, unless an earlier window has a run like it.
+    fn prepare(
+        &self,
+        run: &Run,
+        encoder: &dyn Encoder,
+        options: &ArchiveOptions,
+    ) -> Result<(u64, Option<Encoded>)> {
+        let bytes = self.source.bytes(run.offset, run.length)?;
+        let hash = xxh3_64(&bytes);
+        if self.twin_of(hash, &bytes)?.is_some() {
+            return Ok((hash, None));
         }
+        let mut codec = decode::z4ai_options(&bytes, &run.element, &run.shape, options.effort);
+        codec.level = options.level;
+        if let Some(encoded) = encoder.encode(run, &bytes, &codec)? {
+            return Ok((hash, Some(encoded)));
+        }
+        Ok((hash, Some(encode_alone(&bytes, &codec)?)))
     }
-    Ok(None)
+
+    /// Takes a piece into the table. Returns the bytes to store.
+    fn add(&mut self, run: &Run, (hash, encoded): (u64, Option<Encoded>)) -> Result<Cow<'a, [u8]>> {
+        let bytes = self.source.bytes(run.offset, run.length)?;
+        // Runs of one window were compressed side by side: a twin may have turned up since.
+        let twin = self.twin_of(hash, &bytes)?;
+        let number = self.table.pieces.len();
+        let (stored, payload) = match (twin, encoded) {
+            (Some(piece), _) => (Stored::Twin { piece }, Cow::Borrowed(&[][..])),
+            (None, Some(Encoded::Frame(frame))) => {
+                (Stored::Frame { length: frame.len() as u64 }, Cow::Owned(frame))
+            }
+            (None, Some(Encoded::Copy { tensor, digest })) => {
+                (Stored::Copy { tensor: self.base.insert_full(tensor).0, digest }, Cow::Borrowed(&[][..]))
+            }
+            (None, Some(Encoded::Delta { tensor, frame })) => {
+                let tensor = self.base.insert_full(tensor).0;
+                (Stored::Delta { tensor, length: frame.len() as u64 }, Cow::Owned(frame))
+            }
+            (None, Some(Encoded::Raw) | None) => (Stored::Raw { crc32c: crc32c::crc32c(&bytes) }, bytes),
+        };
+        if twin.is_none() {
+            self.known.entry(hash).or_default().push((run.offset, number));
+        }
+        self.table.pieces.push(PieceEntry { gap: run.offset - self.end, length: run.length, stored });
+        self.end = run.offset + run.length;
+        Ok(payload)
+    }
+
+    /// The piece that already holds the same bytes. Equal hashes make a candidate; only equal bytes are shared.
+    fn twin_of(&self, hash: u64, bytes: &[u8]) -> Result<Option<usize>> {
+        for (offset, piece) in self.known.get(&hash).into_iter().flatten() {
+            let same_length = self.table.pieces.get(*piece).is_some_and(|p| p.length == bytes.len() as u64);
+            if same_length && *self.source.bytes(*offset, bytes.len() as u64)? == *bytes {
+                return Ok(Some(*piece));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A piece that stands by itself: a frame, or the bytes as they are where that is shorter.
+pub(crate) fn encode_alone(bytes: &[u8], options: &z4ai::Options) -> Result<Encoded> {
+    let frame = decode::compress_z4ai(bytes, options)?;
+    Ok(if bytes.len() <= frame.len() && bytes.len() <= LARGEST_RAW {
+        Encoded::Raw
+    } else {
+        Encoded::Frame(frame)
+    })
 }
 
 /// Everything between the pieces.
-fn skeleton(source: &Source, pieces: &[PieceEntry]) -> Result<Vec<u8>> {
+fn skeleton(source: &Source, runs: &[Run]) -> Result<Vec<u8>> {
     let mut bones = Vec::new();
     let mut position = 0;
-    for piece in pieces {
-        bones.extend_from_slice(&source.bytes(position, piece.offset - position)?);
-        position = piece.offset + piece.length;
+    for run in runs {
+        bones.extend_from_slice(&source.bytes(position, run.offset - position)?);
+        position = run.offset + run.length;
     }
     bones.extend_from_slice(&source.bytes(position, source.len() - position)?);
     Ok(bones)

@@ -15,17 +15,17 @@ pub(super) fn decompress_range(stored: &[u8], start: u64, out: &mut [u8]) -> Res
     z4ai::decompress_range(stored, start..start + out.len() as u64, out).map_err(failure)
 }
 
-/// Encodes elements of a type; the shape lets the codec follow the scale of rows and columns.
-pub(crate) fn compress(
-    bytes: &[u8],
-    element: &ElementType,
-    shape: &Shape,
-    effort: Effort,
-) -> Result<Vec<u8>> {
+/// Encodes elements as [`options`] describes them.
+pub(crate) fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
+    z4ai::compress(bytes, options).map_err(failure)
+}
+
+/// What the codec is told of some elements; the shape lets it follow the scale of rows and columns.
+pub(crate) fn options(bytes: &[u8], element: &ElementType, shape: &Shape, effort: Effort) -> Options {
     let dtype = dtype_of(element);
-    let elements = shape.elements().and_then(|count| element.byte_length(count));
-    let shape = (elements == Some(bytes.len() as u64) && dtype.is_some()).then(|| shape.to_vec());
-    z4ai::compress(bytes, &Options { dtype, shape, effort, ..Options::default() }).map_err(failure)
+    let length = shape.elements().and_then(|count| element.byte_length(count));
+    let shape = (length == Some(bytes.len() as u64) && dtype.is_some()).then(|| shape.to_vec());
+    Options { dtype, shape, effort, ..Options::default() }
 }
 
 /// The codec's name for an element type; `None` for types it treats as plain bytes.
@@ -52,11 +52,12 @@ fn dtype_of(element: &ElementType) -> Option<Dtype> {
     })
 }
 
-fn failure(cause: z4ai::Error) -> Error {
+pub(crate) fn failure(cause: z4ai::Error) -> Error {
     let kind = match cause.kind() {
         z4ai::ErrorKind::ChecksumMismatch => Kind::Checksum,
         z4ai::ErrorKind::Truncated => Kind::Truncated,
         z4ai::ErrorKind::OutOfMemory => Kind::Limit,
+        z4ai::ErrorKind::WrongReference => Kind::WrongBase,
         z4ai::ErrorKind::UnsupportedVersion => Kind::Unsupported,
         _ => Kind::Malformed,
     };

@@ -25,7 +25,7 @@ use rayon::prelude::*;
 pub(crate) use checksum::Hasher;
 #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) use deflate::inflate;
-pub(crate) use frame::compress as compress_z4ai;
+pub(crate) use frame::{compress as compress_z4ai, failure as z4ai_failure, options as z4ai_options};
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
 pub(crate) use zstandard::compress as compress_zstd;
@@ -214,7 +214,7 @@ fn gather(files: &Files, spans: &[Span], mut out: &mut [u8]) -> Result<()> {
 /// Copies a range on all cores: page faults and copies of one large tensor are as much work as those of many small ones.
 fn copy(source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
     const PIECE: usize = 4 << 20;
-    if out.len() <= PIECE {
+    if out.len() <= PIECE || source.is_assembled() {
         return source.read_into(offset, out);
     }
     source.check(offset, out.len() as u64)?;

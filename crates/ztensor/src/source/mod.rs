@@ -199,6 +199,30 @@ impl Source {
         }
     }
 
+    /// Bytes from `offset` on that are best read at once when all of the source is wanted: a few MiB, and no piece of an assembled file in
+    /// two halves unless it is large.
+    pub(crate) fn window(&self, offset: u64) -> u64 {
+        const WINDOW: u64 = 16 << 20;
+        const LARGE_PIECE: u64 = 64 << 20;
+        match &self.backing {
+            Backing::Assembly(assembly) => assembly.window(offset, LARGE_PIECE),
+            _ => WINDOW.min(self.length - offset),
+        }
+    }
+
+    /// Whether the bytes are put together from pieces, which are best read whole: each decodes on all cores by itself.
+    pub(crate) fn is_assembled(&self) -> bool {
+        matches!(self.backing, Backing::Assembly(_))
+    }
+
+    /// Bytes that a range takes where it is stored: fewer than its length in an archive.
+    pub fn stored_length(&self, offset: u64, length: u64) -> u64 {
+        match &self.backing {
+            Backing::Assembly(assembly) if length > 0 => assembly.stored(offset, length),
+            _ => length,
+        }
+    }
+
     /// Tells the kernel that a range will be needed soon.
     pub fn will_need(&self, offset: u64, length: u64) {
         if let Backing::Map(map) = &self.backing {

@@ -54,7 +54,8 @@ fn encode_component<'a>(
         }
         Compression::Z4ai(effort) => {
             let flat = Shape::from([decoded / element.storage.width() as u64]);
-            let packed = decode::compress_z4ai(bytes, element, shape.unwrap_or(&flat), effort)?;
+            let options = decode::z4ai_options(bytes, element, shape.unwrap_or(&flat), effort);
+            let packed = decode::compress_z4ai(bytes, &options)?;
             let shrunk = packed.len() < bytes.len();
             Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Z4ai } } else { raw })
         }

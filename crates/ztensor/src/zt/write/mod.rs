@@ -1,6 +1,7 @@
 //! The 1.2 writer. Tensors are written one after the other as they come, larger than memory if need be; the manifest follows at the end.
 //! Nothing appears under the target's name before [`Writer::finish`].
 
+mod bytes;
 mod encode;
 mod input;
 mod one;

@@ -1,0 +1,94 @@
+//! Which bytes of a file become pieces of its archive: tensors that lie plainly in it, and long stretches of anything else. What is left between
+//! them is the skeleton, which a reader holds in memory.
+
+use crate::index::{Data, FileId, Span};
+use crate::reader::Reader;
+use crate::tensor::{DType, ElementType, Shape};
+
+/// Stretches without tensors are cut into pieces of this size, so that a parser that reads a few bytes of one does not decode all of it.
+const STRETCH: u64 = 1 << 20;
+
+/// A run of bytes in the original.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub offset: u64,
+    pub length: u64,
+    /// The tensor and the component whose bytes these are; `None` where it is something else, or only a part of it.
+    pub tensor: Option<(String, String)>,
+    pub element: ElementType,
+    pub shape: Shape,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+/// The pieces of the first file of a reader, by ascending offset, not overlapping.
+pub(crate) fn runs(reader: &Reader, length: u64) -> Vec<Run> {
+    let mut runs = tensors(reader);
+    // Of tensors that share bytes the one with the longest run stands for them.
+    runs.sort_by_key(|run| (run.offset, std::cmp::Reverse(run.length), run.tensor.is_none()));
+    let mut end = 0;
+    runs.retain(|run| {
+        let free = run.offset >= end;
+        if free {
+            end = run.end();
+        }
+        free
+    });
+    let mut pieces = Vec::with_capacity(runs.len());
+    let mut position = 0;
+    for run in runs {
+        pieces.extend(stretches(position, run.offset));
+        position = run.end();
+        pieces.push(run);
+    }
+    pieces.extend(stretches(position, length));
+    pieces
+}
+
+fn tensors(reader: &Reader) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for (name, object) in reader.objects() {
+        for (role, component) in &object.components {
+            let (data, whole) = match &component.data {
+                Data::Strided(strided) => (&strided.inner, false),
+                data => (data, true),
+            };
+            let Data::Raw(Span { file: FileId(0), offset, length }) = *data else { continue };
+            if length == 0 {
+                continue;
+            }
+            let fits = |shape: &Shape| {
+                shape.elements().and_then(|count| component.element.byte_length(count)) == Some(length)
+            };
+            let shape = object.component_shape(role).filter(|shape| whole && fits(shape));
+            let (element, shape) = match shape {
+                Some(shape) => (component.element.clone(), shape),
+                None => {
+                    let width = component.element.storage.width() as u64;
+                    let plain =
+                        if length.is_multiple_of(width) { component.element.storage } else { DType::U8 };
+                    (plain.into(), Shape::from([length / plain.width() as u64]))
+                }
+            };
+            let tensor = whole.then(|| (name.to_owned(), role.to_string()));
+            runs.push(Run { offset, length, tensor, element, shape });
+        }
+    }
+    runs
+}
+
+/// The pieces of a stretch without tensors; none where it is short enough for the skeleton.
+fn stretches(start: u64, end: u64) -> impl Iterator<Item = Run> {
+    let count = (end - start) / STRETCH;
+    (0..count).map(move |number| Run {
+        offset: start + number * STRETCH,
+        length: STRETCH,
+        tensor: None,
+        element: DType::U8.into(),
+        shape: Shape::from([STRETCH]),
+    })
+}

@@ -1,0 +1,249 @@
+//! The table of an archive: for every piece of the original how its bytes are stored. Kept apart from the manifest, in a few bytes per piece,
+//! because models with thousands of small tensors would otherwise pay more for the index than for the tensors. `spec/archive.md` has the bytes.
+
+use super::description::damaged;
+use crate::error::Result;
+
+/// How the pieces of the original are stored, and which tensors of a base they refer to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub pieces: Vec<PieceEntry>,
+    /// Tensors of the base, by the numbers that pieces use. Empty in an archive that stands by itself.
+    pub base: Vec<BaseTensor>,
+}
+
+/// A run of the original's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PieceEntry {
+    /// Bytes of the skeleton that come before it.
+    pub gap: u64,
+    /// Bytes of the original.
+    pub length: u64,
+    pub stored: Stored,
+}
+
+/// How a piece is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// As it is, with its checksum.
+    Raw { crc32c: u32 },
+    /// As a z4ai frame of so many bytes.
+    Frame { length: u64 },
+    /// Not at all: it equals an earlier piece.
+    Twin { piece: usize },
+    /// Not at all: it equals a tensor of the base, whose digest is here.
+    Copy { tensor: usize, digest: [u8; 16] },
+    /// As a z4ai delta of so many bytes against a tensor of the base.
+    Delta { tensor: usize, length: u64 },
+}
+
+/// A component of a tensor in the base.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BaseTensor {
+    pub name: String,
+    pub role: String,
+}
+
+const RAW: u8 = 0;
+const FRAME: u8 = 1;
+const TWIN: u8 = 2;
+const COPY: u8 = 3;
+const DELTA: u8 = 4;
+
+impl Stored {
+    /// Bytes the piece takes in the archive.
+    pub(crate) fn length(&self, decoded: u64) -> u64 {
+        match self {
+            Stored::Raw { .. } => decoded,
+            Stored::Frame { length } | Stored::Delta { length, .. } => *length,
+            Stored::Twin { .. } | Stored::Copy { .. } => 0,
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.base.len() as u64);
+        for tensor in &self.base {
+            for text in [&tensor.name, &tensor.role] {
+                put_varint(&mut out, text.len() as u64);
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+        put_varint(&mut out, self.pieces.len() as u64);
+        for piece in &self.pieces {
+            put_varint(&mut out, piece.gap);
+            put_varint(&mut out, piece.length);
+            match &piece.stored {
+                Stored::Raw { crc32c } => {
+                    out.push(RAW);
+                    out.extend_from_slice(&crc32c.to_le_bytes());
+                }
+                Stored::Frame { length } => {
+                    out.push(FRAME);
+                    put_varint(&mut out, *length);
+                }
+                Stored::Twin { piece } => {
+                    out.push(TWIN);
+                    put_varint(&mut out, *piece as u64);
+                }
+                Stored::Copy { tensor, digest } => {
+                    out.push(COPY);
+                    put_varint(&mut out, *tensor as u64);
+                    out.extend_from_slice(digest);
+                }
+                Stored::Delta { tensor, length } => {
+                    out.push(DELTA);
+                    put_varint(&mut out, *tensor as u64);
+                    put_varint(&mut out, *length);
+                }
+            }
+        }
+        out
+    }
+
+    /// Reads a table and checks that twins and base tensors exist. Lengths are checked where they are used.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Table> {
+        let mut cursor = Cursor { rest: bytes };
+        let mut table = Table::default();
+        for _ in 0..cursor.varint()? {
+            table.base.push(BaseTensor { name: cursor.text()?, role: cursor.text()? });
+        }
+        for number in 0..cursor.varint()? {
+            let (gap, length) = (cursor.varint()?, cursor.varint()?);
+            let tensor = |cursor: &mut Cursor<'_>| {
+                let number = cursor.varint()?;
+                let known = usize::try_from(number).ok().filter(|number| *number < table.base.len());
+                known.ok_or_else(|| damaged("a piece refers to a tensor that is not listed"))
+            };
+            let stored = match cursor.array::<1>()? {
+                [RAW] => Stored::Raw { crc32c: u32::from_le_bytes(cursor.array()?) },
+                [FRAME] => Stored::Frame { length: cursor.varint()? },
+                [TWIN] => {
+                    let twin = usize::try_from(cursor.varint()?).ok();
+                    let known = twin.and_then(|twin| Some((twin, table.pieces.get(twin)?)));
+                    match known {
+                        Some((piece, PieceEntry { stored, length: other, .. }))
+                            if *other == length && !matches!(stored, Stored::Twin { .. }) =>
+                        {
+                            Stored::Twin { piece }
+                        }
+                        _ => return Err(damaged(&format!("piece {number} has no twin"))),
+                    }
+                }
+                [COPY] => Stored::Copy { tensor: tensor(&mut cursor)?, digest: cursor.array()? },
+                [DELTA] => Stored::Delta { tensor: tensor(&mut cursor)?, length: cursor.varint()? },
+                [other] => return Err(damaged(&format!("a piece is stored in an unknown way ({other})"))),
+            };
+            table.pieces.push(PieceEntry { gap, length, stored });
+        }
+        if !cursor.rest.is_empty() {
+            return Err(damaged("bytes follow the table"));
+        }
+        Ok(table)
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) =
+            self.rest.split_at_checked(count).ok_or_else(|| damaged("the table is cut off"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.take(N)?.first_chunk().copied().ok_or_else(|| damaged("the table is cut off"))
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut value = 0u64;
+        for shift in (0..u64::BITS).step_by(7) {
+            let [byte] = self.array()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits.checked_shl(shift).map(|shifted| shifted >> shift) != Some(bits) {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(damaged("a number in the table is too large"))
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let length = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
+        let text = std::str::from_utf8(self.take(length)?);
+        text.map(str::to_owned).map_err(|_| damaged("a name in the table is not UTF-8"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let piece = |gap, length, stored| PieceEntry { gap, length, stored };
+        Table {
+            pieces: vec![
+                piece(8, 300, Stored::Frame { length: 211 }),
+                piece(0, 4, Stored::Raw { crc32c: 0xdead_beef }),
+                piece(1 << 40, 300, Stored::Twin { piece: 0 }),
+                piece(0, u64::MAX, Stored::Copy { tensor: 1, digest: [9; 16] }),
+                piece(3, 77, Stored::Delta { tensor: 0, length: 12 }),
+            ],
+            base: vec![
+                BaseTensor { name: "layer.weight".into(), role: "data".into() },
+                BaseTensor { name: "größe".into(), role: "values".into() },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_table_survives() {
+        assert_eq!(Table::decode(&table().encode()).unwrap(), table());
+        assert_eq!(Table::decode(&Table::default().encode()).unwrap(), Table::default());
+    }
+
+    #[test]
+    fn a_cut_or_lengthened_table_is_refused() {
+        let bytes = table().encode();
+        for length in 0..bytes.len() {
+            assert!(Table::decode(&bytes[..length]).is_err(), "{length}");
+        }
+        assert!(Table::decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn twins_and_base_tensors_must_exist() {
+        for stored in [
+            Stored::Twin { piece: 0 },
+            Stored::Twin { piece: 5 },
+            Stored::Copy { tensor: 0, digest: [0; 16] },
+            Stored::Delta { tensor: 0, length: 1 },
+        ] {
+            let pieces = vec![PieceEntry { gap: 0, length: 1, stored }];
+            assert!(Table::decode(&Table { pieces, base: vec![] }.encode()).is_err());
+        }
+        let piece = |length, stored| PieceEntry { gap: 0, length, stored };
+        let first = piece(4, Stored::Raw { crc32c: 0 });
+        for second in [piece(5, Stored::Twin { piece: 0 }), piece(4, Stored::Twin { piece: 1 })] {
+            let table = Table { pieces: vec![first.clone(), second], base: vec![] };
+            assert!(Table::decode(&table.encode()).is_err());
+        }
+    }
+}

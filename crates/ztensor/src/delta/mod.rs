@@ -1,0 +1,128 @@
+//! Model deltas: an archive of a model file in which tensors that resemble those of another file, the base, are stored as differences to
+//! them. Tensors are found in the base by name, type and shape, whatever moved around them, and by content where they were renamed. A
+//! delta opens like any other file, with its base at hand, and restores the original byte for byte.
+
+mod base;
+mod encode;
+mod pieces;
+
+pub(crate) use base::Base;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::archive::{self, ArchiveOptions, Stats};
+use crate::error::{Error, Kind, Result};
+use crate::open::OpenOptions;
+use crate::output::Output;
+use crate::reader::Reader;
+use crate::zt::Writer;
+
+/// Models up to this size are also archived without their base, and the shorter of the two is kept: what a delta says of its base
+/// could outweigh what it saves.
+const SMALL: u64 = 4 << 20;
+
+/// Stores a model file as differences to a base. The delta appears only when it is complete. It is a plain archive, which needs no
+/// base, where the base does not help.
+pub fn make(
+    target: &Path,
+    base: &Arc<Reader>,
+    output: &Path,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Stats> {
+    let started = Instant::now();
+    let reader = OpenOptions::default().open(target)?;
+    let named = |error: Error| error.with_path(target);
+    let mut stats = if is_small(&reader) {
+        let (bytes, stats) = make_small(&reader, base, options).map_err(named)?;
+        progress(stats.original);
+        let mut out = Output::create(output)?;
+        out.write(&bytes)?;
+        out.publish(false)?;
+        stats
+    } else {
+        let encoder = encode::AgainstBase::new(base)?;
+        let mut writer = Writer::create(output)?;
+        let stats = archive::write(&mut writer, &reader, &encoder, options, progress).map_err(named)?;
+        Stats { stored: writer.finish()?, ..stats }
+    };
+    stats.seconds = started.elapsed().as_secs_f64();
+    Ok(stats)
+}
+
+/// The same, in memory.
+pub fn make_bytes(
+    target: impl AsRef<[u8]> + Send + Sync + 'static,
+    base: &Arc<Reader>,
+    options: &ArchiveOptions,
+) -> Result<(Vec<u8>, Stats)> {
+    let started = Instant::now();
+    let reader = OpenOptions::default().open_bytes(target)?;
+    let (bytes, mut stats) = if is_small(&reader) {
+        make_small(&reader, base, options)?
+    } else {
+        in_memory(&reader, &encode::AgainstBase::new(base)?, options)?
+    };
+    stats.seconds = started.elapsed().as_secs_f64();
+    Ok((bytes, stats))
+}
+
+/// Restores the model file of a delta. All of the base is compared with what the delta was made against, and the file appears only after its
+/// digest was found right. Returns its length.
+pub fn apply(
+    delta: &Path,
+    base: Option<Arc<Reader>>,
+    output: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u64> {
+    let (description, source, base) = OpenOptions { base, ..OpenOptions::default() }.open_archive(delta)?;
+    if let Some(base) = base {
+        base.check_all().map_err(|error| error.with_path(delta))?;
+    }
+    archive::write_original(&description, &source, output, progress).map_err(|error| error.with_path(delta))
+}
+
+/// The same, in memory.
+pub fn apply_bytes(
+    delta: impl AsRef<[u8]> + Send + Sync + 'static,
+    base: Option<Arc<Reader>>,
+) -> Result<Vec<u8>> {
+    let (description, source, base) =
+        OpenOptions { base, ..OpenOptions::default() }.open_archive_bytes(delta)?;
+    if let Some(base) = base {
+        base.check_all()?;
+    }
+    archive::write_original_to_memory(&description, &source)
+}
+
+fn is_small(reader: &Reader) -> bool {
+    reader.sources().iter().all(|source| source.len() <= SMALL)
+}
+
+/// The shorter of the delta and the plain archive.
+fn make_small(reader: &Reader, base: &Arc<Reader>, options: &ArchiveOptions) -> Result<(Vec<u8>, Stats)> {
+    let delta = in_memory(reader, &encode::AgainstBase::new(base)?, options)?;
+    if delta.1.copied + delta.1.deltas == 0 {
+        return Ok(delta);
+    }
+    let plain = in_memory(reader, &archive::Alone, options)?;
+    Ok(if plain.0.len() <= delta.0.len() { plain } else { delta })
+}
+
+fn in_memory(
+    reader: &Reader,
+    encoder: &dyn archive::Encoder,
+    options: &ArchiveOptions,
+) -> Result<(Vec<u8>, Stats)> {
+    let mut writer = Writer::in_memory()?;
+    let stats = archive::write(&mut writer, reader, encoder, options, &mut |_| {})?;
+    let bytes = writer.into_bytes()?;
+    let stored = bytes.len() as u64;
+    Ok((bytes, Stats { stored, ..stats }))
+}
+
+fn wrong_base(message: impl Into<String>) -> Error {
+    Error::new(Kind::WrongBase, message)
+}

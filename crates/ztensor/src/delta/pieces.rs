@@ -1,0 +1,129 @@
+//! Pieces of an original that are read from a base: as they are there, or with a difference applied.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use z4ai::ReferenceId;
+
+use super::wrong_base;
+use crate::archive::BaseTensor;
+use crate::decode::z4ai_failure;
+use crate::error::{Error, Result};
+use crate::index::Span;
+use crate::reader::Reader;
+use crate::source::Source;
+use crate::source::assembly::Piece;
+
+/// A tensor of the base that a piece refers to.
+pub(crate) struct Reference {
+    base: Arc<Reader>,
+    tensor: BaseTensor,
+    length: u64,
+    /// Whether the tensor's digest has been found right.
+    checked: AtomicBool,
+}
+
+impl Reference {
+    pub(super) fn new(base: Arc<Reader>, tensor: BaseTensor, length: u64) -> Reference {
+        Reference { base, tensor, length, checked: AtomicBool::new(false) }
+    }
+
+    /// A piece that equals the tensor.
+    pub(crate) fn copy(self, digest: [u8; 16]) -> Arc<dyn Piece> {
+        Arc::new(Copy { expected: ReferenceId { length: self.length, digest }, reference: self })
+    }
+
+    /// A piece that differs from the tensor by a delta in one of the archive's files.
+    pub(crate) fn delta(self, files: Arc<Vec<Arc<Source>>>, span: Span) -> Arc<dyn Piece> {
+        Arc::new(Delta { reference: self, files, span })
+    }
+
+    fn bytes(&self) -> Result<Cow<'_, [u8]>> {
+        self.base.component_bytes(&self.tensor.name, &self.tensor.role).map_err(|error| self.name(error))
+    }
+
+    fn is_checked(&self) -> bool {
+        self.checked.load(Ordering::Acquire)
+    }
+
+    fn set_checked(&self) {
+        self.checked.store(true, Ordering::Release);
+    }
+
+    fn name(&self, error: Error) -> Error {
+        error.with_context(&format!("tensor \"{}\" of the base", self.tensor.name))
+    }
+}
+
+struct Copy {
+    reference: Reference,
+    expected: ReferenceId,
+}
+
+impl Piece for Copy {
+    fn length(&self) -> u64 {
+        self.reference.length
+    }
+
+    fn stored(&self) -> u64 {
+        0
+    }
+
+    fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        let BaseTensor { name, role } = &self.reference.tensor;
+        if self.reference.is_checked() {
+            let read = self.reference.base.component_range_into(name, role, start, out);
+            return read.map_err(|error| self.reference.name(error));
+        }
+        let bytes = self.reference.bytes()?;
+        let found = ReferenceId::of(&bytes, 0).map_err(z4ai_failure)?;
+        let part = bytes.get(start as usize..).and_then(|rest| rest.get(..out.len()));
+        match part {
+            Some(part) if found == self.expected => out.copy_from_slice(part),
+            _ => {
+                let error =
+                    wrong_base("wrong base: its values are not those that the delta was made against");
+                return Err(self.reference.name(error));
+            }
+        }
+        self.reference.set_checked();
+        Ok(())
+    }
+}
+
+struct Delta {
+    reference: Reference,
+    files: Arc<Vec<Arc<Source>>>,
+    span: Span,
+}
+
+impl Piece for Delta {
+    fn length(&self) -> u64 {
+        self.reference.length
+    }
+
+    fn stored(&self) -> u64 {
+        self.span.length
+    }
+
+    fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        let file = self.files.get(self.span.file.0 as usize);
+        let file = file.ok_or_else(|| Error::malformed("a byte range names a file that is not open"))?;
+        let frame = file.bytes(self.span.offset, self.span.length)?;
+        let base = self.reference.bytes()?;
+        let range = start..start + out.len() as u64;
+        if out.len() as u64 == self.reference.length {
+            z4ai::decompress_delta_into(&frame, &base, out)
+        } else if self.reference.is_checked() {
+            // Each block has a checksum besides, so this is safe whatever the base does in the meantime.
+            z4ai::decompress_delta_range_trusted(&frame, &base, range)
+                .map(|bytes| out.copy_from_slice(&bytes))
+        } else {
+            z4ai::decompress_delta_range(&frame, &base, range).map(|bytes| out.copy_from_slice(&bytes))
+        }
+        .map_err(|cause| self.reference.name(z4ai_failure(cause)))?;
+        self.reference.set_checked();
+        Ok(())
+    }
+}
