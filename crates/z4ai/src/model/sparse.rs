@@ -64,7 +64,7 @@ impl SparseModel {
         plane::write_bytes(&sparse.bitmap, kernel, out)?;
         put_length(out, sparse.zero_signs.len());
         plane::write_bytes(&sparse.zero_signs, kernel, out)?;
-        self.dense.encode(&sparse.dense, 0, kernel, out)
+        self.dense.encode(&sparse.dense, 0, &[], kernel, out)
     }
 
     /// Decodes a block.
@@ -77,7 +77,7 @@ impl SparseModel {
         }
         let zero_signs = plane::read_bytes(reader, sign_bytes, kernel)?;
         let mut dense = zeroed(sparse::dense_count(&bitmap, count)? * self.width)?;
-        self.dense.decode(reader, 0, kernel, &mut dense)?;
+        self.dense.decode(reader, 0, &[], kernel, &mut dense)?;
         sparse::decode(&bitmap, &zero_signs, &dense, self.width, out)
     }
 
