@@ -137,7 +137,7 @@ fn trial(model: &Model, elements: &[u8], width: usize, kernel: Kernel) -> Result
     model.write(kernel, &mut shared)?;
     let mut sampled = 0;
     for (offset, part) in parts(elements, TRIAL_ELEMENTS * width, width) {
-        model.encode(part, offset / width, kernel, &mut blocks)?;
+        model.encode(part, offset / width, &[], kernel, &mut blocks)?;
         sampled += part.len();
     }
     let scaled = blocks.len() as u128 * elements.len() as u128 / sampled.max(1) as u128;
@@ -146,8 +146,7 @@ fn trial(model: &Model, elements: &[u8], width: usize, kernel: Kernel) -> Result
 
 /// Whether zstd, at its fastest, halves a sample, which it does not do with numbers that differ.
 fn bytes_repeat(elements: &[u8]) -> Result<bool> {
-    let sample: Vec<u8> =
-        parts(elements, REPETITION_BYTES, 1).flat_map(|(_, part)| part).copied().collect();
+    let sample: Vec<u8> = parts(elements, REPETITION_BYTES, 1).flat_map(|(_, part)| part).copied().collect();
     Ok(opaque::encode(&sample, 1, false)?.len() < sample.len() / 2)
 }
 

@@ -76,8 +76,7 @@ impl PaletteModel {
     pub fn decode(&self, reader: &mut Reader, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let count = out.len() / self.palette.width();
         let low = self.low.decode(reader, count, kernel)?;
-        let high =
-            if self.has_one_plane() { Vec::new() } else { self.high.decode(reader, count, kernel)? };
+        let high = if self.has_one_plane() { Vec::new() } else { self.high.decode(reader, count, kernel)? };
         self.palette.decode(&low, &high, out)
     }
 }
