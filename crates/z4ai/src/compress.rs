@@ -9,7 +9,6 @@ use crate::options::{Effort, Options};
 use crate::plan::Plan;
 use crate::repeats;
 use crate::threads;
-use rayon::prelude::*;
 
 /// Compresses `bytes` into one frame. The frame depends on the bytes and the options only, not on the machine or the number of threads.
 ///
@@ -30,7 +29,7 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
             encode_section(part, options, Kernel::detect(), &mut frame)?;
         }
         Ok(())
-    })??;
+    })?;
     Ok(frame)
 }
 
@@ -92,23 +91,18 @@ pub(crate) fn encode_with(
     frame: &mut Vec<u8>,
 ) -> Result<()> {
     let block_length = plan.block_length.min(bytes.len());
-    let sums: Vec<u32> = bytes.par_chunks(block_length).map(checksum).collect();
     let copies = if reference.is_empty() {
         repeats::find(bytes, block_length, options.scalar_width())
     } else {
         // What repeats itself repeats in the reference too.
-        vec![None; sums.len()]
+        vec![None; bytes.len().div_ceil(block_length)]
     };
     let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel, reference };
-    let blocks = bytes
-        .par_chunks(block_length)
-        .zip(&sums)
-        .zip(copies)
-        .enumerate()
-        .map(|(index, ((block, &sum), copy_of))| {
-            Ok((context.encode(block, index * block_length, copy_of)?, sum))
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let pieces = bytes.chunks(block_length).zip(copies).enumerate();
+    let blocks = threads::map(pieces, |(index, (block, copy_of))| {
+        Ok((context.encode(block, index * block_length, copy_of)?, checksum(block)))
+    });
+    let blocks = blocks.into_iter().collect::<Result<Vec<_>>>()?;
     let mut model = Vec::new();
     plan.model.write(kernel, &mut model)?;
     let start = frame.len();

@@ -9,7 +9,6 @@ use crate::frame::section::Section;
 use crate::frame::wire::Reader;
 use crate::model::Model;
 use crate::threads;
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// The structure of a frame, read without decoding anything.
@@ -139,15 +138,11 @@ impl<'a> Layout<'a> {
             target.copy_from_slice(&whole[skip..skip + target.len()]);
             Ok(())
         };
-        let (head_result, body_result) = rayon::join(
-            || decode(first, head, range.start % section.block_length),
-            || {
-                body.par_chunks_mut(section.block_length)
-                    .enumerate()
-                    .try_for_each(|(index, target)| decode(first + 1 + index, target, 0))
-            },
-        );
-        head_result.and(body_result)
+        let pieces = std::iter::once(head).chain(body.chunks_mut(section.block_length)).enumerate();
+        let results = threads::map(pieces, |(index, target)| {
+            decode(first + index, target, if index == 0 { range.start % section.block_length } else { 0 })
+        });
+        results.into_iter().collect()
     }
 }
 
@@ -177,7 +172,7 @@ pub fn decompress_with(frame: &[u8], threads: usize) -> Result<Vec<u8>> {
     let layout = Layout::of_standalone(frame)?;
     let length = usize::try_from(layout.length).map_err(|_| Error::out_of_memory(usize::MAX))?;
     let mut out = zeroed(length)?;
-    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))??;
+    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))?;
     Ok(out)
 }
 
@@ -190,7 +185,7 @@ pub fn decompress_into(frame: &[u8], out: &mut [u8]) -> Result<()> {
 pub fn decompress_into_with(frame: &[u8], out: &mut [u8], threads: usize) -> Result<()> {
     let layout = Layout::of_standalone(frame)?;
     layout.check_output(out)?;
-    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))?
+    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))
 }
 
 /// Restores bytes `range` of the decoded data into `out`, decoding only the blocks that hold them.

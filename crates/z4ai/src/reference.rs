@@ -3,7 +3,6 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads;
-use rayon::prelude::*;
 use std::io::Read;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
@@ -29,8 +28,7 @@ pub struct ReferenceId {
 impl ReferenceId {
     /// The identity of `bytes`, with this many threads (0: all cores).
     pub fn of(bytes: &[u8], threads: usize) -> Result<Self> {
-        let pieces: Vec<u128> =
-            threads::run(threads, || bytes.par_chunks(PIECE).map(xxh3_128).collect::<Vec<_>>())?;
+        let pieces = threads::run(threads, || threads::map(bytes.chunks(PIECE), xxh3_128));
         let mut digest = Xxh3::new();
         pieces.iter().for_each(|piece| digest.update(&piece.to_le_bytes()));
         Ok(Self { length: bytes.len() as u64, digest: digest.digest128().to_le_bytes() })

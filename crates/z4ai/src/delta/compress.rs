@@ -43,7 +43,7 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Re
             encode_section(part, options, Kernel::detect(), &mut frame)?;
         }
         Ok(())
-    })??;
+    })?;
     Ok(frame)
 }
 

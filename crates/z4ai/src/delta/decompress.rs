@@ -17,7 +17,7 @@ pub fn decompress_delta_with(frame: &[u8], reference: &[u8], threads: usize) -> 
     let layout = verified(frame, reference, threads)?;
     let length = usize::try_from(layout.length).map_err(|_| Error::out_of_memory(usize::MAX))?;
     let mut out = zeroed(length)?;
-    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))??;
+    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))?;
     Ok(out)
 }
 
@@ -35,7 +35,7 @@ pub fn decompress_delta_into_with(
 ) -> Result<()> {
     Layout::read(frame)?.check_output(out)?;
     let layout = verified(frame, reference, threads)?;
-    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))?
+    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))
 }
 
 /// Restores bytes `range` of the delta's data. All of the reference is verified; [`decompress_delta_range_trusted`] leaves that out.
