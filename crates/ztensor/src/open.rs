@@ -81,14 +81,26 @@ impl OpenOptions {
         self.read_archive(Source::from_bytes(bytes))
     }
 
-    fn read_archive(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
+    /// What an archive says of itself.
+    pub(crate) fn describe_archive(&self, path: &Path) -> Result<ArchiveInfo> {
+        let described = self.index_archive(Source::open(path, self.io)?);
+        described
+            .map(|(description, _, files)| ArchiveInfo::new(&description, &files))
+            .map_err(|error| error.with_path(path))
+    }
+
+    fn index_archive(&self, source: Source) -> Result<(Description, Index, Vec<Arc<Source>>)> {
         let mut input = Input::new(source, self.io, self.limits.clone());
         let index = detect(&mut input)?;
         let description = Description::find(&index).unwrap_or_else(|| {
             Err(Error::argument(format!("this is a {} file, not an archive", index.format))
                 .with_hint("Archives are made by `ztensor archive`."))
         })?;
-        let files = input.into_files();
+        Ok((description, index, input.into_files()))
+    }
+
+    fn read_archive(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
+        let (description, index, files) = self.index_archive(source)?;
         let base = self.base_of(&description, &files, LONGEST_CHAIN)?;
         let source = assemble(&description, &index, &files, base.as_ref(), &self.limits)?;
         Ok((description, source, base))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use ztensor::Effort;
-use ztensor::archive::{ArchiveOptions, archive, restore};
+use ztensor::archive::{ArchiveOptions, Stats, archive, restore};
 
 use crate::display::{say, say_json, size};
 use crate::progress::Progress;
@@ -16,17 +16,28 @@ const EXTENSION: &str = "zstn";
 
 #[derive(Args)]
 pub(crate) struct Archive {
-    /// The model file
-    file: PathBuf,
-    /// The archive [default: the file's name with .zstn added]
+    /// The model files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The archive of a single file [default: the file's name with .zstn added]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    options: PackOptions,
+}
+
+/// How archives and deltas are made and reported.
+#[derive(Args)]
+pub(crate) struct PackOptions {
     /// fast, default or max
     #[arg(long, value_name = "EFFORT", default_value = "default", value_parser = ["fast", "default", "max"])]
     effort: String,
-    /// Replace an archive that exists
+    /// Worker threads; 0 uses all cores
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    threads: usize,
+    /// Replace a file that exists
     #[arg(short, long)]
-    force: bool,
+    pub(crate) force: bool,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -46,34 +57,54 @@ pub(crate) struct Restore {
 
 impl Archive {
     pub(crate) fn run(self) -> Result {
-        let options = ArchiveOptions { effort: Effort::parse(&self.effort)? };
-        let output = self.output.unwrap_or_else(|| {
-            let mut name = self.file.clone().into_os_string();
-            name.push(format!(".{EXTENSION}"));
-            name.into()
-        });
-        refuse_existing(&output, self.force)?;
-        let length = std::fs::metadata(&self.file).map(|metadata| metadata.len()).unwrap_or_default();
-        let progress = Progress::new("archiving", length);
-        let stats = archive(&self.file, &output, &options, &mut |bytes| progress.advance(bytes))?;
-        drop(progress);
+        if self.output.is_some() && self.files.len() > 1 {
+            return Err(Failure::new("--output names one archive, but there are several files"));
+        }
+        let options = self.options.archive_options()?;
+        for file in &self.files {
+            let output = self.output.clone().unwrap_or_else(|| with_extension_added(file, EXTENSION));
+            refuse_existing(&output, self.options.force)?;
+            let progress = Progress::new("archiving", length_of(file));
+            let stats = archive(file, &output, &options, &mut |bytes| progress.advance(bytes))?;
+            drop(progress);
+            self.options.report(file, &output, &stats)?;
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+impl PackOptions {
+    pub(crate) fn archive_options(&self) -> Result<ArchiveOptions> {
+        Ok(ArchiveOptions {
+            effort: Effort::parse(&self.effort)?,
+            threads: self.threads,
+            ..ArchiveOptions::default()
+        })
+    }
+
+    /// Says what came of one file.
+    pub(crate) fn report(&self, file: &Path, output: &Path, stats: &Stats) -> Result<()> {
         let ratio = stats.original as f64 / stats.stored.max(1) as f64;
         if self.json {
             return say_json(&json!({
                 "original_bytes": stats.original, "stored_bytes": stats.stored, "ratio": ratio,
-                "tensors": stats.tensors, "seconds": stats.seconds,
-            }));
+                "tensors": stats.tensors, "copied": stats.copied, "deltas": stats.deltas, "seconds": stats.seconds,
+            }))
+            .map(drop);
         }
         let saved = 100.0 * (1.0 - stats.stored as f64 / stats.original.max(1) as f64);
+        let against = match stats.copied + stats.deltas {
+            0 => String::new(),
+            _ => format!(", {} copied, {} as deltas", stats.copied, stats.deltas),
+        };
         say(&format!(
-            "{} ({}) -> {} ({}), {saved:.1} % smaller, {ratio:.2}x, {} tensors",
-            self.file.display(),
+            "{} ({}) -> {} ({}), {saved:.1} % smaller, {ratio:.2}x, {} tensors{against}",
+            file.display(),
             size(stats.original),
             output.display(),
             size(stats.stored),
             stats.tensors
-        ))?;
-        Ok(Outcome::Done)
+        ))
     }
 }
 
@@ -100,7 +131,18 @@ impl Restore {
     }
 }
 
-fn refuse_existing(output: &Path, force: bool) -> Result<()> {
+pub(crate) fn with_extension_added(file: &Path, extension: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".{extension}"));
+    name.into()
+}
+
+/// For the progress bar only; opening the file says what is wrong with it.
+pub(crate) fn length_of(file: &Path) -> u64 {
+    std::fs::metadata(file).map(|metadata| metadata.len()).unwrap_or_default()
+}
+
+pub(crate) fn refuse_existing(output: &Path, force: bool) -> Result<()> {
     if output.exists() && !force {
         return Err(Failure::new(format!("\"{}\" exists; use --force to replace it", output.display())));
     }

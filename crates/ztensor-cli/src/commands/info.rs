@@ -42,7 +42,7 @@ impl Info {
                 &object.shape.to_string(),
                 &layout,
                 &encoding(object),
-                &size(object.stored_length()),
+                &size(reader.stored_length(name)?),
             ]);
         }
         if !tensors.is_empty() {
@@ -126,6 +126,9 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Json {
         })).collect::<Vec<_>>(),
         "archive": reader.archived().map(|archive| json!({
             "format": archive.format, "length": archive.length, "sha256": archive.sha256, "stored_bytes": archive.stored,
+            "base": archive.base.as_ref().map(|base| json!({
+                "name": base.name, "length": base.length, "sha256": base.sha256,
+            })),
         })),
         "metadata": json_map(reader.attributes()),
         "tensors": tensors.iter().map(tensor).collect::<Vec<_>>(),

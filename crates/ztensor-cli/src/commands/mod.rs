@@ -5,7 +5,9 @@ mod archive;
 mod cat;
 mod completions;
 mod convert;
+mod delta;
 mod diff;
+mod hydrate;
 mod info;
 mod merge;
 mod recompress;
@@ -54,6 +56,10 @@ pub(crate) enum Command {
     Archive(archive::Archive),
     /// Restore the original of an archive, byte for byte
     Restore(archive::Restore),
+    /// Store a model as differences to another one, and restore it
+    Delta(delta::Delta),
+    /// Restore the archives in a model's folder to plain files
+    Hydrate(hydrate::Hydrate),
     /// Report what loading a pickle-based file would import and call
     Scan(scan::Scan),
     /// Print a completion script for a shell
@@ -78,6 +84,8 @@ impl Command {
             Command::Repair(command) => command.run(),
             Command::Archive(command) => command.run(),
             Command::Restore(command) => command.run(),
+            Command::Delta(command) => command.run(),
+            Command::Hydrate(command) => command.run(),
             Command::Scan(command) => command.run(),
             Command::Completions(command) => command.run(),
         }

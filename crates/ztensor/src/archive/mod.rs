@@ -3,6 +3,7 @@
 //! [`Assembly`](crate::source::assembly::Assembly) of pieces that are decoded when they are asked for. A delta ([`crate::delta`]) is an
 //! archive some of whose pieces are stored as differences to a base. `spec/archive.md` has the details.
 
+mod describe;
 mod description;
 mod digest;
 mod open;
@@ -11,6 +12,7 @@ mod runs;
 mod table;
 mod write;
 
+pub use describe::{describe, is_original};
 pub use restore::{restore, restore_bytes};
 pub use write::{ArchiveOptions, Stats, archive, archive_bytes};
 
