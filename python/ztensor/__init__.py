@@ -42,6 +42,9 @@ __all__ = [
 ]
 
 
-def open(path: str | os.PathLike[str]) -> Reader:
-    """Opens a model file of any format; the same as ``Reader(path)``."""
-    return Reader(path)
+def open(path: str | os.PathLike[str], *, base: str | os.PathLike[str] | Reader | None = None) -> Reader:
+    """Opens a model file of any format; the same as ``Reader(path)``.
+
+    :param base: the base of a delta, as a path or an opened file; without it a file of the right name beside the delta is taken.
+    """
+    return Reader(path, base=base)

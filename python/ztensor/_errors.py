@@ -74,6 +74,7 @@ _CLASSES: dict[str, type[ZTensorError]] = {
     "duplicate": _BadValueError,
     "mismatch": _BadValueError,
     "invalid_argument": _BadValueError,
+    "wrong_base": _BadValueError,
 }
 
 for _class in set(_CLASSES.values()):

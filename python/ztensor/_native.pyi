@@ -23,12 +23,21 @@ __all__ = [
     "TensorSlice",
     "Writer",
     "__version__",
+    "apply_bytes",
+    "apply_file",
+    "archive_bytes",
+    "archive_file",
+    "archive_tensors",
     "compress",
     "decompress",
     "decompress_array",
+    "delta_bytes",
+    "delta_file",
     "remove_tensors",
     "repair",
     "replace_tensor",
+    "restore_bytes",
+    "restore_file",
     "run_cli",
     "run_z4ai",
     "safe_open",
@@ -107,15 +116,29 @@ class Tensor:
 class Reader:
     """Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras."""
 
-    def __new__(cls, path: _Path, io: Literal["auto", "mmap", "read"] = "auto", verify: bool = True) -> Self: ...
+    def __new__(
+        cls,
+        path: _Path,
+        io: Literal["auto", "mmap", "read"] = "auto",
+        verify: bool = True,
+        *,
+        base: _Path | Reader | None = None,
+    ) -> Self: ...
     @staticmethod
-    def from_bytes(data: bytes | bytearray, verify: bool = True) -> Reader:
+    def from_bytes(data: bytes | bytearray, verify: bool = True, *, base: _Path | Reader | None = None) -> Reader:
         """Opens a file that is already in memory. Tensors are copied out of it."""
     def keys(self) -> list[str]:
         """The names of all tensors."""
     @property
     def format(self) -> str:
         """The detected format: "zt", "safetensors", "pickle", "gguf", "npz", "onnx" or "hdf5"."""
+    @property
+    def archive(self) -> dict[str, Any] | None:
+        """What the archive or delta says, where the file was opened through one: format, length and sha256 of the original, stored
+        bytes, and the base of a delta. None for other files.
+        """
+    def stored_length(self, name: str) -> int:
+        """Bytes that a tensor takes in the file; in an archive, those of its compressed form."""
     @property
     def file_metadata(self) -> dict[str, Any]:
         """The file's own metadata."""
@@ -206,6 +229,7 @@ class safe_open:
         device: _Device = "cpu",
         *,
         backend: Literal["mmap", "pread"] | None = None,
+        base: _Path | Reader | None = None,
     ) -> Self: ...
     def keys(self) -> list[str]:
         """The names of all tensors, sorted."""
@@ -238,6 +262,60 @@ def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
 
 def decompress_array(blob: Buffer, *, threads: int = 0) -> _Array:
     """Restores the array of a z4ai frame, with its dtype and shape."""
+
+def archive_file(
+    source: _Path, target: _Path, *, effort: str | None = None, level: int | None = None, threads: int = 0
+) -> dict[str, Any]:
+    """Archives a model file of any format."""
+
+def archive_bytes(
+    data: bytes | bytearray, *, effort: str | None = None, level: int | None = None, threads: int = 0
+) -> bytes:
+    """Archives a model file that is in memory."""
+
+def archive_tensors(
+    tensors: dict[str, Any],
+    target: _Path,
+    metadata: dict[str, str] | None = None,
+    *,
+    effort: str | None = None,
+    level: int | None = None,
+    threads: int = 0,
+) -> dict[str, Any]:
+    """Archives tensors as the .safetensors file that they would make."""
+
+def restore_file(source: _Path, target: _Path) -> int:
+    """Restores the original of an archive. Returns its length."""
+
+def restore_bytes(data: bytes | bytearray) -> bytes:
+    """Restores the original of an archive that is in memory."""
+
+def delta_file(
+    source: _Path,
+    base: _Path | Reader,
+    target: _Path,
+    *,
+    effort: str | None = None,
+    level: int | None = None,
+    threads: int = 0,
+) -> dict[str, Any]:
+    """Stores a model file as differences to a base, which is a path or a Reader."""
+
+def delta_bytes(
+    data: bytes | bytearray,
+    base: _Path | Reader,
+    *,
+    effort: str | None = None,
+    level: int | None = None,
+    threads: int = 0,
+) -> bytes:
+    """Stores a model file that is in memory as differences to a base."""
+
+def apply_file(source: _Path, base: _Path | Reader | None, target: _Path) -> int:
+    """Restores the model file of a delta. Returns its length."""
+
+def apply_bytes(data: bytes | bytearray, base: _Path | Reader | None) -> bytes:
+    """Restores the model file of a delta that is in memory."""
 
 def save_file(
     tensors: dict[str, Any], path: _Path, metadata: dict[str, Any] | None = None, compression: Compression = None

@@ -42,13 +42,19 @@ def save(tensors: _Arrays, metadata: Metadata = None, compression: Compression =
     return _native.save(_checked(tensors), metadata, compression)
 
 
-def load_file(filename: str | os.PathLike[str], copy: bool = False) -> _Arrays:
+def load_file(
+    filename: str | os.PathLike[str],
+    copy: bool = False,
+    *,
+    base: str | os.PathLike[str] | _native.Reader | None = None,
+) -> _Arrays:
     """Loads all tensors of a file of any format.
 
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives arrays in memory of their own.
+    :param base: the base of a delta, as a path or an opened file.
     """
-    reader = _native.Reader(filename)
+    reader = _native.Reader(filename, base=base)
     warn_of_skipped(reader.skipped(), filename)
     arrays: _Arrays = reader.read_numpy(reader.keys(), copy=copy)
     return arrays

@@ -45,15 +45,20 @@ def save(tensors: dict[str, torch.Tensor], metadata: Metadata = None, compressio
 
 
 def load_file(
-    filename: str | os.PathLike[str], device: str | int | torch.device = "cpu", copy: bool = False
+    filename: str | os.PathLike[str],
+    device: str | int | torch.device = "cpu",
+    copy: bool = False,
+    *,
+    base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> dict[str, torch.Tensor]:
     """Loads all tensors of a file of any format.
 
     :param device: what ``torch.device`` takes, or the number of a GPU.
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives tensors in memory of their own.
+    :param base: the base of a delta, as a path or an opened file.
     """
-    reader = _native.Reader(filename)
+    reader = _native.Reader(filename, base=base)
     warn_of_skipped(reader.skipped(), filename)
     tensors: dict[str, torch.Tensor] = reader.read_torch(reader.keys(), copy=copy, device=device)
     return tensors

@@ -1,6 +1,7 @@
 //! The extension module behind the Python packages `ztensor` and `z4ai`: one file per Python class, and the few that carry tensors between
 //! the core and NumPy or PyTorch. Everything that reads or writes files is in the `ztensor` crate.
 
+mod archive;
 mod array;
 mod arrays;
 mod attributes;
@@ -36,6 +37,11 @@ mod _native {
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    #[pymodule_export]
+    use crate::archive::{
+        apply_bytes, apply_file, archive_bytes, archive_file, archive_tensors, delta_bytes, delta_file,
+        restore_bytes, restore_file,
+    };
     #[pymodule_export]
     use crate::cli::{run_cli, run_z4ai};
     #[pymodule_export]

@@ -13,13 +13,13 @@ use crate::arrays::{self, How, Names};
 use crate::errors::{OrRaise, argument};
 use crate::metadata::TensorMetadata;
 use crate::torch::Torch;
-use crate::{attributes, destinations, objects, slices};
+use crate::{archive, attributes, destinations, objects, slices};
 
 /// Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras.
 ///
 /// The content decides, not the name. Tensors are views of a private, copy-on-write memory map: they may be written to, the file
 /// never changes, and they stay valid after the reader is gone. io="read" reads instead of mapping, for files that may shrink while
-/// they are open; verify=False skips the check of stored checksums.
+/// they are open; verify=False skips the check of stored checksums. base is the base of a delta: a path or another Reader.
 #[pyclass(frozen, module = "ztensor")]
 pub(crate) struct Reader {
     file: RwLock<Option<Arc<ztensor::Reader>>>,
@@ -37,9 +37,19 @@ impl Reader {
     }
 
     /// Opens a file as the constructor does.
-    pub(crate) fn open(py: Python<'_>, path: PathBuf, io: &str, verify: bool) -> PyResult<Self> {
-        let options =
-            OpenOptions { io: Io::parse(io).or_raise()?, skip_checksums: !verify, ..OpenOptions::default() };
+    pub(crate) fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        io: &str,
+        verify: bool,
+        base: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let options = OpenOptions {
+            io: Io::parse(io).or_raise()?,
+            skip_checksums: !verify,
+            base: base.map(archive::opened).transpose()?,
+            ..OpenOptions::default()
+        };
         py.detach(|| options.open(path)).or_raise().map(Reader::new)
     }
 }
@@ -47,16 +57,28 @@ impl Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (path, io="auto", verify=true))]
-    fn from_path(py: Python<'_>, path: PathBuf, io: &str, verify: bool) -> PyResult<Self> {
-        Reader::open(py, path, io, verify)
+    #[pyo3(signature = (path, io="auto", verify=true, *, base=None))]
+    fn from_path(
+        py: Python<'_>,
+        path: PathBuf,
+        io: &str,
+        verify: bool,
+        base: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        Reader::open(py, path, io, verify, base)
     }
 
     /// Opens a file that is already in memory. Tensors are copied out of it.
     #[staticmethod]
-    #[pyo3(signature = (data, verify=true))]
-    fn from_bytes(py: Python<'_>, data: pyo3::pybacked::PyBackedBytes, verify: bool) -> PyResult<Self> {
-        let options = OpenOptions { skip_checksums: !verify, ..OpenOptions::default() };
+    #[pyo3(signature = (data, verify=true, *, base=None))]
+    fn from_bytes(
+        py: Python<'_>,
+        data: pyo3::pybacked::PyBackedBytes,
+        verify: bool,
+        base: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let base = base.map(archive::opened).transpose()?;
+        let options = OpenOptions { skip_checksums: !verify, base, ..OpenOptions::default() };
         py.detach(|| options.open_bytes(data)).or_raise().map(Reader::new)
     }
 
@@ -70,6 +92,18 @@ impl Reader {
     #[getter]
     fn format(&self) -> PyResult<&'static str> {
         Ok(self.file()?.format().name())
+    }
+
+    /// What the archive or delta says, where the file was opened through one: format, length and sha256 of the original, stored bytes,
+    /// and the base of a delta. None for other files.
+    #[getter]
+    fn archive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.file()?.archived().map(|info| archive::info(py, info)).transpose()
+    }
+
+    /// Bytes that a tensor takes in the file; in an archive, those of its compressed form.
+    fn stored_length(&self, name: &str) -> PyResult<u64> {
+        self.file()?.stored_length(name).or_raise()
     }
 
     /// The file's own metadata.

@@ -35,6 +35,7 @@ impl Target {
 /// Opens a model file of any format lazily and gives tensors as they are asked for.
 ///
 /// framework: "pt" for PyTorch, "np" for NumPy. device: what torch.device takes, or a GPU's number. backend: "mmap" or "pread".
+/// base: the base of a delta, a path or a Reader.
 #[pyclass(frozen, module = "ztensor", name = "safe_open")]
 #[allow(non_camel_case_types)]
 pub(crate) struct safe_open {
@@ -55,13 +56,14 @@ impl safe_open {
 #[pymethods]
 impl safe_open {
     #[new]
-    #[pyo3(signature = (filename, framework, device=None, *, backend=None), text_signature = "(filename, framework, device='cpu', *, backend=None)")]
+    #[pyo3(signature = (filename, framework, device=None, *, backend=None, base=None), text_signature = "(filename, framework, device='cpu', *, backend=None, base=None)")]
     fn new(
         py: Python<'_>,
         filename: PathBuf,
         framework: &str,
         device: Option<Py<PyAny>>,
         backend: Option<&str>,
+        base: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let target = match framework {
             "pt" | "pytorch" | "torch" => Target::Torch { device },
@@ -79,7 +81,7 @@ impl safe_open {
             }
         };
         target.torch(py)?;
-        Ok(safe_open { reader: Reader::open(py, filename, io, true)?, target: Arc::new(target) })
+        Ok(safe_open { reader: Reader::open(py, filename, io, true, base)?, target: Arc::new(target) })
     }
 
     /// The names of all tensors, sorted.

@@ -96,11 +96,30 @@ fn fill(
     Ok(())
 }
 
+/// The bytes of the .safetensors file that tensors would make.
+pub(crate) fn safetensors_bytes(
+    tensors: &Bound<'_, PyDict>,
+    metadata: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<u8>> {
+    let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
+    let (metadata, incoming) = (text_only(&metadata)?, collect(tensors)?);
+    let (entries, bytes) = entries(&incoming);
+    tensors.py().detach(|| safetensors::to_bytes(entries, &metadata, bytes)).or_raise()
+}
+
 fn write_safetensors(
     path: &std::path::Path,
     incoming: &[Incoming],
     metadata: &[(String, String)],
 ) -> ztensor::Result<()> {
+    let (entries, bytes) = entries(incoming);
+    safetensors::write(path, entries, metadata, bytes).map(drop)
+}
+
+/// What the safetensors writer takes: the tensors, and their bytes by name.
+fn entries<'a>(
+    incoming: &'a [Incoming],
+) -> (Vec<safetensors::WriteEntry<'a>>, impl FnMut(&str) -> ztensor::Result<Cow<'a, [u8]>> + Send) {
     let mut data = std::collections::HashMap::with_capacity(incoming.len());
     let mut entries = Vec::with_capacity(incoming.len());
     for tensor in incoming {
@@ -114,8 +133,9 @@ fn write_safetensors(
         });
     }
     let missing = |name: &str| Error::new(Kind::NoSuchTensor, format!("no tensor \"{name}\""));
-    let bytes = |name: &str| data.get(name).map(|bytes| Cow::Borrowed(*bytes)).ok_or_else(|| missing(name));
-    safetensors::write(path, entries, metadata, bytes).map(drop)
+    let bytes =
+        move |name: &str| data.get(name).map(|bytes| Cow::Borrowed(*bytes)).ok_or_else(|| missing(name));
+    (entries, bytes)
 }
 
 fn text_only(metadata: &Attributes) -> PyResult<Vec<(String, String)>> {

@@ -133,7 +133,7 @@ impl Info {
         let info = ztensor::archive::describe(&self.file)?;
         // What the tensors take is known only together with the base.
         let reader = OpenOptions { base, ..OpenOptions::default() }.open(&self.file);
-        let tensors = reader.as_ref().map(|reader| stored(reader)).unwrap_or_default();
+        let tensors = reader.as_ref().map(stored).unwrap_or_default();
         let needs = info.base.as_ref();
         if self.json {
             return say_json(&json!({

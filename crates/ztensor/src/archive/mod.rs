@@ -14,7 +14,7 @@ mod write;
 
 pub use describe::{describe, is_original};
 pub use restore::{restore, restore_bytes};
-pub use write::{ArchiveOptions, Stats, archive, archive_bytes};
+pub use write::{ArchiveOptions, Stats, archive, archive_bytes, archive_bytes_to};
 
 pub(crate) use description::{Description, FileIdentity};
 pub(crate) use digest::identify;

@@ -72,7 +72,22 @@ pub fn archive(
     Ok(stats)
 }
 
-/// The same, in memory.
+/// The same, of a file that is in memory.
+pub fn archive_bytes_to(
+    input: impl AsRef<[u8]> + Send + Sync + 'static,
+    output: &Path,
+    options: &ArchiveOptions,
+) -> Result<Stats> {
+    let started = Instant::now();
+    let reader = OpenOptions::default().open_bytes(input)?;
+    let mut writer = Writer::create(output)?;
+    let mut stats = write(&mut writer, &reader, &Alone, options, &mut |_| {})?;
+    stats.stored = writer.finish()?;
+    stats.seconds = started.elapsed().as_secs_f64();
+    Ok(stats)
+}
+
+/// The same, from memory to memory.
 pub fn archive_bytes(
     input: impl AsRef<[u8]> + Send + Sync + 'static,
     options: &ArchiveOptions,

@@ -1,0 +1,187 @@
+//! Archives and model deltas for Python: files and bytes in, the same back, and what came of it as a dict.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict};
+use ztensor::archive::{self, ArchiveInfo, ArchiveOptions, Stats};
+use ztensor::{Effort, Error, delta};
+
+use crate::errors::{OrRaise, argument, to_python};
+use crate::reader::Reader;
+use crate::save;
+
+/// Archives a model file of any format.
+#[pyfunction]
+#[pyo3(signature = (source, target, *, effort=None, level=None, threads=0))]
+pub(crate) fn archive_file<'py>(
+    py: Python<'py>,
+    source: PathBuf,
+    target: PathBuf,
+    effort: Option<&str>,
+    level: Option<i32>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = options(effort, level, threads)?;
+    let stats = py.detach(|| archive::archive(&source, &target, &options, &mut |_| {})).or_raise()?;
+    report(py, &stats)
+}
+
+/// Archives a model file that is in memory.
+#[pyfunction]
+#[pyo3(signature = (data, *, effort=None, level=None, threads=0))]
+pub(crate) fn archive_bytes<'py>(
+    py: Python<'py>,
+    data: PyBackedBytes,
+    effort: Option<&str>,
+    level: Option<i32>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let options = options(effort, level, threads)?;
+    let (bytes, _) = py.detach(|| archive::archive_bytes(data, &options)).or_raise()?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// Archives tensors as the .safetensors file that they would make.
+#[pyfunction]
+#[pyo3(signature = (tensors, target, metadata=None, *, effort=None, level=None, threads=0))]
+pub(crate) fn archive_tensors<'py>(
+    py: Python<'py>,
+    tensors: &Bound<'py, PyDict>,
+    target: PathBuf,
+    metadata: Option<&Bound<'py, PyDict>>,
+    effort: Option<&str>,
+    level: Option<i32>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = options(effort, level, threads)?;
+    let plain = save::safetensors_bytes(tensors, metadata)?;
+    let stats = py.detach(|| archive::archive_bytes_to(plain, &target, &options)).or_raise()?;
+    report(py, &stats)
+}
+
+/// Restores the original of an archive. Returns its length.
+#[pyfunction]
+pub(crate) fn restore_file(py: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<u64> {
+    py.detach(|| archive::restore(&source, &target, &mut |_| {})).or_raise()
+}
+
+/// Restores the original of an archive that is in memory.
+#[pyfunction]
+pub(crate) fn restore_bytes<'py>(py: Python<'py>, data: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = py.detach(|| archive::restore_bytes(data)).or_raise()?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// Stores a model file as differences to a base, which is a path or a Reader.
+#[pyfunction]
+#[pyo3(signature = (source, base, target, *, effort=None, level=None, threads=0))]
+pub(crate) fn delta_file<'py>(
+    py: Python<'py>,
+    source: PathBuf,
+    base: &Bound<'py, PyAny>,
+    target: PathBuf,
+    effort: Option<&str>,
+    level: Option<i32>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (options, base) = (options(effort, level, threads)?, opened(base)?);
+    let stats = py.detach(|| delta::make(&source, &base, &target, &options, &mut |_| {})).or_raise()?;
+    report(py, &stats)
+}
+
+/// Stores a model file that is in memory as differences to a base.
+#[pyfunction]
+#[pyo3(signature = (data, base, *, effort=None, level=None, threads=0))]
+pub(crate) fn delta_bytes<'py>(
+    py: Python<'py>,
+    data: PyBackedBytes,
+    base: &Bound<'py, PyAny>,
+    effort: Option<&str>,
+    level: Option<i32>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (options, base) = (options(effort, level, threads)?, opened(base)?);
+    let (bytes, _) = py.detach(|| delta::make_bytes(data, &base, &options)).or_raise()?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// Restores the model file of a delta. Returns its length.
+#[pyfunction]
+#[pyo3(signature = (source, base, target))]
+pub(crate) fn apply_file(
+    py: Python<'_>,
+    source: PathBuf,
+    base: Option<&Bound<'_, PyAny>>,
+    target: PathBuf,
+) -> PyResult<u64> {
+    let base = base.map(opened).transpose()?;
+    py.detach(|| delta::apply(&source, base, &target, &mut |_| {})).or_raise()
+}
+
+/// Restores the model file of a delta that is in memory.
+#[pyfunction]
+#[pyo3(signature = (data, base))]
+pub(crate) fn apply_bytes<'py>(
+    py: Python<'py>,
+    data: PyBackedBytes,
+    base: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let base = base.map(opened).transpose()?;
+    let bytes = py.detach(|| delta::apply_bytes(data, base)).or_raise()?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// The file behind a base, which is a path or a Reader.
+pub(crate) fn opened(base: &Bound<'_, PyAny>) -> PyResult<Arc<ztensor::Reader>> {
+    if let Ok(reader) = base.cast::<Reader>() {
+        return reader.get().file();
+    }
+    let path: PathBuf = base.extract().map_err(|_| argument("base is neither a path nor a Reader"))?;
+    base.py().detach(|| ztensor::open(path)).or_raise().map(Arc::new)
+}
+
+/// What an archive says, as a dict.
+pub(crate) fn info<'py>(py: Python<'py>, info: &ArchiveInfo) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("format", &info.format)?;
+    dict.set_item("length", info.length)?;
+    dict.set_item("sha256", &info.sha256)?;
+    dict.set_item("stored", info.stored)?;
+    let base = match &info.base {
+        None => None,
+        Some(base) => {
+            let dict = PyDict::new(py);
+            dict.set_item("name", &base.name)?;
+            dict.set_item("length", base.length)?;
+            dict.set_item("sha256", &base.sha256)?;
+            Some(dict)
+        }
+    };
+    dict.set_item("base", base)?;
+    Ok(dict)
+}
+
+fn options(effort: Option<&str>, level: Option<i32>, threads: usize) -> PyResult<ArchiveOptions> {
+    let effort = effort.map(Effort::parse).transpose();
+    let effort = effort.map_err(|cause| to_python(&Error::argument(cause.to_string())))?.unwrap_or_default();
+    if let Some(level) = level.filter(|level| !(1..=22).contains(level)) {
+        return Err(argument(format!("level must be from 1 to 22, not {level}")));
+    }
+    Ok(ArchiveOptions { effort, level, threads })
+}
+
+fn report<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("original_bytes", stats.original)?;
+    dict.set_item("compressed_bytes", stats.stored)?;
+    dict.set_item("ratio", stats.original as f64 / stats.stored.max(1) as f64)?;
+    dict.set_item("saved_pct", 100.0 * (1.0 - stats.stored as f64 / stats.original.max(1) as f64))?;
+    dict.set_item("tensors", stats.tensors)?;
+    dict.set_item("copied", stats.copied)?;
+    dict.set_item("deltas", stats.deltas)?;
+    dict.set_item("seconds", stats.seconds)?;
+    Ok(dict)
+}
