@@ -8,6 +8,9 @@ Arrays come back with their dtype and shape:
 
 >>> blob = z4ai.compress_array(array)
 >>> restored = z4ai.decompress_array(blob)
+
+:mod:`z4ai.safetensors` archives whole model files, :mod:`z4ai.model_delta` stores one model as its differences to another, and
+:func:`enable_hf` lets transformers load compressed weights.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from ztensor import __version__
 from ztensor import _native as native
 from ztensor._types import Buffer
 
+from .integrations import disable_hf, enable_hf, is_enabled, load_file, save_file
+
 __all__ = [
     "DTYPE_WIDTHS",
     "__version__",
@@ -30,8 +35,13 @@ __all__ = [
     "decompress",
     "decompress_array",
     "decompress_ndarray",
+    "disable_hf",
     "dtype_width",
+    "enable_hf",
+    "is_enabled",
+    "load_file",
     "peek_is_z4ai",
+    "save_file",
 ]
 
 Effort: TypeAlias = Literal["fast", "balanced", "default", "max"] | None

@@ -34,13 +34,13 @@ def save_file(
     :param metadata: text that is stored with the file; ``Reader.file_metadata`` and ``safe_open(...).metadata()`` give it back.
     :param compression: ``False`` stores raw bytes, ``True`` is zstd level 3, 1 to 22 is that zstd level.
     """
-    _check(tensors)
+    check(tensors)
     _native.save_file(tensors, filename, metadata, compression)
 
 
 def save(tensors: dict[str, torch.Tensor], metadata: Metadata = None, compression: Compression = False) -> bytes:
     """The bytes of the ``.zt`` file that :func:`save_file` would write."""
-    _check(tensors)
+    check(tensors)
     return _native.save(tensors, metadata, compression)
 
 
@@ -131,7 +131,8 @@ def load_model(
     return sorted(missing), unexpected
 
 
-def _check(tensors: dict[str, torch.Tensor]) -> None:
+def check(tensors: dict[str, torch.Tensor]) -> None:
+    """Raises unless these are tensors that can be saved: dense, contiguous, and none sharing memory with another."""
     if not isinstance(tensors, dict):
         raise ValueError(f"Expected a dict of str to torch.Tensor, but received {type(tensors)}")
     for name, tensor in tensors.items():

@@ -103,8 +103,10 @@ pub(crate) fn safetensors_bytes(
 ) -> PyResult<Vec<u8>> {
     let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
     let (metadata, incoming) = (text_only(&metadata)?, collect(tensors)?);
-    let (entries, bytes) = entries(&incoming);
-    tensors.py().detach(|| safetensors::to_bytes(entries, &metadata, bytes)).or_raise()
+    tensors
+        .py()
+        .detach(|| safetensors::to_bytes(entries(&incoming), &metadata, data_of(&incoming)))
+        .or_raise()
 }
 
 fn write_safetensors(
@@ -112,30 +114,31 @@ fn write_safetensors(
     incoming: &[Incoming],
     metadata: &[(String, String)],
 ) -> ztensor::Result<()> {
-    let (entries, bytes) = entries(incoming);
-    safetensors::write(path, entries, metadata, bytes).map(drop)
+    safetensors::write(path, entries(incoming), metadata, data_of(incoming)).map(drop)
 }
 
-/// What the safetensors writer takes: the tensors, and their bytes by name.
-fn entries<'a>(
-    incoming: &'a [Incoming],
-) -> (Vec<safetensors::WriteEntry<'a>>, impl FnMut(&str) -> ztensor::Result<Cow<'a, [u8]>> + Send) {
-    let mut data = std::collections::HashMap::with_capacity(incoming.len());
-    let mut entries = Vec::with_capacity(incoming.len());
-    for tensor in incoming {
-        let Some((element, bytes)) = tensor.data() else { continue };
-        data.insert(tensor.name.as_str(), bytes);
-        entries.push(safetensors::WriteEntry {
+/// What the safetensors writer is told of the tensors.
+fn entries<'a>(incoming: &'a [Incoming]) -> Vec<safetensors::WriteEntry<'a>> {
+    let entry = |tensor: &'a Incoming| {
+        let (element, bytes) = tensor.data()?;
+        Some(safetensors::WriteEntry {
             name: &tensor.name,
             element: element.clone(),
             shape: tensor.shape.clone(),
             length: bytes.len() as u64,
-        });
+        })
+    };
+    incoming.iter().filter_map(entry).collect()
+}
+
+/// The bytes of tensors by name.
+fn data_of<'a>(incoming: &'a [Incoming]) -> impl FnMut(&str) -> ztensor::Result<Cow<'a, [u8]>> {
+    let data: std::collections::HashMap<&str, &'a [u8]> =
+        incoming.iter().filter_map(|tensor| Some((tensor.name.as_str(), tensor.data()?.1))).collect();
+    move |name| match data.get(name) {
+        Some(bytes) => Ok(Cow::Borrowed(*bytes)),
+        None => Err(Error::new(Kind::NoSuchTensor, format!("no tensor \"{name}\""))),
     }
-    let missing = |name: &str| Error::new(Kind::NoSuchTensor, format!("no tensor \"{name}\""));
-    let bytes =
-        move |name: &str| data.get(name).map(|bytes| Cow::Borrowed(*bytes)).ok_or_else(|| missing(name));
-    (entries, bytes)
 }
 
 fn text_only(metadata: &Attributes) -> PyResult<Vec<(String, String)>> {

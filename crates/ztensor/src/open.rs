@@ -151,7 +151,7 @@ fn detect(input: &mut Input) -> Result<Index> {
     if source.is_empty() {
         return Err(Error::new(Kind::Truncated, "the file is empty").with_hint("Download or copy it again."));
     }
-    let head = source.bytes(0, source.len().min(HEAD))?.into_owned();
+    let head = source.head(HEAD)?.into_owned();
     if let Some(parser) = PARSERS.iter().find(|parser| (parser.matches)(&head, input)) {
         return (parser.index)(input);
     }

@@ -140,6 +140,10 @@ impl Piece for Bones {
         self.length
     }
 
+    fn is_at_hand(&self) -> bool {
+        true
+    }
+
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let from = (self.start + start) as usize;
         out.copy_from_slice(&self.skeleton[from..from + out.len()]);

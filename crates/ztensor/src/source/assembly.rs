@@ -11,6 +11,10 @@ pub(crate) trait Piece: Send + Sync {
     fn length(&self) -> u64;
     /// Bytes it takes where it is stored.
     fn stored(&self) -> u64;
+    /// Whether its bytes are at hand, so that reading some of them costs no more than those.
+    fn is_at_hand(&self) -> bool {
+        false
+    }
     /// Produces the bytes from `start` on, as many as the buffer takes.
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()>;
 }
@@ -68,6 +72,11 @@ impl Assembly {
             end = next;
         }
         end - offset
+    }
+
+    /// Bytes at the front that are at hand.
+    pub(crate) fn front(&self) -> u64 {
+        self.pieces.iter().take_while(|(_, piece)| piece.is_at_hand()).map(|(_, piece)| piece.length()).sum()
     }
 
     /// Bytes that the pieces of a range take where they are stored.

@@ -210,6 +210,16 @@ impl Source {
         }
     }
 
+    /// The first bytes, up to `most`; of an assembled file no more than are at hand, so that a look at it decodes no tensor.
+    pub(crate) fn head(&self, most: u64) -> Result<Cow<'_, [u8]>> {
+        let front = match &self.backing {
+            Backing::Assembly(assembly) => assembly.front(),
+            _ => 0,
+        };
+        let most = if front > 0 { most.min(front) } else { most };
+        self.bytes(0, most.min(self.length))
+    }
+
     /// Whether the bytes are put together from pieces, which are best read whole: each decodes on all cores by itself.
     pub(crate) fn is_assembled(&self) -> bool {
         matches!(self.backing, Backing::Assembly(_))

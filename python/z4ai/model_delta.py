@@ -1,0 +1,80 @@
+"""A model stored as its differences to another one, such as a fine-tune to its base.
+
+>>> from z4ai import model_delta
+>>> blob = model_delta.compress(finetuned, base)
+>>> assert model_delta.decompress(blob, base) == finetuned
+
+Tensors are matched by name, type and shape whatever moved around them, and by content where they were renamed. Each is stored as the
+shortest of a copy, a difference, or by itself, so a delta is never larger than an archive of the model. Base and model may be of any
+formats. A delta opens like any other file, with its base: ``ztensor.open("tuned.z4dm", base="base.safetensors")``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import ztensor
+from ztensor import _native as native
+from ztensor._types import Buffer
+
+from . import Effort
+from .safetensors import as_bytes
+
+__all__ = ["compress", "compress_file", "decompress", "decompress_file", "peek_is_model_delta"]
+
+_Path = str | os.PathLike[str]
+
+
+def compress(
+    target: Buffer, base: Buffer, *, level: int | None = None, threads: int = 0, effort: Effort = None
+) -> bytes:
+    """Stores a model file as its differences to another, both given as bytes."""
+    options: dict[str, Any] = {"effort": effort, "level": level, "threads": threads}
+    return native.delta_bytes(as_bytes(target), ztensor.Reader.from_bytes(as_bytes(base)), **options)
+
+
+def decompress(blob: Buffer, base: Buffer) -> bytes:
+    """Restores the model file of a delta. Another base than the one it was made against is an error."""
+    return native.apply_bytes(as_bytes(blob), ztensor.Reader.from_bytes(as_bytes(base)))
+
+
+def compress_file(
+    target_path: _Path,
+    base_path: _Path | ztensor.Reader,
+    out_path: _Path,
+    *,
+    level: int | None = None,
+    threads: int = 0,
+    effort: Effort = None,
+) -> dict[str, Any]:
+    """Stores a model file as its differences to another. The delta appears under its name when it is complete.
+
+    :param base_path: the base: a file of any format, an archive of it, or an opened :class:`ztensor.Reader`.
+    :return: ``original`` and ``stored`` bytes, ``ratio``, ``saved_pct``, how many tensors were ``copied`` and how many are
+        ``deltas``, and ``seconds``.
+    """
+    stats = native.delta_file(target_path, base_path, out_path, effort=effort, level=level, threads=threads)
+    return {"original": stats["original_bytes"], "stored": stats["compressed_bytes"], **stats}
+
+
+def decompress_file(
+    delta_path: _Path, base_path: _Path | ztensor.Reader | None, out_path: _Path
+) -> dict[str, Any]:
+    """Restores the model file of a delta. It appears under its name after its digest was found right.
+
+    :param base_path: the base; ``None`` to take the file of its name beside the delta.
+    :return: ``stored`` and ``restored`` bytes.
+    """
+    restored = native.apply_file(delta_path, base_path, out_path)
+    return {"stored": Path(delta_path).stat().st_size, "restored": restored}
+
+
+def peek_is_model_delta(blob: Buffer) -> bool:
+    """Whether some bytes are an archive or delta of a model: a delta that needs no base is an archive."""
+    try:
+        reader = ztensor.Reader.from_bytes(as_bytes(blob))
+    except ztensor.ZTensorError as error:
+        return error.kind == "wrong_base"
+    return reader.archive is not None
