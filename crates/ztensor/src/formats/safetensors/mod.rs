@@ -33,7 +33,7 @@ pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
 /// Indexes a safetensors file or a shard index.
 pub(crate) fn index(input: &mut Input) -> Result<Index> {
     let source = input.source();
-    let head = source.bytes(0, source.len().min(4096))?;
+    let head = source.head(4096)?;
     if shards::matches(&head) {
         return shards::index(input);
     }
