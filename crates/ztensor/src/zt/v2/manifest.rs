@@ -150,7 +150,7 @@ fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Object, 
         shape: Shape::from(shape),
         layout: layout_of(&layout.ok_or_else(|| missing("layout"))?),
         attributes,
-        components: parts.ok_or_else(|| missing("parts"))?,
+        components: parts.ok_or_else(|| missing("parts"))?.into(),
     };
     Ok(unreadable.map_or(Ok(object), Err))
 }

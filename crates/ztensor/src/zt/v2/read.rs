@@ -7,7 +7,7 @@ use super::manifest::{Manifest, Shard};
 use super::{ALIGNMENT, FOOTER, MAGIC, VERSION};
 use crate::error::{Error, Kind, Result};
 use crate::formats::Input;
-use crate::index::{FileId, Format, Index};
+use crate::index::{FileId, Format, Index, Span};
 use crate::source::Source;
 use crate::tensor::Layout;
 
@@ -68,14 +68,9 @@ pub(in crate::zt) fn index(input: &mut Input) -> Result<Index> {
     for file in std::iter::once(FileId(0)).chain(files) {
         let length = input.file(file)?.len();
         let in_file = |name, object| rules::blobs(name, object).filter(move |(span, _)| span.file == file);
-        let mut blobs: Vec<_> =
-            index.objects.iter().flat_map(|(name, object)| in_file(name, object)).collect();
-        if file == FileId(0) {
-            blobs.push((
-                crate::index::Span { file, offset: footer.offset, length: footer.length },
-                "(the manifest)",
-            ));
-        }
+        let manifest = Span { file, offset: footer.offset, length: footer.length };
+        let manifest = (file == FileId(0)).then_some((manifest, "(the manifest)"));
+        let blobs = index.objects.iter().flat_map(|(name, object)| in_file(name, object)).chain(manifest);
         rules::check_blobs(blobs, ALIGNMENT..length.saturating_sub(FOOTER), ALIGNMENT)?;
     }
     Ok(index)
