@@ -5,8 +5,8 @@ use crate::entropy::plane::{self, PlaneModel};
 use crate::entropy::table::SYMBOLS;
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
+use crate::threads;
 use crate::transform::palette::{Indices, Palette};
-use rayon::prelude::*;
 
 /// The distinct elements of a section, and how the planes of indices are coded.
 #[derive(Debug)]
@@ -20,21 +20,21 @@ impl PaletteModel {
     /// Makes the model for a section of whole elements, if they are few.
     pub fn fit(bytes: &[u8], width: usize, block: usize) -> Result<Option<Self>> {
         let Some(palette) = Palette::detect(bytes, width) else { return Ok(None) };
-        let histograms = bytes
-            .par_chunks(block)
-            .map(|part| -> Result<_> {
-                let indices = indices(&palette, part)?;
-                Ok([indices.low, indices.high].map(plane::histogram))
-            })
-            .try_reduce(
-                || [[0; SYMBOLS]; 2],
-                |mut sums, more| {
-                    sums.iter_mut().flatten().zip(more.iter().flatten()).for_each(|(sum, more)| *sum += more);
-                    Ok(sums)
-                },
-            )?;
-        let [low, high] = [PlaneModel::choose(&histograms[0], 4)?, PlaneModel::choose(&histograms[1], 4)?];
+        let histograms = threads::map(bytes.chunks(block), |part| -> Result<_> {
+            let indices = indices(&palette, part)?;
+            Ok([indices.low, indices.high].map(plane::histogram))
+        });
+        let mut sums = [[0; SYMBOLS]; 2];
+        for histograms in histograms {
+            sums.iter_mut().flatten().zip(histograms?.iter().flatten()).for_each(|(sum, more)| *sum += more);
+        }
+        let [low, high] = [PlaneModel::choose(&sums[0], 4)?, PlaneModel::choose(&sums[1], 4)?];
         Ok(Some(Self { palette, low, high }))
+    }
+
+    /// Whether an index is a single byte.
+    pub fn has_one_plane(&self) -> bool {
+        self.palette.len() <= SYMBOLS
     }
 
     /// Appends the model.
@@ -61,7 +61,7 @@ impl PaletteModel {
     pub fn encode(&self, bytes: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let indices = indices(&self.palette, bytes)?;
         self.low.encode(&indices.low, kernel, out);
-        if self.palette.len() > SYMBOLS {
+        if !self.has_one_plane() {
             self.high.encode(&indices.high, kernel, out);
         }
         Ok(())
@@ -71,8 +71,7 @@ impl PaletteModel {
     pub fn decode(&self, reader: &mut Reader, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let count = out.len() / self.palette.width();
         let low = self.low.decode(reader, count, kernel)?;
-        let high =
-            if self.palette.len() > SYMBOLS { self.high.decode(reader, count, kernel)? } else { Vec::new() };
+        let high = if self.has_one_plane() { Vec::new() } else { self.high.decode(reader, count, kernel)? };
         self.palette.decode(&low, &high, out)
     }
 }
