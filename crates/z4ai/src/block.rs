@@ -17,6 +17,8 @@ const VERBATIM: u8 = 1;
 const CONSTANT: u8 = 2;
 /// The same bytes as at an earlier offset of the section, in blocks that are not copies themselves.
 const COPY: u8 = 3;
+/// The bytes of the reference at the same place.
+const UNCHANGED: u8 = 4;
 
 /// How a block is coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,7 @@ pub(crate) enum BlockMode {
     Verbatim,
     Constant,
     Copy,
+    Unchanged,
 }
 
 impl BlockMode {
@@ -35,6 +38,7 @@ impl BlockMode {
             Self::Verbatim => "verbatim",
             Self::Constant => "constant",
             Self::Copy => "copy",
+            Self::Unchanged => "unchanged",
         }
     }
 }
@@ -46,6 +50,8 @@ pub(crate) struct BlockContext<'a> {
     /// Bytes per scalar.
     pub width: usize,
     pub kernel: Kernel,
+    /// What the section is coded against, from the section's first byte on; empty without a reference.
+    pub reference: &'a [u8],
 }
 
 impl BlockContext<'_> {
@@ -55,6 +61,9 @@ impl BlockContext<'_> {
             return Ok(bytes.to_vec());
         }
         let (elements, rest) = bytes.split_at(bytes.len() / self.width * self.width);
+        if self.reference(offset, bytes.len()) == Some(bytes) {
+            return Ok(vec![UNCHANGED]);
+        }
         let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
         if let Some(source) = copy_of {
             out.push(COPY);
@@ -70,9 +79,10 @@ impl BlockContext<'_> {
         out.push(CODED);
         // zstd finds the end of its frame only in a payload of its own, so it takes the unfinished element too.
         if let Model::Opaque { .. } = self.model {
-            self.model.encode(bytes, offset / self.width, self.kernel, &mut out)?;
+            self.model.encode(bytes, offset / self.width, &[], self.kernel, &mut out)?;
         } else {
-            self.model.encode(elements, offset / self.width, self.kernel, &mut out)?;
+            let reference = self.reference(offset, elements.len()).unwrap_or_default();
+            self.model.encode(elements, offset / self.width, reference, self.kernel, &mut out)?;
             out.extend_from_slice(rest);
         }
         if out.len() > bytes.len() {
@@ -93,6 +103,7 @@ impl BlockContext<'_> {
             Some(&VERBATIM) => Ok(BlockMode::Verbatim),
             Some(&CONSTANT) => Ok(BlockMode::Constant),
             Some(&COPY) => Ok(BlockMode::Copy),
+            Some(&UNCHANGED) => Ok(BlockMode::Unchanged),
             _ => Err(Error::corrupt("unknown block mode")),
         }
     }
@@ -134,9 +145,10 @@ impl BlockContext<'_> {
         match reader.u8()? {
             CODED => {
                 if let Model::Opaque { .. } = self.model {
-                    return self.model.decode(&mut reader, 0, self.kernel, out);
+                    return self.model.decode(&mut reader, 0, &[], self.kernel, out);
                 }
-                self.model.decode(&mut reader, offset / self.width, self.kernel, elements)?;
+                let reference = self.reference(offset, elements.len()).unwrap_or_default();
+                self.model.decode(&mut reader, offset / self.width, reference, self.kernel, elements)?;
             }
             VERBATIM => elements.copy_from_slice(reader.take(elements.len())?),
             CONSTANT => {
@@ -144,10 +156,22 @@ impl BlockContext<'_> {
                 elements.chunks_exact_mut(self.width).for_each(|target| target.copy_from_slice(element));
             }
             COPY => return Err(Error::corrupt("a copied block refers to a copied block")),
+            UNCHANGED => {
+                let same =
+                    self.reference(offset, elements.len() + rest.len()).ok_or_else(outside_reference)?;
+                elements.copy_from_slice(&same[..elements.len()]);
+                rest.copy_from_slice(&same[elements.len()..]);
+                return reader.finish();
+            }
             mode => return Err(Error::corrupt(format!("unknown block mode {mode}"))),
         }
         rest.copy_from_slice(reader.take(rest.len())?);
         reader.finish()
+    }
+
+    /// The reference's bytes at `offset` of the section, if it has them all.
+    fn reference(&self, offset: usize, length: usize) -> Option<&[u8]> {
+        self.reference.get(offset..offset.checked_add(length)?).filter(|same| !same.is_empty())
     }
 
     /// Fills `out` from the earlier blocks that a copy refers to.
@@ -179,6 +203,10 @@ impl BlockContext<'_> {
         }
         Ok(())
     }
+}
+
+fn outside_reference() -> Error {
+    Error::corrupt("a block refers to bytes that the reference does not have")
 }
 
 /// The element that all of `bytes` repeats, if there is more than one and they are all the same.

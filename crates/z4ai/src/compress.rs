@@ -9,7 +9,6 @@ use crate::options::{Effort, Options};
 use crate::plan::Plan;
 use crate::repeats;
 use crate::threads;
-use rayon::prelude::*;
 
 /// Compresses `bytes` into one frame. The frame depends on the bytes and the options only, not on the machine or the number of threads.
 ///
@@ -30,7 +29,7 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
             encode_section(part, options, Kernel::detect(), &mut frame)?;
         }
         Ok(())
-    })??;
+    })?;
     Ok(frame)
 }
 
@@ -64,44 +63,46 @@ pub(crate) fn encode_section(
 fn encode_planned(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
     let start = frame.len();
     let plan = Plan::choose(bytes, options, kernel)?;
-    encode_with(&plan, bytes, options, kernel, frame)?;
+    encode_with(&plan, bytes, &[], options, kernel, frame)?;
     // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
     if let Some(long) = plan.with_long_distances(bytes.len()) {
         let mut whole = Vec::new();
-        encode_with(&long, bytes, options, kernel, &mut whole)?;
+        encode_with(&long, bytes, &[], options, kernel, &mut whole)?;
         keep_shorter(frame, start, &whole);
     }
     Ok(())
 }
 
 /// Replaces the section that begins at `start` of `frame` if `other` is shorter.
-fn keep_shorter(frame: &mut Vec<u8>, start: usize, other: &[u8]) {
+pub(crate) fn keep_shorter(frame: &mut Vec<u8>, start: usize, other: &[u8]) {
     if other.len() < frame.len() - start {
         frame.truncate(start);
         frame.extend_from_slice(other);
     }
 }
 
-fn encode_with(
+/// Appends one section with this plan, or the bytes as they are where that is shorter. `reference` has as many bytes as `bytes`, or none.
+pub(crate) fn encode_with(
     plan: &Plan,
     bytes: &[u8],
+    reference: &[u8],
     options: &Options,
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
     let block_length = plan.block_length.min(bytes.len());
-    let sums: Vec<u32> = bytes.par_chunks(block_length).map(checksum).collect();
-    let copies = repeats::find(bytes, block_length, options.scalar_width());
-    let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel };
-    let blocks = bytes
-        .par_chunks(block_length)
-        .zip(&sums)
-        .zip(copies)
-        .enumerate()
-        .map(|(index, ((block, &sum), copy_of))| {
-            Ok((context.encode(block, index * block_length, copy_of)?, sum))
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let copies = if reference.is_empty() {
+        repeats::find(bytes, block_length, options.scalar_width())
+    } else {
+        // What repeats itself repeats in the reference too.
+        vec![None; bytes.len().div_ceil(block_length)]
+    };
+    let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel, reference };
+    let pieces = bytes.chunks(block_length).zip(copies).enumerate();
+    let blocks = threads::map(pieces, |(index, (block, copy_of))| {
+        Ok((context.encode(block, index * block_length, copy_of)?, checksum(block)))
+    });
+    let blocks = blocks.into_iter().collect::<Result<Vec<_>>>()?;
     let mut model = Vec::new();
     plan.model.write(kernel, &mut model)?;
     let start = frame.len();

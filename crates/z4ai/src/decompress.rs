@@ -9,7 +9,6 @@ use crate::frame::section::Section;
 use crate::frame::wire::Reader;
 use crate::model::Model;
 use crate::threads;
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// The structure of a frame, read without decoding anything.
@@ -18,13 +17,22 @@ pub(crate) struct Layout<'a> {
     pub header: Header,
     pub sections: Vec<Section<'a>>,
     pub length: u64,
+    /// What the data was coded against; empty in most frames.
+    reference: &'a [u8],
 }
 
 impl<'a> Layout<'a> {
+    /// The layout of a frame that decodes by itself.
+    pub fn of_standalone(frame: &'a [u8]) -> Result<Self> {
+        let layout = Self::read(frame)?;
+        layout.header.refuse_reference()?;
+        Ok(layout)
+    }
+
+    /// The layout of any frame.
     pub fn read(frame: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(frame, "frame");
         let header = Header::read(&mut reader)?;
-        header.refuse_reference()?;
         let mut sections = Vec::new();
         let mut length = 0u64;
         while header.length.is_none_or(|declared| length < declared) {
@@ -41,12 +49,44 @@ impl<'a> Layout<'a> {
             sections.push(section);
         }
         reader.finish()?;
-        Ok(Self { header, sections, length })
+        Ok(Self { header, sections, length, reference: &[] })
+    }
+
+    /// The same layout, decoding against `reference`, which the caller has verified.
+    pub fn against(self, reference: &'a [u8]) -> Self {
+        Self { reference, ..self }
     }
 
     /// The layout of a frame that has this section only.
     pub fn of_section(header: &Header, section: Section<'a>) -> Self {
-        Self { header: header.clone(), length: section.length as u64, sections: vec![section] }
+        Self {
+            header: header.clone(),
+            length: section.length as u64,
+            sections: vec![section],
+            reference: &[],
+        }
+    }
+
+    /// Fails unless `out` has room for exactly the data.
+    pub fn check_output(&self, out: &[u8]) -> Result<()> {
+        if self.length == out.len() as u64 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::WrongOutputSize,
+            format!("the frame decodes to {} bytes, the output has {}", self.length, out.len()),
+        ))
+    }
+
+    /// Fails unless `range` lies inside the data.
+    pub fn check_range(&self, range: &Range<u64>) -> Result<()> {
+        if range.start <= range.end && range.end <= self.length {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::OutOfRange,
+            format!("bytes {}..{} of a frame that decodes to {}", range.start, range.end, self.length),
+        ))
     }
 
     /// Bytes per scalar.
@@ -66,7 +106,8 @@ impl<'a> Layout<'a> {
                 let (target, after) = rest.split_at_mut((end - start) as usize);
                 rest = after;
                 let inside = (start - section_start) as usize..(end - section_start) as usize;
-                self.decode_section(section, inside, target, kernel)?;
+                let reference = stretch(self.reference, section_start, section_end);
+                self.decode_section(section, reference, inside, target, kernel)?;
             }
             section_start = section_end;
         }
@@ -76,12 +117,13 @@ impl<'a> Layout<'a> {
     fn decode_section(
         &self,
         section: &Section,
+        reference: &[u8],
         range: Range<usize>,
         out: &mut [u8],
         kernel: Kernel,
     ) -> Result<()> {
         let model = Model::read(section.model, self.header.dtype, section.length, kernel)?;
-        let context = BlockContext { model: &model, width: self.width(), kernel };
+        let context = BlockContext { model: &model, width: self.width(), kernel, reference };
         let first = range.start / section.block_length;
         // The first block's share may be shorter; cut it off so that all others are regular.
         let head = (section.block_length - range.start % section.block_length).min(out.len());
@@ -96,16 +138,18 @@ impl<'a> Layout<'a> {
             target.copy_from_slice(&whole[skip..skip + target.len()]);
             Ok(())
         };
-        let (head_result, body_result) = rayon::join(
-            || decode(first, head, range.start % section.block_length),
-            || {
-                body.par_chunks_mut(section.block_length)
-                    .enumerate()
-                    .try_for_each(|(index, target)| decode(first + 1 + index, target, 0))
-            },
-        );
-        head_result.and(body_result)
+        let pieces = std::iter::once(head).chain(body.chunks_mut(section.block_length)).enumerate();
+        let results = threads::map(pieces, |(index, target)| {
+            decode(first + index, target, if index == 0 { range.start % section.block_length } else { 0 })
+        });
+        results.into_iter().collect()
     }
+}
+
+/// The part of `bytes` between two offsets, as far as there is one.
+fn stretch(bytes: &[u8], start: u64, end: u64) -> &[u8] {
+    let length = bytes.len() as u64;
+    &bytes[start.min(length) as usize..end.min(length) as usize]
 }
 
 /// How many bytes `frame` decodes to. Reads the frame's structure and decodes nothing.
@@ -125,10 +169,10 @@ pub fn decompress(frame: &[u8]) -> Result<Vec<u8>> {
 
 /// Restores the bytes of `frame` with this many threads (0: all cores).
 pub fn decompress_with(frame: &[u8], threads: usize) -> Result<Vec<u8>> {
-    let layout = Layout::read(frame)?;
+    let layout = Layout::of_standalone(frame)?;
     let length = usize::try_from(layout.length).map_err(|_| Error::out_of_memory(usize::MAX))?;
     let mut out = zeroed(length)?;
-    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))??;
+    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))?;
     Ok(out)
 }
 
@@ -139,14 +183,9 @@ pub fn decompress_into(frame: &[u8], out: &mut [u8]) -> Result<()> {
 
 /// [`decompress_into`] with this many threads (0: all cores).
 pub fn decompress_into_with(frame: &[u8], out: &mut [u8], threads: usize) -> Result<()> {
-    let layout = Layout::read(frame)?;
-    if layout.length != out.len() as u64 {
-        return Err(Error::new(
-            ErrorKind::WrongOutputSize,
-            format!("the frame decodes to {} bytes, the output has {}", layout.length, out.len()),
-        ));
-    }
-    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))?
+    let layout = Layout::of_standalone(frame)?;
+    layout.check_output(out)?;
+    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))
 }
 
 /// Restores bytes `range` of the decoded data into `out`, decoding only the blocks that hold them.
@@ -160,13 +199,8 @@ pub fn decompress_into_with(frame: &[u8], out: &mut [u8], threads: usize) -> Res
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn decompress_range(frame: &[u8], range: Range<u64>, out: &mut [u8]) -> Result<()> {
-    let layout = Layout::read(frame)?;
-    if range.start > range.end || range.end > layout.length {
-        return Err(Error::new(
-            ErrorKind::OutOfRange,
-            format!("bytes {}..{} of a frame that decodes to {}", range.start, range.end, layout.length),
-        ));
-    }
+    let layout = Layout::of_standalone(frame)?;
+    layout.check_range(&range)?;
     if range.end - range.start != out.len() as u64 {
         return Err(Error::new(
             ErrorKind::WrongOutputSize,

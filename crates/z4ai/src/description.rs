@@ -4,6 +4,7 @@ use crate::decompress::Layout;
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::options::Effort;
+use crate::reference::ReferenceId;
 
 /// What a frame holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Description {
     pub numpy_dtype: Option<String>,
     /// The effort it was compressed with.
     pub effort: Effort,
+    /// Which buffer a delta was made against; `None` for frames that decode by themselves.
+    pub reference: Option<ReferenceId>,
     /// Bytes once decoded.
     pub length: u64,
 }
@@ -39,6 +42,7 @@ pub fn describe(frame: &[u8]) -> Result<Description> {
         shape: header.shape,
         numpy_dtype: header.numpy_dtype,
         effort: header.effort,
+        reference: header.reference,
         length: layout.length,
     })
 }

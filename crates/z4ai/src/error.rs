@@ -32,8 +32,6 @@ pub enum ErrorKind {
     OutOfMemory,
     /// Reading or writing a stream failed.
     Io,
-    /// Worker threads could not be started.
-    Threads,
 }
 
 impl ErrorKind {
@@ -53,7 +51,6 @@ impl ErrorKind {
             Self::WrongReference => "wrong_reference",
             Self::OutOfMemory => "out_of_memory",
             Self::Io => "io",
-            Self::Threads => "threads",
         }
     }
 }

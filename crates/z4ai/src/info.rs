@@ -10,6 +10,7 @@ use crate::entropy::table::entropy_bits;
 use crate::error::Result;
 use crate::model::Model;
 use crate::options::Effort;
+use crate::reference::ReferenceId;
 
 /// A frame's description.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Info {
     pub numpy_dtype: Option<String>,
     /// The effort that the frame was written with.
     pub effort: Effort,
+    /// Which buffer a delta was made against; `None` for frames that decode by themselves.
+    pub reference: Option<ReferenceId>,
     /// Bytes before compression.
     pub decoded_len: u64,
     /// Bytes of the frame.
@@ -33,7 +36,7 @@ pub struct Info {
     pub transforms: Vec<Part>,
     /// Sizes of the planes of coded blocks, and of models and tables, in the order of their first appearance.
     pub planes: Vec<Part>,
-    /// Bits per element that an ideal order-0 coder of the byte planes would take, from a sample; `None` for an empty frame.
+    /// Bits per element that an ideal order-0 coder of the byte planes would take, from a sample; `None` for an empty frame or a delta.
     pub entropy_floor: Option<f64>,
 }
 
@@ -70,7 +73,7 @@ impl Info {
         let (mut blocks, mut side) = (0, frame.len());
         for section in &layout.sections {
             let model = Model::read(section.model, layout.header.dtype, section.length, kernel)?;
-            let context = BlockContext { model: &model, width: layout.width(), kernel };
+            let context = BlockContext { model: &model, width: layout.width(), kernel, reference: &[] };
             planes.add("model", 0, section.model.len());
             side -= section.model.len();
             for (index, block) in section.blocks.iter().enumerate() {
@@ -96,6 +99,7 @@ impl Info {
             shape: layout.header.shape.clone(),
             numpy_dtype: layout.header.numpy_dtype.clone(),
             effort: layout.header.effort,
+            reference: layout.header.reference,
             decoded_len: layout.length,
             encoded_len: frame.len() as u64,
             blocks,
@@ -137,13 +141,16 @@ impl Parts {
 
 /// The order-0 entropy of the byte planes of a few blocks; of floats, the byte with the exponent is taken without the sign.
 fn entropy_floor(layout: &Layout, kernel: Kernel) -> Result<Option<f64>> {
+    if layout.header.reference.is_some() {
+        return Ok(None);
+    }
     let width = layout.width();
     let rotate = layout.header.dtype.is_some_and(|dtype| dtype.float_layout().is_some());
     let (mut bits, mut elements) = (0u64, 0usize);
     let sections = layout.sections.len().div_ceil(SAMPLE_BLOCKS).max(1);
     for section in layout.sections.iter().step_by(sections) {
         let model = Model::read(section.model, layout.header.dtype, section.length, kernel)?;
-        let context = BlockContext { model: &model, width, kernel };
+        let context = BlockContext { model: &model, width, kernel, reference: &[] };
         let mut bytes = zeroed(section.decoded_block_length(0))?;
         context.decode(section, 0, &mut bytes)?;
         if rotate {

@@ -7,6 +7,7 @@ mod arch;
 mod block;
 mod compress;
 mod decompress;
+mod delta;
 mod description;
 mod dtype;
 mod entropy;
@@ -17,6 +18,7 @@ mod info;
 mod model;
 mod options;
 mod plan;
+mod reference;
 mod repeats;
 mod stream;
 mod threads;
@@ -27,10 +29,15 @@ pub use decompress::{
     decoded_len, decompress, decompress_into, decompress_into_with, decompress_range, decompress_with,
     is_frame,
 };
+pub use delta::{
+    compress_delta, decompress_delta, decompress_delta_into, decompress_delta_into_with,
+    decompress_delta_range, decompress_delta_range_trusted, decompress_delta_with,
+};
 pub use description::{Description, describe};
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
 pub use estimate::estimate;
 pub use info::{Info, Part};
 pub use options::{Effort, Options};
+pub use reference::ReferenceId;
 pub use stream::{Decoder, Encoder};

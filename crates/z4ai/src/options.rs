@@ -69,7 +69,7 @@ pub struct Options {
     pub effort: Effort,
     /// The zstd level for data that is not coded as floats; by default one that fits the effort.
     pub level: Option<i32>,
-    /// Worker threads; 0 uses rayon's global pool.
+    /// Threads that may work at the same time, the caller among them; 0 is one per core.
     pub threads: usize,
 }
 

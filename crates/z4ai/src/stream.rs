@@ -60,7 +60,7 @@ impl<W: Write> Encoder<W> {
         }
         let mut encoded = Vec::new();
         let (pending, options) = (&self.pending, &self.options);
-        threads::run(options.threads, || encode_section(pending, options, Kernel::detect(), &mut encoded))??;
+        threads::run(options.threads, || encode_section(pending, options, Kernel::detect(), &mut encoded))?;
         self.writer.write_all(&encoded)?;
         self.pending.clear();
         Ok(())
@@ -144,7 +144,7 @@ impl<R: Read> Decoder<R> {
             self.given = 0;
             if let Some(section) = section {
                 let (layout, decoded) = (Layout::of_section(&self.header, section), &mut self.decoded);
-                threads::run(self.threads, || layout.decode(0..length as u64, decoded, Kernel::detect()))??;
+                threads::run(self.threads, || layout.decode(0..length as u64, decoded, Kernel::detect()))?;
                 self.encoded.drain(..used);
                 return Ok(true);
             }

@@ -1,15 +1,82 @@
-//! Where parallel work runs: rayon's global pool, or a pool of its own when a caller asks for a number of threads.
+//! Where parallel work runs: on the calling thread, helped by workers of rayon's global pool when there is more than one piece of work. Nothing is started
+//! or woken for a single piece, which is what small tensors have.
 
-use crate::error::{Error, ErrorKind, Result};
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Runs `work` with `threads` workers; 0 means the global pool.
-pub(crate) fn run<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> Result<R> {
-    if threads == 0 {
-        return Ok(work());
+thread_local! {
+    /// The most threads that [`map`] may use here; 0 is as many as the pool has.
+    static LIMIT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Runs `work`, whose calls to [`map`] use at most `threads` threads; 0 means all cores.
+pub(crate) fn run<R>(threads: usize, work: impl FnOnce() -> R) -> R {
+    /// Puts the limit of the caller back, even if `work` panics.
+    struct Restore(usize);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            LIMIT.set(self.0);
+        }
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| {
-        Error::new(ErrorKind::Threads, format!("cannot start {threads} threads: {error}"))
-    })?;
-    Ok(pool.install(work))
+    let _restore = Restore(LIMIT.replace(threads));
+    work()
+}
+
+/// The results of `work` on each piece, in the order of the pieces. `pieces` must know how many they are.
+pub(crate) fn map<I, R>(pieces: I, work: impl Fn(I::Item) -> R + Sync) -> Vec<R>
+where
+    I: Iterator + Send,
+    R: Send,
+{
+    let count = pieces.size_hint().0;
+    let limit = if count > 1 { LIMIT.get() } else { 1 };
+    let threads = if limit == 0 { rayon::current_num_threads() } else { limit }.min(count);
+    if threads <= 1 {
+        return pieces.map(work).collect();
+    }
+    let queue = Mutex::new(pieces.enumerate());
+    let results = Mutex::new(Vec::with_capacity(count));
+    let take_turns = || {
+        loop {
+            let Some((index, piece)) = lock(&queue).next() else { break };
+            let result = work(piece);
+            lock(&results).push((index, result));
+        }
+    };
+    rayon::in_place_scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(|_| run(1, take_turns));
+        }
+        take_turns();
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// A panic elsewhere is passed on by the scope; the data behind the lock is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_keep_their_order_on_any_number_of_threads() {
+        let expected: Vec<usize> = (0..1000).map(|index| index * index).collect();
+        for threads in [0, 1, 2, 7] {
+            assert_eq!(run(threads, || map(0..1000, |index| index * index)), expected);
+        }
+        assert!(map(0..0, |index| index).is_empty());
+    }
+
+    #[test]
+    fn one_thread_means_the_calling_thread() {
+        let caller = std::thread::current().id();
+        let threads = run(1, || map(0..100, |_| std::thread::current().id()));
+        assert!(threads.iter().all(|&thread| thread == caller));
+        assert_eq!(map(0..1, |_| std::thread::current().id()), [caller]);
+    }
 }

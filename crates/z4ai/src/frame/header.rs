@@ -5,6 +5,7 @@ use super::{MAGIC, VERSION, checksum};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Effort, Options};
+use crate::reference::ReferenceId;
 
 const HAS_LENGTH: u8 = 1;
 const HAS_SHAPE: u8 = 2;
@@ -25,13 +26,6 @@ pub(crate) struct Header {
     pub shape: Option<Vec<u64>>,
     pub numpy_dtype: Option<String>,
     pub reference: Option<ReferenceId>,
-}
-
-/// Which buffer a frame was coded against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ReferenceId {
-    pub length: u64,
-    pub digest: [u8; 16],
 }
 
 impl Header {
@@ -84,6 +78,13 @@ impl Header {
             return Ok(());
         }
         Err(Error::new(ErrorKind::WrongReference, "the frame is a delta; it decodes with its reference only"))
+    }
+
+    /// The reference of a delta; fails for frames that need none.
+    pub fn require_reference(&self) -> Result<&ReferenceId> {
+        self.reference.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::WrongReference, "the frame is not a delta; it decodes without a reference")
+        })
     }
 
     /// Reads the header at the front of a frame; the reader is left behind it.

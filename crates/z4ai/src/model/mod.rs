@@ -1,11 +1,13 @@
 //! Models: what the blocks of a section share, that is a transform with its parameters and the tables of the entropy coders behind it. The planner makes a
 //! model from the data, the section header carries it, and every block is encoded and decoded with it.
 
+mod difference;
 mod fast;
 mod grid;
 mod palette;
 mod sparse;
 
+pub(crate) use difference::{DifferenceModel, differences};
 pub(crate) use fast::FastModel;
 pub(crate) use grid::GridModel;
 pub(crate) use palette::PaletteModel;
@@ -27,6 +29,7 @@ const FAST: u8 = 4;
 const PALETTE: u8 = 5;
 const GRID: u8 = 6;
 const SPARSE: u8 = 7;
+const DIFFERENCE: u8 = 8;
 
 /// How the blocks of a section are coded.
 #[derive(Debug)]
@@ -47,6 +50,8 @@ pub(crate) enum Model {
     Grid(GridModel),
     /// As a bitmap of the zeros and the other elements.
     Sparse(SparseModel),
+    /// As differences from the elements of the reference.
+    Difference(DifferenceModel),
 }
 
 impl Model {
@@ -61,6 +66,7 @@ impl Model {
             Self::Palette(_) => "palette",
             Self::Grid(_) => "grid",
             Self::Sparse(_) => "sparse",
+            Self::Difference(_) => "difference",
         }
     }
 
@@ -94,6 +100,10 @@ impl Model {
                 tag(out, SPARSE);
                 model.write(kernel, out)?;
             }
+            Self::Difference(model) => {
+                tag(out, DIFFERENCE);
+                model.write(kernel, out)?;
+            }
         }
         Ok(())
     }
@@ -122,12 +132,21 @@ impl Model {
             PALETTE => Self::Palette(PaletteModel::read(reader, width, kernel)?),
             GRID => Self::Grid(GridModel::read(reader, dtype)?),
             SPARSE => Self::Sparse(SparseModel::read(reader, dtype, length, kernel)?),
+            DIFFERENCE => Self::Difference(DifferenceModel::read(reader, dtype, length, kernel)?),
             tag => return Err(Error::corrupt(format!("unknown transform {tag}"))),
         })
     }
 
-    /// Encodes a block of whole elements, the first of which is element `start` of the section.
-    pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+    /// Encodes a block of whole elements, the first of which is element `start` of the section. `reference` has the elements that they are coded against, or
+    /// is empty.
+    pub fn encode(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        reference: &[u8],
+        kernel: Kernel,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         match self {
             Self::Stored => out.extend_from_slice(bytes),
             Self::Opaque { level, long } => out.extend(opaque::encode(bytes, *level, *long)?),
@@ -137,12 +156,20 @@ impl Model {
             Self::Palette(model) => model.encode(bytes, kernel, out)?,
             Self::Grid(model) => model.encode(bytes, start, kernel, out)?,
             Self::Sparse(model) => model.encode(bytes, kernel, out)?,
+            Self::Difference(model) => model.encode(bytes, start, reference, kernel, out)?,
         }
         Ok(())
     }
 
     /// Decodes what [`Model::encode`] wrote; `out` has the same length as `bytes` had.
-    pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
+    pub fn decode(
+        &self,
+        reader: &mut Reader,
+        start: usize,
+        reference: &[u8],
+        kernel: Kernel,
+        out: &mut [u8],
+    ) -> Result<()> {
         match self {
             Self::Stored => out.copy_from_slice(reader.take(out.len())?),
             Self::Opaque { .. } => opaque::decode(reader.rest(), out)?,
@@ -152,6 +179,7 @@ impl Model {
             Self::Palette(model) => model.decode(reader, kernel, out)?,
             Self::Grid(model) => model.decode(reader, start, kernel, out)?,
             Self::Sparse(model) => model.decode(reader, kernel, out)?,
+            Self::Difference(model) => model.decode(reader, start, reference, kernel, out)?,
         }
         Ok(())
     }
@@ -165,6 +193,7 @@ impl Model {
             Self::Palette(_) => Ok(whole("palette indices", reader)),
             Self::Grid(model) => model.parts(reader),
             Self::Sparse(model) => model.parts(reader, elements),
+            Self::Difference(model) => model.parts(reader, elements),
             Self::Fast(_) => Ok(whole("nested planes", reader)),
             Self::Opaque { .. } | Self::Stored => Ok(whole("bytes", reader)),
         }

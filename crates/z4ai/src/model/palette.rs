@@ -5,8 +5,8 @@ use crate::entropy::plane::{self, PlaneModel};
 use crate::entropy::table::SYMBOLS;
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
+use crate::threads;
 use crate::transform::palette::{Indices, Palette};
-use rayon::prelude::*;
 
 /// The distinct elements of a section, and how the planes of indices are coded.
 #[derive(Debug)]
@@ -20,20 +20,15 @@ impl PaletteModel {
     /// Makes the model for a section of whole elements, if they are few.
     pub fn fit(bytes: &[u8], width: usize, block: usize) -> Result<Option<Self>> {
         let Some(palette) = Palette::detect(bytes, width) else { return Ok(None) };
-        let histograms = bytes
-            .par_chunks(block)
-            .map(|part| -> Result<_> {
-                let indices = indices(&palette, part)?;
-                Ok([indices.low, indices.high].map(plane::histogram))
-            })
-            .try_reduce(
-                || [[0; SYMBOLS]; 2],
-                |mut sums, more| {
-                    sums.iter_mut().flatten().zip(more.iter().flatten()).for_each(|(sum, more)| *sum += more);
-                    Ok(sums)
-                },
-            )?;
-        let [low, high] = [PlaneModel::choose(&histograms[0], 4)?, PlaneModel::choose(&histograms[1], 4)?];
+        let histograms = threads::map(bytes.chunks(block), |part| -> Result<_> {
+            let indices = indices(&palette, part)?;
+            Ok([indices.low, indices.high].map(plane::histogram))
+        });
+        let mut sums = [[0; SYMBOLS]; 2];
+        for histograms in histograms {
+            sums.iter_mut().flatten().zip(histograms?.iter().flatten()).for_each(|(sum, more)| *sum += more);
+        }
+        let [low, high] = [PlaneModel::choose(&sums[0], 4)?, PlaneModel::choose(&sums[1], 4)?];
         Ok(Some(Self { palette, low, high }))
     }
 

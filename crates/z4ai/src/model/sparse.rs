@@ -7,10 +7,10 @@ use crate::dtype::Dtype;
 use crate::entropy::plane;
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
+use crate::threads;
 use crate::transform::float::FloatModel;
 use crate::transform::planes::PlanesModel;
 use crate::transform::sparse;
-use rayon::prelude::*;
 
 /// The model of a section's elements that are not zero. They have lost their place, so it knows no rows or columns.
 #[derive(Debug)]
@@ -28,8 +28,7 @@ impl SparseModel {
         if !sparse::detect(bytes, width, is_float) {
             return Ok(None);
         }
-        let parts: Vec<Vec<u8>> =
-            bytes.par_chunks(block).map(|part| sparse::encode(part, width, is_float).dense).collect();
+        let parts = threads::map(bytes.chunks(block), |part| sparse::encode(part, width, is_float).dense);
         let dense = parts.concat();
         let dense = match layout {
             Some(layout) => Model::Float(Box::new(FloatModel::fit_flat(layout, &dense, block, kernel)?)),
@@ -64,7 +63,7 @@ impl SparseModel {
         plane::write_bytes(&sparse.bitmap, kernel, out)?;
         put_length(out, sparse.zero_signs.len());
         plane::write_bytes(&sparse.zero_signs, kernel, out)?;
-        self.dense.encode(&sparse.dense, 0, kernel, out)
+        self.dense.encode(&sparse.dense, 0, &[], kernel, out)
     }
 
     /// Decodes a block.
@@ -77,7 +76,7 @@ impl SparseModel {
         }
         let zero_signs = plane::read_bytes(reader, sign_bytes, kernel)?;
         let mut dense = zeroed(sparse::dense_count(&bitmap, count)? * self.width)?;
-        self.dense.decode(reader, 0, kernel, &mut dense)?;
+        self.dense.decode(reader, 0, &[], kernel, &mut dense)?;
         sparse::decode(&bitmap, &zero_signs, &dense, self.width, out)
     }
 

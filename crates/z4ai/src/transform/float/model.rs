@@ -13,7 +13,7 @@ use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, MIN_PRECIS
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use crate::options::Effort;
-use rayon::prelude::*;
+use crate::threads;
 
 /// Elements looked at when choosing between scales.
 const SAMPLE: usize = 1 << 16;
@@ -120,11 +120,10 @@ impl FloatModel {
         block: usize,
         kernel: Kernel,
     ) -> Result<Self> {
-        let mut counts = bytes
-            .par_chunks(block)
-            .enumerate()
-            .map(|(index, part)| count(layout, &scales, part, index * block / layout.width, kernel))
-            .reduce(SymbolCounts::default, SymbolCounts::merge);
+        let counts = threads::map(bytes.chunks(block).enumerate(), |(index, part)| {
+            count(layout, &scales, part, index * block / layout.width, kernel)
+        });
+        let mut counts = counts.into_iter().reduce(SymbolCounts::merge).unwrap_or_default();
         let parts = counts.escape_rare();
         let elements = (bytes.len() / layout.width) as u64;
         let mut signs = match counts.negative {

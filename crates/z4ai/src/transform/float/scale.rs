@@ -9,7 +9,7 @@ use crate::dtype::FloatLayout;
 use crate::entropy::plane;
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length, put_signed};
-use rayon::prelude::*;
+use crate::threads;
 
 /// Steps per octave.
 pub(crate) const STEPS: i32 = 4;
@@ -147,15 +147,12 @@ impl Sums {
         let least = least_magnitude(layout, bytes);
         // About a megabyte per task, in whole rows.
         let batch = ((1 << 20) / row_bytes).clamp(1, BATCH_ROWS);
-        let partial: Vec<Self> = bytes
-            .par_chunks(batch * row_bytes)
-            .map(|chunk| {
-                kernel.vectorised(
-                    #[inline(always)]
-                    || Self::measure_batch(layout, chunk, row_length, want_columns, least),
-                )
-            })
-            .collect();
+        let partial = threads::map(bytes.chunks(batch * row_bytes), |chunk| {
+            kernel.vectorised(
+                #[inline(always)]
+                || Self::measure_batch(layout, chunk, row_length, want_columns, least),
+            )
+        });
         let mut total =
             Self { rows: Vec::new(), columns: vec![(0, 0); if want_columns { row_length } else { 0 }] };
         for mut part in partial {

@@ -1,0 +1,80 @@
+//! From a delta and its reference to bytes: all of them, or a range.
+
+use crate::arch::Kernel;
+use crate::decompress::{Layout, zeroed};
+use crate::error::{Error, Result};
+use crate::reference::ReferenceId;
+use crate::threads;
+use std::ops::Range;
+
+/// Restores the bytes of the delta `frame`, on all cores. A reference other than the one it was made against is refused.
+pub fn decompress_delta(frame: &[u8], reference: &[u8]) -> Result<Vec<u8>> {
+    decompress_delta_with(frame, reference, 0)
+}
+
+/// Restores the bytes of the delta `frame` with this many threads (0: all cores).
+pub fn decompress_delta_with(frame: &[u8], reference: &[u8], threads: usize) -> Result<Vec<u8>> {
+    let layout = verified(frame, reference, threads)?;
+    let length = usize::try_from(layout.length).map_err(|_| Error::out_of_memory(usize::MAX))?;
+    let mut out = zeroed(length)?;
+    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))?;
+    Ok(out)
+}
+
+/// Restores the bytes of the delta `frame` into `out`, whose length must be exactly [`crate::decoded_len`].
+pub fn decompress_delta_into(frame: &[u8], reference: &[u8], out: &mut [u8]) -> Result<()> {
+    decompress_delta_into_with(frame, reference, out, 0)
+}
+
+/// [`decompress_delta_into`] with this many threads (0: all cores).
+pub fn decompress_delta_into_with(
+    frame: &[u8],
+    reference: &[u8],
+    out: &mut [u8],
+    threads: usize,
+) -> Result<()> {
+    Layout::read(frame)?.check_output(out)?;
+    let layout = verified(frame, reference, threads)?;
+    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))
+}
+
+/// Restores bytes `range` of the delta's data. All of the reference is verified; [`decompress_delta_range_trusted`] leaves that out.
+///
+/// ```
+/// let (old, new) = (b"abcdefgh".repeat(100), b"abcdefgi".repeat(100));
+/// let frame = z4ai::compress_delta(&new, &old, &z4ai::Options::default())?;
+/// assert_eq!(z4ai::decompress_delta_range(&frame, &old, 14..18)?, b"giab");
+/// assert!(z4ai::decompress_delta_range(&frame, &new, 14..18).is_err());
+/// # Ok::<(), z4ai::Error>(())
+/// ```
+pub fn decompress_delta_range(frame: &[u8], reference: &[u8], range: Range<u64>) -> Result<Vec<u8>> {
+    decode_range(&verified(frame, reference, 0)?, range)
+}
+
+/// Restores bytes `range` of the delta's data against a reference that the caller knows to be the right one. Should it be another, the result is an error
+/// all the same: every block has a checksum.
+pub fn decompress_delta_range_trusted(frame: &[u8], reference: &[u8], range: Range<u64>) -> Result<Vec<u8>> {
+    let layout = Layout::read(frame)?;
+    layout.header.require_reference()?;
+    decode_range(&layout.against(reference), range)
+}
+
+fn decode_range(layout: &Layout, range: Range<u64>) -> Result<Vec<u8>> {
+    layout.check_range(&range)?;
+    let length = usize::try_from(range.end - range.start).map_err(|_| Error::out_of_memory(usize::MAX))?;
+    let mut out = zeroed(length)?;
+    layout.decode(range, &mut out, Kernel::detect())?;
+    Ok(out)
+}
+
+/// The layout of a delta, with its reference once that has proved to be the right one.
+fn verified<'a>(frame: &'a [u8], reference: &'a [u8], threads: usize) -> Result<Layout<'a>> {
+    let layout = Layout::read(frame)?;
+    let wanted = layout.header.require_reference()?;
+    // The length is compared before anything is hashed.
+    if wanted.length != reference.len() as u64 {
+        wanted.check(&ReferenceId { length: reference.len() as u64, ..*wanted })?;
+    }
+    wanted.check(&ReferenceId::of(reference, threads)?)?;
+    Ok(layout.against(reference))
+}
