@@ -1,4 +1,6 @@
-//! The planner: which model a section gets and how it is cut into blocks, decided by looking at the data, mostly at samples of it.
+//! The planner: which model a section gets and how it is cut into blocks, decided by looking at the data, mostly at samples of it. Ordinary dense weights show
+//! none of the traces that the cheap tests look for and get their model at once; where several models are plausible, each encodes a sample and the
+//! smallest wins.
 
 use crate::arch::Kernel;
 use crate::dtype::Dtype;
@@ -14,8 +16,12 @@ const BLOCK_ELEMENTS: usize = 1 << 17;
 /// Bytes per block of opaque data.
 const OPAQUE_BLOCK: usize = 1 << 20;
 
-/// Bytes on which byte planes and zstd are compared.
-const INTEGER_SAMPLE: usize = 1 << 18;
+/// Elements of each part of a section on which models are compared.
+const TRIAL_ELEMENTS: usize = 1 << 14;
+/// Parts of a section on which models are compared.
+const TRIAL_PARTS: usize = 4;
+/// Bytes of each part on which zstd is tried for floats.
+const REPETITION_BYTES: usize = 1 << 12;
 
 /// A section's model and block length.
 #[derive(Debug)]
@@ -33,31 +39,34 @@ impl Plan {
             return Ok(Self::opaque(options));
         };
         let block_length = BLOCK_ELEMENTS * width;
-        let model = match Self::structure(elements, dtype, options, block_length, kernel)? {
-            Some(model) => model,
-            None => Self::dense(elements, dtype, options, block_length, kernel)?,
-        };
+        let mut candidates = Self::structures(elements, dtype, options, block_length, kernel)?;
+        candidates.push(Self::dense(elements, dtype, options, block_length, kernel)?);
+        let model = smallest(candidates, elements, width, kernel)?;
         Ok(Self { model, block_length })
     }
 
-    /// The traces of how weights were made, the most telling first.
-    fn structure(
+    /// The models that fit traces of how the weights were made, and zstd where bytes repeat; none for ordinary dense weights.
+    fn structures(
         elements: &[u8],
         dtype: Dtype,
         options: &Options,
         block: usize,
         kernel: Kernel,
-    ) -> Result<Option<Model>> {
-        if let Some(model) = PaletteModel::fit(elements, dtype.scalar_width(), block)? {
-            return Ok(Some(Model::Palette(model)));
-        }
-        if let Some(model) = GridModel::fit(elements, dtype, options.row_length()) {
-            return Ok(Some(Model::Grid(model)));
-        }
-        Ok(SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse))
+    ) -> Result<Vec<Model>> {
+        let palette = PaletteModel::fit(elements, dtype.scalar_width(), block)?.map(Model::Palette);
+        // A grid finds one scale per group; elements that are few in the whole section have no need of that.
+        let grid = match &palette {
+            Some(Model::Palette(palette)) if palette.has_one_plane() => None,
+            _ => GridModel::fit(elements, dtype, options.row_length()).map(Model::Grid),
+        };
+        let sparse = SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse);
+        // Integers have no model that is likely to win, so zstd always takes part there.
+        let opaque = dtype.float_layout().is_none() || bytes_repeat(elements)?;
+        let opaque = opaque.then(|| Model::Opaque { level: block_level(options), long: false });
+        Ok([palette, grid, sparse, opaque].into_iter().flatten().collect())
     }
 
-    /// Ordinary elements.
+    /// The model for ordinary elements.
     fn dense(
         elements: &[u8],
         dtype: Dtype,
@@ -70,15 +79,11 @@ impl Plan {
         {
             return Ok(Model::Fast(model));
         }
-        if let Some(layout) = dtype.float_layout() {
-            let fitted =
-                FloatModel::fit(layout, elements, options.row_length(), options.effort, block, kernel)?;
-            return Ok(Model::Float(Box::new(fitted)));
-        }
-        if planes_are_smaller(elements, dtype.scalar_width(), kernel)? {
+        let Some(layout) = dtype.float_layout() else {
             return Ok(Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?));
-        }
-        Ok(Model::Opaque { level: block_level(options), long: false })
+        };
+        let fitted = FloatModel::fit(layout, elements, options.row_length(), options.effort, block, kernel)?;
+        Ok(Model::Float(Box::new(fitted)))
     }
 
     /// The same plan with one block for the whole section, if that may find more repeats.
@@ -110,13 +115,49 @@ fn block_level(options: &Options) -> i32 {
     level + LEVEL_BONUS
 }
 
-/// Whether byte planes beat zstd on a sample from the middle.
-fn planes_are_smaller(elements: &[u8], width: usize, kernel: Kernel) -> Result<bool> {
-    let start = (elements.len() / 2 - elements.len().min(INTEGER_SAMPLE) / 2) / width * width;
-    let sample = &elements[start..elements.len().min(start + INTEGER_SAMPLE / width * width)];
-    let mut planes = Vec::new();
-    let model = PlanesModel::fit(sample, width)?;
-    model.write(&mut planes);
-    model.encode(sample, kernel, &mut planes);
-    Ok(planes.len() <= opaque::encode(sample, 3, false)?.len())
+/// The candidate that makes a sample of the section smallest; a single one is not tried at all.
+fn smallest(mut candidates: Vec<Model>, elements: &[u8], width: usize, kernel: Kernel) -> Result<Model> {
+    let Some(mut best) = candidates.pop() else { return Ok(Model::Stored) };
+    if candidates.is_empty() {
+        return Ok(best);
+    }
+    let mut least = trial(&best, elements, width, kernel)?;
+    for model in candidates {
+        let size = trial(&model, elements, width, kernel)?;
+        if size < least {
+            (best, least) = (model, size);
+        }
+    }
+    Ok(best)
+}
+
+/// The size that the section would have with this model, from a sample of it.
+fn trial(model: &Model, elements: &[u8], width: usize, kernel: Kernel) -> Result<u64> {
+    let (mut shared, mut blocks) = (Vec::new(), Vec::new());
+    model.write(kernel, &mut shared)?;
+    let mut sampled = 0;
+    for (offset, part) in parts(elements, TRIAL_ELEMENTS * width, width) {
+        model.encode(part, offset / width, &[], kernel, &mut blocks)?;
+        sampled += part.len();
+    }
+    let scaled = blocks.len() as u128 * elements.len() as u128 / sampled.max(1) as u128;
+    Ok(shared.len() as u64 + scaled as u64)
+}
+
+/// Whether zstd, at its fastest, halves a sample, which it does not do with numbers that differ.
+fn bytes_repeat(elements: &[u8]) -> Result<bool> {
+    let sample: Vec<u8> = parts(elements, REPETITION_BYTES, 1).flat_map(|(_, part)| part).copied().collect();
+    Ok(opaque::encode(&sample, 1, false)?.len() < sample.len() / 2)
+}
+
+/// Evenly spread parts of `elements` of `length` bytes each, with their offsets; all of them as one part if there are not many more.
+fn parts(elements: &[u8], length: usize, width: usize) -> impl Iterator<Item = (usize, &[u8])> {
+    let whole = elements.len() <= TRIAL_PARTS * length;
+    let (count, length) = if whole { (1, elements.len()) } else { (TRIAL_PARTS, length) };
+    let step = elements.len() / count / width * width;
+    (0..count).filter_map(move |index| {
+        // From the middle of each stretch.
+        let offset = index * step + (step.saturating_sub(length)) / 2 / width * width;
+        elements.get(offset..offset + length).map(|part| (offset, part))
+    })
 }

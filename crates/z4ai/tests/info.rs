@@ -47,7 +47,7 @@ fn transforms_are_named() {
     assert_eq!(describe(&dense, options.clone().effort(Effort::Fast)).transforms[0].name, "fast");
     let pruned = bf16((0..200_000).map(|i| if i * 7919 % 10 < 6 { 0.0 } else { next() }));
     assert_eq!(describe(&pruned, options.clone()).transforms[0].name, "sparse");
-    let ternary = bf16((0..200_000).map(|i| [0.5, 0.0, -0.5][i * i % 7 % 3]));
+    let ternary = bf16((0..200_000).map(|_| (next() * 1.5).round() * 0.5));
     assert_eq!(describe(&ternary, options.clone()).transforms[0].name, "palette");
     let quantised = bf16((0..200_000).map(|i| {
         let scale = (1.0 + (i / 400 % 89) as f32 / 89.0) * 0.01;
@@ -57,6 +57,8 @@ fn transforms_are_named() {
     let info = describe(&quantised, options);
     assert_eq!(info.transforms[0].name, "grid");
     assert!(info.ratio() > 3.0, "{}", info.ratio());
+    let tiled = bf16((0..200_000).map(|i| (i % 1000 * 37 % 1000) as f32));
+    assert_eq!(describe(&tiled, Options::new(Dtype::Bf16)).transforms[0].name, "opaque");
     let text = b"weights and weights and ".repeat(4000);
     assert_eq!(describe(&text, Options::default()).transforms[0].name, "opaque");
 }

@@ -32,6 +32,11 @@ impl PaletteModel {
         Ok(Some(Self { palette, low, high }))
     }
 
+    /// Whether an index is a single byte.
+    pub fn has_one_plane(&self) -> bool {
+        self.palette.len() <= SYMBOLS
+    }
+
     /// Appends the model.
     pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let table = self.palette.to_bytes();
@@ -56,7 +61,7 @@ impl PaletteModel {
     pub fn encode(&self, bytes: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let indices = indices(&self.palette, bytes)?;
         self.low.encode(&indices.low, kernel, out);
-        if self.palette.len() > SYMBOLS {
+        if !self.has_one_plane() {
             self.high.encode(&indices.high, kernel, out);
         }
         Ok(())
@@ -66,8 +71,7 @@ impl PaletteModel {
     pub fn decode(&self, reader: &mut Reader, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let count = out.len() / self.palette.width();
         let low = self.low.decode(reader, count, kernel)?;
-        let high =
-            if self.palette.len() > SYMBOLS { self.high.decode(reader, count, kernel)? } else { Vec::new() };
+        let high = if self.has_one_plane() { Vec::new() } else { self.high.decode(reader, count, kernel)? };
         self.palette.decode(&low, &high, out)
     }
 }
