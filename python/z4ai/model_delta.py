@@ -59,9 +59,7 @@ def compress_file(
     return {"original": stats["original_bytes"], "stored": stats["compressed_bytes"], **stats}
 
 
-def decompress_file(
-    delta_path: _Path, base_path: _Path | ztensor.Reader | None, out_path: _Path
-) -> dict[str, Any]:
+def decompress_file(delta_path: _Path, base_path: _Path | ztensor.Reader | None, out_path: _Path) -> dict[str, Any]:
     """Restores the model file of a delta. It appears under its name after its digest was found right.
 
     :param base_path: the base; ``None`` to take the file of its name beside the delta.

@@ -136,7 +136,9 @@ class ZstnReader:
 
     def metadata(self) -> dict[str, str]:
         """The file's own metadata as text; empty if it has none."""
-        return {key: value if isinstance(value, str) else str(value) for key, value in self._reader.file_metadata.items()}
+        return {
+            key: value if isinstance(value, str) else str(value) for key, value in self._reader.file_metadata.items()
+        }
 
     def read_raw(self, name: str) -> bytes:
         """The bytes of one tensor."""

@@ -13,6 +13,7 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
+
 import z4ai
 import ztensor
 from z4ai.safetensors import compress_file

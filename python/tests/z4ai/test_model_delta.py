@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+
 import ztensor
 import ztensor.numpy
 import ztensor.torch
@@ -71,9 +72,7 @@ def test_tensors_are_read_through_the_delta(files: tuple[Path, Path, Path], tmp_
         np.testing.assert_array_equal(loaded[name], array)
     assert torch.equal(ztensor.torch.load_file(delta, base=elsewhere)["new"], torch.from_numpy(TUNED["new"]))
     with ztensor.safe_open(delta, "np", base=elsewhere) as file:
-        np.testing.assert_array_equal(
-            file.get_slice("layer.1.weight")[3:9, 5:], TUNED["layer.1.weight"][3:9, 5:]
-        )
+        np.testing.assert_array_equal(file.get_slice("layer.1.weight")[3:9, 5:], TUNED["layer.1.weight"][3:9, 5:])
     with ZstnReader.open(delta, base=elsewhere) as archive:
         assert archive.read_raw("layer.0.weight") == BASE["layer.0.weight"].tobytes()
 

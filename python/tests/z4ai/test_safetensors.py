@@ -14,6 +14,7 @@ import pytest
 import safetensors
 import safetensors.numpy
 import torch
+
 import ztensor
 from z4ai.safetensors import ZstnReader, compress_bytes, compress_file, decompress_bytes, decompress_file
 
@@ -95,9 +96,7 @@ def test_an_archive_opens_like_its_original(model: Path, tmp_path: Path) -> None
         assert ours.metadata() == theirs.metadata()
         for name in theirs.keys():  # noqa: SIM118
             assert torch.equal(ours.get_tensor(name), theirs.get_tensor(name))
-        assert torch.equal(
-            ours.get_slice("embed.weight")[10:20, ::3], theirs.get_tensor("embed.weight")[10:20, ::3]
-        )
+        assert torch.equal(ours.get_slice("embed.weight")[10:20, ::3], theirs.get_tensor("embed.weight")[10:20, ::3])
 
 
 def test_other_formats(tmp_path: Path) -> None:

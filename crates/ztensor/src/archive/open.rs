@@ -40,7 +40,7 @@ pub(crate) fn assemble(
             .ok_or_else(|| damaged("its pieces are longer than a file can be"))?;
         let span = take(&mut room, entry.stored.length(entry.length))?;
         let encoded = |data: Data, digest: Option<Digest>| -> Arc<dyn Piece> {
-            let component = Component { element: DType::U8.into(), data, length: entry.length, digest };
+            let component = Component { digest, ..Component::encoded(DType::U8, data, entry.length) };
             Arc::new(StoredPiece { files: Arc::clone(&archive), component })
         };
         let reference = |tensor: usize| {
