@@ -397,3 +397,60 @@ def test_codec_chunked() -> None:
         weights=weights,
     )
     assert left["weights_back"] == weights
+
+
+def test_model_deltas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = {"w": torch.randn(300, 200), "b": torch.randn(200)}
+    tuned = {"w": base["w"] * 1.0001, "b": base["b"], "new": torch.randn(7)}
+    safetensors.torch.save_file(base, "base.safetensors")
+    safetensors.torch.save_file(tuned, "finetuned.safetensors")
+    run(
+        """
+        from z4ai import model_delta
+        # in memory (.safetensors bytes)
+        blob = model_delta.compress(finetuned_bytes, base_bytes)
+        restored = model_delta.decompress(blob, base_bytes)
+        assert restored == finetuned_bytes # lossless
+        # or straight from / to files
+        stats = model_delta.compress_file("finetuned.safetensors", "base.safetensors",
+        "finetuned.z4dm")
+        print(f"{stats['ratio']:.1f}x smaller")
+        """,
+        finetuned_bytes=Path("finetuned.safetensors").read_bytes(),
+        base_bytes=Path("base.safetensors").read_bytes(),
+    )
+
+
+def test_archives_with_random_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    weight = torch.randn(64, 32)
+    safetensors.torch.save_file({"model.embed_tokens.weight": weight}, "model.safetensors")
+    original = Path("model.safetensors").read_bytes()
+    left = run("""
+        from z4ai.safetensors import compress_file, decompress_file, ZstnReader
+        stats = compress_file("model.safetensors", "model.zstn")
+        print(f"{stats['saved_pct']:.0f}% smaller ({stats['ratio']:.2f}x)")
+        # Restore a byte-identical .safetensors file:
+        decompress_file("model.zstn", "model.safetensors")
+        # Or read just the tensors you need, lazily:
+        with ZstnReader.open("model.zstn") as r:
+            print(r.names()) # list tensors, no decode
+            w = r.read_numpy("model.embed_tokens.weight") # decode only this tensor
+    """)
+    assert Path("model.safetensors").read_bytes() == original
+    assert np.array_equal(left["w"], weight.numpy())
+
+
+def test_state_dicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(
+        """
+        import z4ai
+        stats = z4ai.save_file(model.state_dict(), "model.z4ai.safetensors")
+        print(f"{stats['saved_pct']:.0f}% smaller")
+        state = z4ai.load_file("model.z4ai.safetensors") # -> {name: torch.Tensor}
+        model.load_state_dict(state)
+        """,
+        model=torch.nn.Linear(64, 64),
+    )

@@ -187,4 +187,4 @@ class ZstnReader:
 
 def as_bytes(data: Buffer) -> bytes | bytearray:
     """Bytes as they are, other buffers as a copy."""
-    return data if isinstance(data, bytes | bytearray) else bytes(data)  # type: ignore[arg-type]
+    return data if isinstance(data, bytes | bytearray) else bytes(data)
