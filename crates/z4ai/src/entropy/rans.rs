@@ -26,7 +26,7 @@ pub(crate) fn lanes_for(count: usize) -> usize {
     }
 }
 
-/// Tables ready for encoding: one row of symbols per context, of which there are 1, 4 or 32.
+/// Tables ready for encoding: one row of symbols per context, of which there are 1, 4, 16 or 32.
 #[derive(Debug)]
 pub(crate) struct EncoderTables {
     contexts: Vec<[EncoderSymbol; SYMBOLS]>,
@@ -96,6 +96,8 @@ fn encode_lanes<const N: usize>(
             let tables = tables.contexts.as_slice();
             if let Some(many) = tables.first_chunk::<32>() {
                 encoder.run(many, symbols, contexts);
+            } else if let Some(sixteen) = tables.first_chunk::<16>() {
+                encoder.run(sixteen, symbols, contexts);
             } else if let Some(four) = tables.first_chunk::<4>() {
                 encoder.run(four, symbols, contexts);
             } else if let Some(one) = tables.first_chunk::<1>() {
