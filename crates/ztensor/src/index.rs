@@ -182,17 +182,43 @@ pub struct Component {
     pub length: u64,
     /// A stored checksum, if there is one.
     pub digest: Option<Digest>,
+    /// What the format says about the values beyond their type.
+    pub content: Content,
+}
+
+/// What a format says about a component's bytes beyond the type of its elements. It is checked when a checksum would be: when the component is
+/// first read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing.
+    #[default]
+    Any,
+    /// Every byte is 0 or 1.
+    Booleans,
+    /// The upper half of the last byte is zero: an odd number of elements of four bits leaves it over.
+    HalfByteLeft,
 }
 
 impl Component {
     /// Bytes that lie plainly in the file.
     pub fn raw(element: impl Into<ElementType>, span: Span) -> Self {
-        Component { element: element.into(), data: Data::Raw(span), length: span.length, digest: None }
+        Component {
+            element: element.into(),
+            data: Data::Raw(span),
+            length: span.length,
+            digest: None,
+            content: Content::Any,
+        }
     }
 
     /// The number of logical elements; `None` when their type is unknown.
     pub fn elements(&self) -> Option<u64> {
         self.element.bits().map(|bits| (u128::from(self.length) * 8 / u128::from(bits)) as u64)
+    }
+
+    /// Whether something has to be checked when the component is first read.
+    pub fn is_checked(&self) -> bool {
+        self.digest.is_some() || self.content != Content::Any
     }
 
     /// Whether there is a checksum that can be checked without decoding.
@@ -202,7 +228,7 @@ impl Component {
 
     /// Encoded bytes that decode to `length` bytes.
     pub fn encoded(element: impl Into<ElementType>, data: Data, length: u64) -> Self {
-        Component { element: element.into(), data, length, digest: None }
+        Component { element: element.into(), data, length, digest: None, content: Content::Any }
     }
 }
 
@@ -229,6 +255,8 @@ pub enum Data {
     Raw(Span),
     /// One or more concatenated zstd frames.
     Zstd(Span),
+    /// Zstd frames of equal size, each with a checksum, and a seek table behind them.
+    ZstdSeekable(Span),
     /// One z4ai frame.
     Z4ai(Span),
     /// A raw deflate stream (a zip member).
@@ -367,7 +395,11 @@ impl Data {
     /// Bytes taken in the file.
     pub fn stored_length(&self) -> u64 {
         match self {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => span.length,
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => span.length,
             Data::DeflatedTail(member) => member.span.length,
             Data::Inline(bytes) => bytes.len() as u64,
             Data::Fill(_) => 0,
@@ -387,7 +419,11 @@ impl Data {
     /// The first byte in the file, to read tensors in file order.
     pub fn first_span(&self) -> Option<Span> {
         match self {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => Some(*span),
             Data::DeflatedTail(member) => Some(member.span),
             Data::Inline(_) | Data::Fill(_) => None,
             Data::Pieces(spans) => spans.first().copied(),
@@ -404,7 +440,11 @@ impl Data {
     /// The byte range, where the stored bytes are exactly one.
     pub fn only_span(&self) -> Option<Span> {
         match self {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => Some(*span),
             Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.only_span(),
             _ => None,
         }
@@ -413,7 +453,11 @@ impl Data {
     /// The same, to be moved.
     pub(crate) fn span_mut(&mut self) -> Option<&mut Span> {
         match self {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(span),
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => Some(span),
             _ => None,
         }
     }
@@ -422,7 +466,7 @@ impl Data {
     pub fn encoding_name(&self) -> &'static str {
         match self {
             Data::Raw(_) => "raw",
-            Data::Zstd(_) => "zstd",
+            Data::Zstd(_) | Data::ZstdSeekable(_) => "zstd",
             Data::Z4ai(_) => "z4ai",
             Data::Deflate(_) | Data::DeflatedTail(_) => "deflate",
             Data::Inline(_) => "inline",

@@ -5,12 +5,14 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
+mod avx2_encode;
+#[cfg(target_arch = "x86_64")]
 mod avx2_nested;
 pub(crate) mod memory;
 mod portable;
 
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};
-use crate::entropy::rans::{DecoderTables, LANES};
+use crate::entropy::rans::{DecoderTables, EncoderTables, LANES};
 use crate::error::Result;
 
 /// Which implementation of the hot loops runs.
@@ -97,6 +99,44 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 => unsafe { avx2::rans_decode(tables, states, offsets, words, out) },
+        }
+    }
+
+    /// Encodes a stream of 1, 4 or [`LANES`] lanes from its last symbol to its first, and returns where its words begin; they fill `words` to the end. There is
+    /// room for two bytes per symbol and [`MARGIN`] more. `contexts` is as long as `symbols`, or empty.
+    pub fn rans_encode(
+        self,
+        tables: &EncoderTables,
+        lanes: usize,
+        states: &mut [u32; LANES],
+        symbols: &[u8],
+        contexts: &[u8],
+        words: &mut [u8],
+    ) -> usize {
+        let end = words.len();
+        match lanes {
+            1 => self.vectorised(
+                #[inline(always)]
+                || portable::rans_encode::<1>(tables, states, symbols, contexts, words, end),
+            ),
+            4 => self.vectorised(
+                #[inline(always)]
+                || portable::rans_encode::<4>(tables, states, symbols, contexts, words, end),
+            ),
+            _ => match self.0 {
+                Level::Portable => {
+                    portable::rans_encode::<LANES>(tables, states, symbols, contexts, words, end)
+                }
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => {
+                    let whole = symbols.len() / LANES * LANES;
+                    let (symbols, last) = symbols.split_at(whole);
+                    let (contexts, last_contexts) = contexts.split_at(whole.min(contexts.len()));
+                    let end = portable::rans_encode::<LANES>(tables, states, last, last_contexts, words, end);
+                    // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+                    unsafe { avx2_encode::rans_encode(tables, states, symbols, contexts, words, end) }
+                }
+            },
         }
     }
 

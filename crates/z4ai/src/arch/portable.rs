@@ -1,6 +1,6 @@
 //! The reference implementation of the hot loops, without `unsafe` or intrinsics.
 
-use crate::entropy::rans::{DecoderTables, LANES, STATE_MIN};
+use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, STATE_MIN};
 
 /// See [`super::Kernel::rans_decode`].
 pub(super) fn rans_decode(
@@ -55,4 +55,56 @@ fn decode<const OFFSETS: bool>(
         bytes += 2 * used;
     }
     (symbols, bytes)
+}
+
+/// See [`super::Kernel::rans_encode`]; the words end at `end`. The first symbol belongs to lane 0.
+#[inline(always)]
+pub(super) fn rans_encode<const N: usize>(
+    tables: &EncoderTables,
+    states: &mut [u32; LANES],
+    symbols: &[u8],
+    contexts: &[u8],
+    words: &mut [u8],
+    end: usize,
+) -> usize {
+    if contexts.is_empty() {
+        encode::<N, false>(tables, states, symbols, contexts, words, end)
+    } else {
+        encode::<N, true>(tables, states, symbols, contexts, words, end)
+    }
+}
+
+#[inline(always)]
+fn encode<const N: usize, const CONTEXTS: bool>(
+    tables: &EncoderTables,
+    states: &mut [u32; LANES],
+    symbols: &[u8],
+    contexts: &[u8],
+    words: &mut [u8],
+    end: usize,
+) -> usize {
+    let (entries, precision) = (tables.entries(), tables.precision());
+    let mut start = end;
+    for (index, group) in symbols.chunks(N).enumerate().rev() {
+        let contexts = if CONTEXTS { contexts.get(index * N..).unwrap_or_default() } else { &[] };
+        // A group has at most one word per lane.
+        let window = words.get_mut(..start).and_then(<[u8]>::last_chunk_mut::<{ 2 * LANES }>);
+        let Some(window) = window else { break };
+        let mut used = 2 * LANES;
+        for (lane, &symbol) in group.iter().enumerate().rev() {
+            let context =
+                if CONTEXTS { contexts.get(lane).map_or(0, |&context| usize::from(context)) } else { 0 };
+            let entry = entries[(context << 8 | usize::from(symbol)) & (entries.len() - 1)];
+            let state = states[lane];
+            // Whether a word leaves is a coin toss to a branch predictor, so it is always written and kept only if it had to leave.
+            let spill = u32::from(state >= entry.frequency() << (31 - precision));
+            let place = (used - 2) & (2 * LANES - 2);
+            window[place] = state as u8;
+            window[place + 1] = (state >> 8) as u8;
+            used -= 2 * spill as usize;
+            states[lane] = entry.push(state >> (16 * spill), precision);
+        }
+        start -= 2 * LANES - used;
+    }
+    start
 }

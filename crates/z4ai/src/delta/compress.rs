@@ -60,7 +60,7 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Re
 }
 
 /// Bytes of whole elements that both buffers have.
-fn shared_length(current: usize, reference: usize, options: &Options) -> usize {
+pub(super) fn shared_length(current: usize, reference: usize, options: &Options) -> usize {
     let width = options.scalar_width();
     current.min(reference) / width * width
 }

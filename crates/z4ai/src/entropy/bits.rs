@@ -62,26 +62,40 @@ impl<'a> BitReader<'a> {
         Self { bytes, position: 0 }
     }
 
+    /// The next `width` (at most 32) bits.
     pub fn get(&mut self, width: u32) -> Result<u32> {
-        let mut value = 0;
-        for bit in 0..width {
-            let byte =
-                *self.bytes.get(self.position / 8).ok_or_else(|| Error::truncated("frequency table"))?;
-            value |= u32::from(byte >> (self.position % 8) & 1) << bit;
-            self.position += 1;
-        }
-        Ok(value)
+        let value = self.peek() & ((1 << width) - 1);
+        self.skip(width)?;
+        Ok(value as u32)
     }
 
     pub fn get_rice(&mut self, parameter: u32) -> Result<u32> {
-        let mut quotient = 0;
-        while self.get(1)? == 1 {
-            quotient += 1;
-            if quotient == RICE_LIMIT {
-                return self.get(16);
-            }
+        let quotient = self.peek().trailing_ones().min(RICE_LIMIT);
+        if quotient == RICE_LIMIT {
+            self.skip(RICE_LIMIT)?;
+            return self.get(16);
         }
+        self.skip(quotient + 1)?;
         Ok(quotient << parameter | self.get(parameter)?)
+    }
+
+    /// At least the next 56 bits, with zeros after the end.
+    fn peek(&self) -> u64 {
+        let rest = self.bytes.get(self.position / 8..).unwrap_or_default();
+        let word = match rest.first_chunk::<8>() {
+            Some(word) => u64::from_le_bytes(*word),
+            None => rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        };
+        word >> (self.position % 8)
+    }
+
+    /// Passes over `width` bits, which must be there.
+    fn skip(&mut self, width: u32) -> Result<()> {
+        self.position += width as usize;
+        if self.position > 8 * self.bytes.len() {
+            return Err(Error::truncated("frequency table"));
+        }
+        Ok(())
     }
 
     /// Bytes used so far, counting a started byte as used.

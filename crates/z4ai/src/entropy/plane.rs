@@ -1,7 +1,7 @@
 //! Coding of byte planes (the n-th byte of every element, palette indices, scales…): raw, constant or rANS. A [`PlaneModel`] is made once from
 //! a histogram and shared by many streams; [`write_bytes`] is the self-contained form for a single small plane.
 
-use super::rans::{self, DecoderTables, EncoderTables};
+use super::rans::{self, Tables};
 use super::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
 use crate::arch::{Kernel, memory};
 use crate::error::{Error, Result};
@@ -19,23 +19,7 @@ pub(crate) enum PlaneModel {
     /// Every byte has this value; nothing is stored.
     Constant(u8),
     /// Entropy coded with one table.
-    Rans(Box<RansPlane>),
-}
-
-/// The table of a coded plane in the forms that both directions need.
-#[derive(Debug)]
-pub(crate) struct RansPlane {
-    table: FrequencyTable,
-    decoder: DecoderTables,
-    encoder: EncoderTables,
-}
-
-impl RansPlane {
-    fn new(table: FrequencyTable) -> Result<Self> {
-        let decoder = DecoderTables::new(std::slice::from_ref(&table))?;
-        let encoder = EncoderTables::new(std::slice::from_ref(&table));
-        Ok(Self { table, decoder, encoder })
-    }
+    Rans(Box<Tables>),
 }
 
 /// The histogram of a plane.
@@ -65,7 +49,7 @@ impl PlaneModel {
         if coded + total * margin / 1024 >= total {
             return Ok(Self::Raw);
         }
-        Ok(Self::Rans(Box::new(RansPlane::new(table)?)))
+        Ok(Self::Rans(Box::new(Tables::new(vec![table])?)))
     }
 
     /// Appends the model.
@@ -73,9 +57,9 @@ impl PlaneModel {
         match self {
             Self::Raw => out.push(RAW),
             Self::Constant(byte) => out.extend([CONSTANT, *byte]),
-            Self::Rans(plane) => {
+            Self::Rans(tables) => {
                 out.push(RANS);
-                plane.table.write(out);
+                tables.frequencies().iter().for_each(|table| table.write(out));
             }
         }
     }
@@ -87,7 +71,7 @@ impl PlaneModel {
             CONSTANT => Ok(Self::Constant(reader.u8()?)),
             RANS => {
                 let table = FrequencyTable::read_from(reader, MAX_PRECISION)?;
-                Ok(Self::Rans(Box::new(RansPlane::new(table)?)))
+                Ok(Self::Rans(Box::new(Tables::new(vec![table])?)))
             }
             mode => Err(Error::corrupt(format!("unknown plane mode {mode}"))),
         }
@@ -98,7 +82,7 @@ impl PlaneModel {
         match self {
             Self::Raw => out.extend_from_slice(plane),
             Self::Constant(_) => {}
-            Self::Rans(model) => rans::encode(&model.encoder, plane, &[], kernel, out),
+            Self::Rans(tables) => rans::encode(tables.encoder(), plane, &[], kernel, out),
         }
     }
 
@@ -137,8 +121,8 @@ impl PlaneModel {
         Ok(match self {
             Self::Raw => PlaneDecoder::Raw(reader.take(count)?),
             Self::Constant(byte) => PlaneDecoder::Constant(*byte),
-            Self::Rans(model) => {
-                PlaneDecoder::Rans(Box::new(rans::Decoder::open(&model.decoder, reader, count, kernel)?))
+            Self::Rans(tables) => {
+                PlaneDecoder::Rans(Box::new(rans::Decoder::open(tables.decoder(), reader, count, kernel)?))
             }
         })
     }

@@ -176,33 +176,42 @@ impl Neighbours {
 }
 
 /// What encoding one symbol needs, with the division by its frequency turned into a multiplication.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
 pub(crate) struct EncoderSymbol {
-    /// States at or above this emit a word first.
-    pub limit: u32,
+    /// The quotient of a state is the high half of its product with this, shifted right.
     pub reciprocal: u32,
-    pub bias: u32,
-    /// `2^precision - frequency`.
-    pub complement: u16,
-    /// Of the 64-bit product with the reciprocal.
-    pub shift: u16,
+    /// The frequency (12 bits), the shift (4 bits) and the bias (16 bits).
+    pub fields: u32,
 }
 
 impl EncoderSymbol {
     fn new(start: u32, frequency: u32, precision: u32) -> Self {
-        let size = 1u32 << precision;
-        let limit = frequency << (31 - precision);
-        if frequency == 0 {
-            return Self::default();
-        }
-        let complement = (size - frequency) as u16;
-        if frequency == 1 {
+        let (reciprocal, shift, bias) = match frequency {
+            0 => return Self::default(),
             // x / 1 = x: the reciprocal yields x - 1, which the bias makes up for.
-            return Self { limit, reciprocal: u32::MAX, bias: start + size - 1, complement, shift: 32 };
-        }
-        let shift = 32 - (frequency - 1).leading_zeros();
-        let reciprocal = (1u64 << (shift + 31)).div_ceil(u64::from(frequency));
-        Self { limit, reciprocal: reciprocal as u32, bias: start, complement, shift: (shift + 31) as u16 }
+            1 => (u32::MAX, 0, start + (1 << precision) - 1),
+            _ => {
+                let shift = 31 - (frequency - 1).leading_zeros();
+                ((1u64 << (shift + 32)).div_ceil(u64::from(frequency)) as u32, shift, start)
+            }
+        };
+        Self { reciprocal, fields: frequency | shift << 12 | bias << 16 }
+    }
+
+    /// The state after this symbol, from a state that is small enough to take it.
+    #[inline(always)]
+    pub fn push(self, state: u32, precision: u32) -> u32 {
+        let product = u64::from(state) * u64::from(self.reciprocal);
+        let quotient = (product >> 32) as u32 >> (self.fields >> 12 & 15);
+        let complement = (1 << precision) - self.frequency();
+        state.wrapping_add(self.fields >> 16).wrapping_add(quotient.wrapping_mul(complement))
+    }
+
+    /// The symbol's share of the range.
+    #[inline(always)]
+    pub fn frequency(self) -> u32 {
+        self.fields & 0xfff
     }
 }
 

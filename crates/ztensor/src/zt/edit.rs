@@ -63,7 +63,8 @@ pub fn remove_tensors(
             let component = match placed.get(&span) {
                 Some(known) => Component { data: known.data.clone(), ..component.clone() },
                 None => {
-                    let source = reader.sources().first().ok_or_else(|| Error::malformed("no source"))?;
+                    let source = reader.sources().get(span.file.0 as usize);
+                    let source = source.ok_or_else(|| Error::malformed("no source").with_tensor(name))?;
                     let copied = writer.copy_stored(component, &source.bytes(span.offset, span.length)?)?;
                     placed.insert(span, copied.clone());
                     copied

@@ -112,7 +112,7 @@ fn tensor(decoder: &mut Decoder<'_>) -> Result<(String, Result<Object, String>)>
     }
     let digest =
         text("checksum").and_then(DigestValue::parse).map(|value| Digest { value, over: Coverage::Stored });
-    let component = Component { element, data, length: decoded, digest };
+    let component = Component { digest, ..Component::encoded(element, data, decoded) };
     Ok((
         name,
         Ok(Object {

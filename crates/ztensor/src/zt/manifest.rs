@@ -190,11 +190,11 @@ fn component(decoder: &mut Decoder<'_>) -> Result<Result<Component, String>> {
         },
         None => None,
     };
-    Ok(Ok(Component { element: ElementType { storage, logical }, data, length: decoded, digest }))
+    Ok(Ok(Component { digest, ..Component::encoded(ElementType { storage, logical }, data, decoded) }))
 }
 
 /// Well-known roles are not allocated for each tensor.
-fn intern(role: Cow<'_, str>) -> Cow<'static, str> {
+pub(super) fn intern(role: Cow<'_, str>) -> Cow<'static, str> {
     const KNOWN: [&str; 8] =
         ["data", "values", "indices", "indptr", "coords", "packed_weight", "scales", "zeros"];
     match KNOWN.iter().find(|known| **known == role) {

@@ -40,13 +40,19 @@ pub(super) fn check_object(object: &Object) -> Result<()> {
             let &[rows, _] = &*object.shape else {
                 return Err(Error::malformed("a sparse_csr tensor needs two dimensions"));
             };
-            require_equal("indices", count("indices")?, "values", count("values")?)?;
-            require_equal("indptr", count("indptr")?, "rows + 1", rows.checked_add(1))?;
+            require_elements(object, "values", count("indices")?)?;
+            require_elements(object, "indptr", rows.checked_add(1))?;
         }
         Layout::SparseCoo => {
             let rank = object.shape.len() as u64;
-            let coordinates = count("values")?.and_then(|values| values.checked_mul(rank));
-            require_equal("coords", count("coords")?, "dimensions × values", coordinates)?;
+            let coordinates = count("coords")?;
+            let values = coordinates.and_then(|count| count.checked_div(rank));
+            if coordinates
+                .is_some_and(|count| values.and_then(|values| values.checked_mul(rank)) != Some(count))
+            {
+                return Err(Error::malformed(format!("the coordinates are not {rank} for each value")));
+            }
+            require_elements(object, "values", values)?;
         }
         Layout::QuantizedGroup | Layout::Other(_) => {}
     }
@@ -63,11 +69,19 @@ fn check_component(component: &Component) -> Result<()> {
     Ok(())
 }
 
-fn require_equal(left: &str, left_count: Option<u64>, right: &str, right_count: Option<u64>) -> Result<()> {
-    match (left_count, right_count) {
-        (Some(left_count), Some(right_count)) if left_count != right_count => Err(Error::malformed(format!(
-            "\"{left}\" has {left_count} elements, but {right} is {right_count}"
-        ))),
+/// Checks that a component has this many elements, as far as its type and the number are known. The number follows from the indices: that of
+/// packed values is not certain from their bytes.
+fn require_elements(object: &Object, role: &str, count: Option<u64>) -> Result<()> {
+    let component = object
+        .component(role)
+        .ok_or_else(|| Error::malformed(format!("a {} tensor without \"{role}\"", object.layout)))?;
+    match (component.element.bits(), count) {
+        (Some(_), Some(count)) if component.element.byte_length(count) != Some(component.length) => {
+            Err(Error::malformed(format!(
+                "\"{role}\" has {} bytes, which are not {count} elements of {}",
+                component.length, component.element
+            )))
+        }
         _ => Ok(()),
     }
 }
@@ -75,7 +89,7 @@ fn require_equal(left: &str, left_count: Option<u64>, right: &str, right_count: 
 /// Where an object's bytes lie in the container.
 pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> {
     object.components.iter().filter_map(|(_, component)| match component.data {
-        Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) => Some(span),
+        Data::Raw(span) | Data::Zstd(span) | Data::ZstdSeekable(span) | Data::Z4ai(span) => Some(span),
         _ => None,
     })
 }

@@ -29,7 +29,7 @@ impl FloatModel {
     pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let mut symbols = rans::Decoder::open(&self.decoder, reader, count, kernel)?;
+        let mut symbols = rans::Decoder::open(self.tables.decoder(), reader, count, kernel)?;
         let escape_bytes = reader.length()?;
         if escape_bytes > count * self.escape_bytes() {
             return Err(Error::corrupt("a block has more escapes than elements"));
@@ -118,7 +118,7 @@ impl FloatModel {
     #[inline(always)]
     fn expect(&self, start: usize, elements: usize, scratch: &mut Scratch) {
         let expected = &mut scratch.expected[..elements];
-        let precision = self.decoder.precision();
+        let precision = self.tables.precision();
         self.scales.fill(start, expected);
         for (expected, offset) in expected.iter_mut().zip(&mut scratch.offsets) {
             *offset = ((*expected & (STEPS - 1) as i16) as u16) << precision;

@@ -9,6 +9,7 @@ use crate::dtype::FloatLayout;
 use crate::entropy::{plane, rans};
 use crate::error::Result;
 use crate::frame::wire::put_length;
+use std::cell::RefCell;
 
 /// The exponent parts that have symbols; all others are escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl Parts {
     pub const ALL: Self = Self { first: 1, last: EXPONENT_PARTS as i16 - 1 };
 }
 
-/// The temporaries of one chunk.
+/// The temporaries of one chunk. Each thread has one, since setting it up takes longer than transforming a small tensor.
 #[derive(Debug)]
 pub(super) struct SymbolScratch {
     length: usize,
@@ -33,20 +34,23 @@ pub(super) struct SymbolScratch {
     contexts: [u8; CHUNK],
 }
 
-impl Default for SymbolScratch {
-    fn default() -> Self {
-        Self {
-            length: 0,
-            heads: [0; CHUNK],
-            expected: [0; CHUNK],
-            fields: [0; CHUNK],
-            symbols: [0; CHUNK],
-            contexts: [0; CHUNK],
-        }
-    }
+thread_local! {
+    static SCRATCH: RefCell<Box<SymbolScratch>> = RefCell::new(Box::new(SymbolScratch {
+        length: 0,
+        heads: [0; CHUNK],
+        expected: [0; CHUNK],
+        fields: [0; CHUNK],
+        symbols: [0; CHUNK],
+        contexts: [0; CHUNK],
+    }));
 }
 
 impl SymbolScratch {
+    /// Runs `work` with this thread's scratch.
+    pub fn with<R>(work: impl FnOnce(&mut Self) -> R) -> R {
+        SCRATCH.with_borrow_mut(|scratch| work(scratch))
+    }
+
     /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of the section. Exponent parts outside `parts`
     /// become escapes.
     #[inline(always)]
@@ -95,23 +99,30 @@ impl FloatModel {
         let count = bytes.len() / width;
         let (mut symbols, mut contexts) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let (mut escapes, mut low) = (Vec::new(), Vec::with_capacity(count));
-        let mut scratch = SymbolScratch::default();
-        for (index, chunk) in bytes.chunks(CHUNK * width).enumerate() {
-            kernel.vectorised(
-                #[inline(always)]
-                || {
-                    scratch.transform(self.layout, &self.scales, self.parts, chunk, start + index * CHUNK);
-                    self.collect_escapes(&scratch, &mut escapes);
-                    self.pack_low_bits(&mut scratch, &mut low);
-                },
-            );
-            let (chunk_symbols, chunk_contexts) = scratch.symbols();
-            symbols.extend_from_slice(chunk_symbols);
-            if self.has_contexts() {
-                contexts.extend_from_slice(chunk_contexts);
+        SymbolScratch::with(|scratch| {
+            for (index, chunk) in bytes.chunks(CHUNK * width).enumerate() {
+                kernel.vectorised(
+                    #[inline(always)]
+                    || {
+                        scratch.transform(
+                            self.layout,
+                            &self.scales,
+                            self.parts,
+                            chunk,
+                            start + index * CHUNK,
+                        );
+                        self.collect_escapes(scratch, &mut escapes);
+                        self.pack_low_bits(scratch, &mut low);
+                    },
+                );
+                let (chunk_symbols, chunk_contexts) = scratch.symbols();
+                symbols.extend_from_slice(chunk_symbols);
+                if self.has_contexts() {
+                    contexts.extend_from_slice(chunk_contexts);
+                }
             }
-        }
-        rans::encode(&self.encoder, &symbols, &contexts, kernel, out);
+        });
+        rans::encode(self.tables.encoder(), &symbols, &contexts, kernel, out);
         put_length(out, escapes.len());
         plane::write_bytes(&escapes, kernel, out)?;
         out.extend_from_slice(&low);

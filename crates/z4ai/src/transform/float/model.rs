@@ -8,7 +8,7 @@ use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
-use crate::entropy::rans::{DecoderTables, EncoderTables};
+use crate::entropy::rans::Tables;
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, MIN_PRECISION, SYMBOLS, entropy_bits};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -16,7 +16,7 @@ use crate::options::Effort;
 use crate::threads;
 
 /// Elements looked at when choosing between scales.
-const SAMPLE: usize = 1 << 16;
+const SAMPLE: usize = 1 << 14;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
 
@@ -28,9 +28,7 @@ pub(crate) struct FloatModel {
     /// Which exponent parts have symbols; the decoder need not know.
     pub(super) parts: Parts,
     pub(super) signs: Signs,
-    tables: Vec<FrequencyTable>,
-    pub(super) encoder: EncoderTables,
-    pub(super) decoder: DecoderTables,
+    pub(super) tables: Tables,
     pub(super) tails: Tails,
 }
 
@@ -147,14 +145,12 @@ impl FloatModel {
         tables: Vec<FrequencyTable>,
         tails: Tails,
     ) -> Result<Self> {
-        let encoder = EncoderTables::new(&tables);
-        let decoder = DecoderTables::new(&tables)?;
-        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables, encoder, decoder, tails })
+        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables: Tables::new(tables)?, tails })
     }
 
     /// Whether symbols are coded in the contexts of the scale's fraction.
     pub(super) fn has_contexts(&self) -> bool {
-        self.tables.len() > 1
+        self.tables.frequencies().len() > 1
     }
 
     /// Bytes of an escaped exponent.
@@ -169,11 +165,11 @@ impl FloatModel {
 
     /// Appends the model.
     pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        let precision = self.tables.first().map_or(0, |table| table.precision);
-        out.push(self.signs.to_code() | u8::from(self.has_contexts()) << 2 | (precision as u8) << 3);
+        let precision = self.tables.precision() as u8;
+        out.push(self.signs.to_code() | u8::from(self.has_contexts()) << 2 | precision << 3);
         self.scales.write(kernel, out)?;
         self.signs.write(out);
-        self.tables.iter().for_each(|table| table.write(out));
+        self.tables.frequencies().iter().for_each(|table| table.write(out));
         self.tails.write(kernel, out)
     }
 
@@ -196,20 +192,33 @@ impl FloatModel {
 
 /// Counts the symbols of whole elements that start at element `start` of the section.
 fn count(layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kernel: Kernel) -> SymbolCounts {
-    let mut counts = SymbolCounts::default();
-    let mut scratch = SymbolScratch::default();
-    for (index, chunk) in bytes.chunks(CHUNK * layout.width).enumerate() {
-        kernel.vectorised(
-            #[inline(always)]
-            || scratch.transform(layout, scales, Parts::ALL, chunk, start + index * CHUNK),
-        );
-        let (symbols, contexts) = scratch.symbols();
-        for (&symbol, &context) in symbols.iter().zip(contexts) {
-            counts.histograms[usize::from(context) & (CONTEXTS - 1)][usize::from(symbol)] += 1;
+    // Neighbours are often equal; in the same table every count would wait for the one before.
+    let mut even = SymbolCounts::default();
+    let mut odd = SymbolCounts::default();
+    let place = |symbol: u8, context: u8| (usize::from(context) & (CONTEXTS - 1), usize::from(symbol));
+    SymbolScratch::with(|scratch| {
+        for (index, chunk) in bytes.chunks(CHUNK * layout.width).enumerate() {
+            kernel.vectorised(
+                #[inline(always)]
+                || scratch.transform(layout, scales, Parts::ALL, chunk, start + index * CHUNK),
+            );
+            let (symbols, contexts) = scratch.symbols();
+            let (symbols, last_symbol) = symbols.as_chunks::<2>();
+            let (contexts, last_context) = contexts.as_chunks::<2>();
+            for (symbols, contexts) in symbols.iter().zip(contexts) {
+                let (context, symbol) = place(symbols[0], contexts[0]);
+                even.histograms[context][symbol] += 1;
+                let (context, symbol) = place(symbols[1], contexts[1]);
+                odd.histograms[context][symbol] += 1;
+            }
+            for (&symbol, &context) in last_symbol.iter().zip(last_context) {
+                let (context, symbol) = place(symbol, context);
+                even.histograms[context][symbol] += 1;
+            }
+            even.negative += scratch.negative();
         }
-        counts.negative += scratch.negative();
-    }
-    counts
+    });
+    even.merge(odd)
 }
 
 /// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.

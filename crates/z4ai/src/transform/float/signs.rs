@@ -5,7 +5,7 @@ use super::CHUNK;
 use super::scale::{STEPS, Scales};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
-use crate::entropy::rans::{self, DecoderTables, EncoderTables};
+use crate::entropy::rans::{self, Tables};
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
@@ -28,9 +28,7 @@ const CONTEXTS: usize = 32;
 #[derive(Debug)]
 pub(super) struct SignContexts {
     row_length: usize,
-    tables: Vec<FrequencyTable>,
-    encoder: EncoderTables,
-    decoder: DecoderTables,
+    tables: Tables,
 }
 
 /// The contexts of a block's signs, one after the other: which of the neighbours to the left, above and above left are negative, as the low bits. Outside the
@@ -83,7 +81,7 @@ impl Signs {
     pub fn write(&self, out: &mut Vec<u8>) {
         if let Self::Context(contexts) = self {
             put_length(out, contexts.row_length);
-            contexts.tables.iter().for_each(|table| table.write(out));
+            contexts.tables.frequencies().iter().for_each(|table| table.write(out));
         }
     }
 
@@ -171,9 +169,7 @@ fn survey(
 
 impl SignContexts {
     fn new(row_length: usize, tables: Vec<FrequencyTable>) -> Result<Self> {
-        let encoder = EncoderTables::new(&tables);
-        let decoder = DecoderTables::new(&tables)?;
-        Ok(Self { row_length, tables, encoder, decoder })
+        Ok(Self { row_length, tables: Tables::new(tables)? })
     }
 
     /// Appends the signs of a block.
@@ -187,7 +183,7 @@ impl SignContexts {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let (signs, contexts) = survey(layout, bytes, scales, self.row_length, start, kernel)?;
-        rans::encode(&self.encoder, &signs, &contexts, kernel, out);
+        rans::encode(self.tables.encoder(), &signs, &contexts, kernel, out);
         Ok(())
     }
 
@@ -202,7 +198,7 @@ impl SignContexts {
         out: &mut [u8],
     ) -> Result<()> {
         let count = out.len() / layout.width;
-        let mut decoder = rans::Decoder::open(&self.decoder, reader, count, kernel)?;
+        let mut decoder = rans::Decoder::open(self.tables.decoder(), reader, count, kernel)?;
         let mut neighbours = Neighbours::new(self.row_length, count);
         let (mut expected, mut heads, mut classes) = ([0i16; CHUNK], [0u16; CHUNK], [0u8; CHUNK]);
         let mut position = 0;

@@ -5,7 +5,7 @@ use super::counts::Counts;
 use super::{CLASSES, EXPONENTS, MAX_CONTEXTS};
 use crate::arch::Kernel;
 use crate::entropy::plane;
-use crate::entropy::rans::{DecoderTables, EncoderTables};
+use crate::entropy::rans::Tables;
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -16,9 +16,9 @@ pub(super) struct Contexts {
     map: [[u8; EXPONENTS]; CLASSES],
     /// Bit *c*: class *c* occurs.
     used: u16,
-    tables: Vec<FrequencyTable>,
-    pub encoder: EncoderTables,
-    pub decoder: DecoderTables,
+    /// How many contexts there are; the coder wants a power of two, so more tables may follow theirs.
+    count: usize,
+    pub tables: Tables,
 }
 
 /// Pairs that share a context.
@@ -92,15 +92,12 @@ impl Contexts {
         Ok((Self::new(map, used, tables)?, bits))
     }
 
-    fn new(map: [[u8; EXPONENTS]; CLASSES], used: u16, tables: Vec<FrequencyTable>) -> Result<Self> {
-        // The coder wants 1, 4 or 16 tables; those that are missing are never used.
-        let wanted =
-            [1, 4, MAX_CONTEXTS].into_iter().find(|&count| count >= tables.len()).unwrap_or(MAX_CONTEXTS);
-        let mut padded = tables.clone();
-        let unused = || FrequencyTable::normalise(&[0; SYMBOLS], MAX_PRECISION);
-        padded.resize_with(wanted, || tables.last().cloned().unwrap_or_else(unused));
-        let (encoder, decoder) = (EncoderTables::new(&padded), DecoderTables::new(&padded)?);
-        Ok(Self { map, used, tables, encoder, decoder })
+    fn new(map: [[u8; EXPONENTS]; CLASSES], used: u16, mut tables: Vec<FrequencyTable>) -> Result<Self> {
+        let count = tables.len();
+        let last = tables.last().cloned();
+        let last = last.unwrap_or_else(|| FrequencyTable::normalise(&[0; SYMBOLS], MAX_PRECISION));
+        tables.resize(count.next_power_of_two(), last);
+        Ok(Self { map, used, count, tables: Tables::new(tables)? })
     }
 
     /// The contexts of a class by exponent number, or an error if the section does not have the class.
@@ -113,7 +110,7 @@ impl Contexts {
 
     /// Whether all symbols have the same context.
     pub fn is_single(&self) -> bool {
-        self.tables.len() <= 1
+        self.count <= 1
     }
 
     /// Appends the contexts.
@@ -122,12 +119,12 @@ impl Contexts {
         if self.used == 0 {
             return Ok(());
         }
-        out.push(self.tables.len() as u8);
+        out.push(self.count as u8);
         if !self.is_single() {
             let rows: Vec<u8> = self.used_classes().flat_map(|class| self.map[class]).collect();
             plane::write_bytes(&rows, kernel, out)?;
         }
-        self.tables.iter().for_each(|table| table.write(out));
+        self.tables.frequencies().iter().take(self.count).for_each(|table| table.write(out));
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Chunks as the encoder sees them: differences and their class, and how often each symbol occurs in each class and with each exponent of the reference.
 
+use super::classes::Classes;
 use super::decay::Decay;
 use super::element::Word;
 use super::symbols::Alphabet;
@@ -35,7 +36,21 @@ impl<W: Word> Default for ChunkScratch<W> {
 impl<W: Word> ChunkScratch<W> {
     /// Transforms a chunk of at most [`CHUNK`] elements and says its class; symbols are made unless that is 0.
     #[inline(always)]
-    pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View) -> u8 {
+    pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View, classes: &Classes) -> u8 {
+        let class = classes.of(self.subtract(bytes, reference, view));
+        if class > 0 {
+            let alphabet = Alphabet::of_width(W::BYTES);
+            for (symbol, &difference) in self.symbols.iter_mut().zip(&self.differences[..self.length]) {
+                *symbol = alphabet.symbol(difference);
+            }
+            exponent_numbers::<W>(reference, view, &mut self.exponents);
+        }
+        class
+    }
+
+    /// Computes the differences of a chunk and says how many bits they have in all.
+    #[inline(always)]
+    pub fn subtract(&mut self, bytes: &[u8], reference: &[u8], view: View) -> u32 {
         let differences = &mut self.differences[..bytes.len() / W::BYTES];
         self.length = differences.len();
         let elements = bytes.chunks_exact(W::BYTES).zip(reference.chunks_exact(W::BYTES));
@@ -52,17 +67,7 @@ impl<W: Word> ChunkScratch<W> {
                 *difference = W::difference::<true>(current, base, view.decay);
             }
         }
-        let bits: u32 = differences.iter().map(|difference| difference.length()).sum();
-        // Octaves of the bits in a chunk, of which there are at most 2^14.
-        let class = (u32::BITS - bits.leading_zeros()) as u8;
-        if class > 0 {
-            let alphabet = Alphabet::of_width(W::BYTES);
-            for (symbol, &difference) in self.symbols.iter_mut().zip(differences.iter()) {
-                *symbol = alphabet.symbol(difference);
-            }
-            exponent_numbers::<W>(reference, view, &mut self.exponents);
-        }
-        class
+        differences.iter().map(|difference| difference.length()).sum()
     }
 }
 
@@ -115,14 +120,21 @@ impl Default for Counts {
 
 impl Counts {
     /// Adds the chunks of a stretch of whole elements.
-    pub fn add<W: Word>(&mut self, bytes: &[u8], reference: &[u8], view: View, kernel: Kernel) {
+    pub fn add<W: Word>(
+        &mut self,
+        bytes: &[u8],
+        reference: &[u8],
+        view: View,
+        classes: &Classes,
+        kernel: Kernel,
+    ) {
         let alphabet = Alphabet::of_width(W::BYTES);
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
             let class = kernel.vectorised(
                 #[inline(always)]
-                || scratch.transform(chunk, base, view),
+                || scratch.transform(chunk, base, view, classes),
             );
             self.classes[usize::from(class)] += 1;
             if class == 0 {

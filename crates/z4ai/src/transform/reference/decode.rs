@@ -58,7 +58,7 @@ fn decode<W: Word>(
             _ => return Err(Error::corrupt("differences of chunks without differences")),
         }
     } else {
-        Some(rans::Decoder::open(&model.contexts.decoder, reader, coded, kernel)?)
+        Some(rans::Decoder::open(model.contexts.tables.decoder(), reader, coded, kernel)?)
     };
     let mut raw = RawReader::new(reader.rest());
     let values = Values::new(Alphabet::of_width(W::BYTES));
@@ -95,7 +95,7 @@ impl Batch {
         reference: &[u8],
         classes: &[u8],
     ) -> Result<()> {
-        let precision = model.contexts.decoder.precision();
+        let precision = model.contexts.tables.precision();
         self.length = 0;
         for (&class, base) in classes.iter().zip(reference.chunks(CHUNK * W::BYTES)) {
             if class == 0 {
@@ -189,7 +189,8 @@ impl Values {
         }
         for (difference, &symbol) in differences.iter_mut().zip(symbols) {
             let (first, bits) = self.entries[usize::from(symbol)];
-            *difference = W::from_wide(first | raw.get(bits));
+            let low = if W::BYTES == 8 { raw.get_long(bits) } else { raw.get(bits) };
+            *difference = W::from_wide(first | low);
         }
     }
 }

@@ -36,7 +36,7 @@ fn encode<W: Word>(
     for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
         let class = kernel.vectorised(
             #[inline(always)]
-            || scratch.transform(chunk, base, model.view),
+            || scratch.transform(chunk, base, model.view, &model.levels),
         );
         classes.push(class);
         if class == 0 {
@@ -52,7 +52,8 @@ fn encode<W: Word>(
         for (&symbol, difference) in coded.iter().zip(&scratch.differences) {
             let width = alphabet.raw_bits(symbol);
             if width > 0 {
-                raw.put(difference.wide() & ((1 << width) - 1), width);
+                let low = difference.wide() & ((1 << width) - 1);
+                if W::BYTES == 8 { raw.put_long(low, width) } else { raw.put(low, width) }
             }
         }
     }
@@ -60,7 +61,7 @@ fn encode<W: Word>(
     if symbols.is_empty() {
         put_length(out, 0);
     } else {
-        rans::encode(&model.contexts.encoder, &symbols, &contexts, kernel, out);
+        rans::encode(model.contexts.tables.encoder(), &symbols, &contexts, kernel, out);
     }
     out.extend_from_slice(&raw.finish());
     Ok(())

@@ -1,5 +1,6 @@
 //! What all blocks of a section share: the decay, which exponents are told apart, the contexts, and how the classes of chunks are coded.
 
+use super::classes::Classes;
 use super::contexts::Contexts;
 use super::counts::{Counts, View, first_exponent};
 use super::decay::Decay;
@@ -16,6 +17,8 @@ use crate::threads;
 #[derive(Debug)]
 pub(crate) struct ReferenceModel {
     pub(super) view: View,
+    /// Which classes the encoder gives to chunks; the decoder need not know.
+    pub(super) levels: Classes,
     pub(super) contexts: Contexts,
     pub(super) classes: PlaneModel,
 }
@@ -26,11 +29,11 @@ const STRETCH: usize = 1 << 20;
 impl ReferenceModel {
     /// Makes the model for whole elements against as many, and estimates the bits that they will take.
     pub fn fit(fields: Fields, bytes: &[u8], reference: &[u8], kernel: Kernel) -> Result<(Self, u64)> {
-        let (view, counts) = for_width!(fields, measure, fields, bytes, reference, kernel);
+        let (view, levels, counts) = for_width!(fields, measure, fields, bytes, reference, kernel);
         let (contexts, symbol_bits) = Contexts::choose(&counts)?;
         let classes = PlaneModel::choose(&counts.classes, 0)?;
         let bits = symbol_bits + counts.raw_bits + entropy_bits(&counts.classes[..CLASSES]);
-        Ok((Self { view, contexts, classes }, bits))
+        Ok((Self { view, levels, contexts, classes }, bits))
     }
 
     /// Appends the model.
@@ -51,7 +54,8 @@ impl ReferenceModel {
             return Err(Error::corrupt("an exponent that the dtype does not have"));
         }
         let view = View { fields, decay: Decay::new(rate, fields), first_exponent };
-        Ok(Self { view, contexts: Contexts::read(reader, kernel)?, classes: PlaneModel::read(reader)? })
+        let (contexts, classes) = (Contexts::read(reader, kernel)?, PlaneModel::read(reader)?);
+        Ok(Self { view, levels: Classes::default(), contexts, classes })
     }
 
     /// The planes of a block of `elements` elements, by name and encoded length.
@@ -65,19 +69,25 @@ impl ReferenceModel {
     }
 }
 
-fn measure<W: Word>(fields: Fields, bytes: &[u8], reference: &[u8], kernel: Kernel) -> (View, Counts) {
+fn measure<W: Word>(
+    fields: Fields,
+    bytes: &[u8],
+    reference: &[u8],
+    kernel: Kernel,
+) -> (View, Classes, Counts) {
     let view = View {
         fields,
         decay: Decay::find::<W>(bytes, reference, fields),
         first_exponent: first_exponent::<W>(reference, fields),
     };
+    let levels = Classes::choose::<W>(bytes, reference, view, kernel);
     let stretch = STRETCH * W::BYTES;
     let stretches = bytes.chunks(stretch).zip(reference.chunks(stretch));
     let counts = threads::map(stretches, |(bytes, reference)| {
         let mut counts = Counts::default();
-        counts.add::<W>(bytes, reference, view, kernel);
+        counts.add::<W>(bytes, reference, view, &levels, kernel);
         counts
     });
     let total = counts.into_iter().reduce(|total, counts| total.merge(&counts));
-    (view, total.unwrap_or_default())
+    (view, levels, total.unwrap_or_default())
 }

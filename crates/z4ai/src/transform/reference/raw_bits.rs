@@ -11,13 +11,9 @@ pub(super) struct RawBits {
 }
 
 impl RawBits {
-    /// Appends the low `width` (at most 63) bits of `value`, which has no others.
+    /// Appends `value`, which has at most `width` bits, themselves at most 32.
     #[inline(always)]
     pub fn put(&mut self, value: u64, width: u32) {
-        if width > 32 {
-            self.put(value & u64::from(u32::MAX), 32);
-            return self.put(value >> 32, width - 32);
-        }
         self.pending |= value << self.count;
         self.count += width;
         if self.count >= 32 {
@@ -25,6 +21,13 @@ impl RawBits {
             self.pending >>= 32;
             self.count -= 32;
         }
+    }
+
+    /// The same for up to 63 bits.
+    pub fn put_long(&mut self, value: u64, width: u32) {
+        let low = width.min(32);
+        self.put(value & ((1 << low) - 1), low);
+        self.put(value >> low, width - low);
     }
 
     /// All bits, the last byte padded with zeros.
@@ -48,13 +51,9 @@ impl<'a> RawReader<'a> {
         Self { bytes, position: 0 }
     }
 
-    /// The next `width` (at most 63) bits; past the end they are zeros, which [`RawReader::finish`] notices.
+    /// The next `width` (at most 56) bits; past the end they are zeros, which [`RawReader::finish`] notices.
     #[inline(always)]
     pub fn get(&mut self, width: u32) -> u64 {
-        if width > 56 {
-            let low = self.get(32);
-            return low | self.get(width - 32) << 32;
-        }
         let window = match self.bytes.get(self.position / 8..).and_then(<[u8]>::first_chunk::<8>) {
             Some(window) => u64::from_le_bytes(*window),
             None => self.last_window(),
@@ -62,6 +61,12 @@ impl<'a> RawReader<'a> {
         let value = window >> (self.position % 8) & ((1 << width) - 1);
         self.position += width as usize;
         value
+    }
+
+    /// The same for up to 63 bits.
+    pub fn get_long(&mut self, width: u32) -> u64 {
+        let low = width.min(32);
+        self.get(low) | self.get(width - low) << low
     }
 
     #[cold]
@@ -88,11 +93,11 @@ mod tests {
         #[test]
         fn bits_survive(fields in proptest::collection::vec((any::<u64>(), 0u32..64), 0..200)) {
             let mut writer = RawBits::default();
-            fields.iter().for_each(|&(value, width)| writer.put(value & ((1 << width) - 1), width));
+            fields.iter().for_each(|&(value, width)| writer.put_long(value & ((1 << width) - 1), width));
             let bytes = writer.finish();
             let mut reader = RawReader::new(&bytes);
             for &(value, width) in &fields {
-                prop_assert_eq!(reader.get(width), value & ((1 << width) - 1));
+                prop_assert_eq!(reader.get_long(width), value & ((1 << width) - 1));
             }
             reader.finish().unwrap();
             reader.get(9);

@@ -1,0 +1,39 @@
+//! The encoder's side of a stream. It runs backwards, from the last symbol to the first, so that the decoder can run forwards; for the same reason its
+//! words fill a buffer from the end.
+
+use super::{EncoderTables, LANES, STATE_MIN, lanes_for};
+use crate::arch::Kernel;
+use crate::frame::wire::put_length;
+use std::cell::RefCell;
+
+/// Bytes that kernels may touch before the words of a group.
+pub(crate) const MARGIN: usize = 2 * LANES;
+
+thread_local! {
+    /// The words of the stream at hand. Blocks have streams of about the same length, so the memory is kept.
+    static WORDS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Encodes `symbols`, each in the context of the same index (or all in context 0 when `contexts` is empty), and appends the stream's length and the stream.
+/// Every symbol must have a frequency in its context's table.
+pub(crate) fn encode(
+    tables: &EncoderTables,
+    symbols: &[u8],
+    contexts: &[u8],
+    kernel: Kernel,
+    out: &mut Vec<u8>,
+) {
+    WORDS.with_borrow_mut(|words| {
+        let needed = 2 * symbols.len() + MARGIN;
+        if words.len() < needed {
+            words.resize(needed, 0);
+        }
+        let mut states = [STATE_MIN; LANES];
+        let lanes = lanes_for(symbols.len());
+        let start = kernel.rans_encode(tables, lanes, &mut states, symbols, contexts, words);
+        let words = words.get(start..).unwrap_or_default();
+        put_length(out, 4 * lanes + words.len());
+        states.iter().take(lanes).for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
+        out.extend_from_slice(words);
+    });
+}

@@ -1,0 +1,117 @@
+//! Interleaved rANS: the entropy coder of the default tier. A stream has 1, 4 or 32 states ("lanes"); symbol `i` belongs to lane `i mod lanes`,
+//! so that neighbouring symbols do not wait for each other and 32 of them are coded at once in vector registers. Each symbol may be coded
+//! in a context, which selects one of several frequency tables.
+//!
+//! States live in `[2^15, 2^31)` and exchange 16-bit little-endian words with the stream. A stream is: the final states (4 bytes per lane),
+//! then the words in the order in which the decoder wants them.
+
+mod decode;
+mod encode;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use decode::Decoder;
+pub(crate) use encode::encode;
+
+use super::table::{EncoderSymbol, FrequencyTable};
+use crate::error::{Error, Result};
+use std::sync::OnceLock;
+
+/// Lower bound of a state between symbols.
+pub(crate) const STATE_MIN: u32 = 1 << 15;
+/// Upper bound (exclusive).
+pub(crate) const STATE_END: u32 = 1 << 31;
+/// Lanes of a large stream.
+pub(crate) const LANES: usize = 32;
+
+/// How many lanes a stream of `count` symbols has; flushing a state costs 4 bytes, which short streams cannot afford.
+pub(crate) fn lanes_for(count: usize) -> usize {
+    match count {
+        0..512 => 1,
+        512..32768 => 4,
+        _ => LANES,
+    }
+}
+
+/// The tables of a power-of-two number of contexts. The forms that the two directions look symbols up in are made when they are first needed:
+/// nobody needs both, and for a small tensor making them is much of the work.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    frequencies: Vec<FrequencyTable>,
+    encoder: OnceLock<EncoderTables>,
+    decoder: OnceLock<DecoderTables>,
+}
+
+impl Tables {
+    /// All tables must have one precision; their number must be a power of two.
+    pub fn new(frequencies: Vec<FrequencyTable>) -> Result<Self> {
+        let precision = frequencies.first().map_or(0, |table| table.precision);
+        let same = frequencies.iter().all(|table| table.precision == precision);
+        if !frequencies.len().is_power_of_two() || !same {
+            return Err(Error::corrupt("frequency tables of different precision"));
+        }
+        Ok(Self { frequencies, encoder: OnceLock::new(), decoder: OnceLock::new() })
+    }
+
+    /// The frequencies, by context.
+    pub fn frequencies(&self) -> &[FrequencyTable] {
+        &self.frequencies
+    }
+
+    /// The precision of every table.
+    pub fn precision(&self) -> u32 {
+        self.frequencies.first().map_or(0, |table| table.precision)
+    }
+
+    /// The encoder's form.
+    pub fn encoder(&self) -> &EncoderTables {
+        self.encoder.get_or_init(|| EncoderTables {
+            entries: self.frequencies.iter().flat_map(FrequencyTable::encoder_symbols).collect(),
+            precision: self.precision(),
+        })
+    }
+
+    /// The decoder's form.
+    pub fn decoder(&self) -> &DecoderTables {
+        self.decoder.get_or_init(|| {
+            let precision = self.precision();
+            let mut slots = Vec::with_capacity(self.frequencies.len() << precision);
+            self.frequencies.iter().for_each(|table| table.append_slots(&mut slots));
+            DecoderTables { slots, precision }
+        })
+    }
+}
+
+/// Tables ready for encoding: 256 symbols per context, all in one vector.
+#[derive(Debug)]
+pub(crate) struct EncoderTables {
+    entries: Vec<EncoderSymbol>,
+    precision: u32,
+}
+
+impl EncoderTables {
+    pub fn entries(&self) -> &[EncoderSymbol] {
+        &self.entries
+    }
+
+    pub fn precision(&self) -> u32 {
+        self.precision
+    }
+}
+
+/// Tables ready for decoding: the slots of all contexts in one vector.
+#[derive(Debug)]
+pub(crate) struct DecoderTables {
+    slots: Vec<u32>,
+    precision: u32,
+}
+
+impl DecoderTables {
+    pub fn slots(&self) -> &[u32] {
+        &self.slots
+    }
+
+    pub fn precision(&self) -> u32 {
+        self.precision
+    }
+}

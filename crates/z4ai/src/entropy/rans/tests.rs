@@ -1,0 +1,76 @@
+use super::super::table::{Histogram, SYMBOLS};
+use super::*;
+use crate::arch::Kernel;
+use crate::frame::wire::{Reader, put_length};
+use proptest::prelude::*;
+
+fn tables(symbols: &[u8], contexts: &[u8], count: usize, precision: u32) -> Vec<FrequencyTable> {
+    let mut histograms: Vec<Histogram> = vec![[0; SYMBOLS]; count];
+    for (index, &symbol) in symbols.iter().enumerate() {
+        histograms[usize::from(contexts.get(index).copied().unwrap_or(0))][usize::from(symbol)] += 1;
+    }
+    histograms
+        .iter_mut()
+        .map(|histogram| {
+            histogram[7] += 1;
+            FrequencyTable::normalise(histogram, precision)
+        })
+        .collect()
+}
+
+fn decode_all(
+    tables: &DecoderTables,
+    stream: &[u8],
+    offsets: &[u16],
+    count: usize,
+    kernel: Kernel,
+) -> Result<Vec<u8>> {
+    let mut reader = Reader::new(stream, "test");
+    let mut decoder = Decoder::open(tables, &mut reader, count, kernel)?;
+    let mut decoded = vec![0; count];
+    for (start, piece) in decoded.chunks_mut(4096).enumerate() {
+        let offsets = if offsets.is_empty() { offsets } else { &offsets[start * 4096..][..piece.len()] };
+        decoder.decode(offsets, piece)?;
+    }
+    decoder.finish()?;
+    Ok(decoded)
+}
+
+fn round_trip(symbols: &[u8], contexts: &[u8], count: usize, precision: u32) {
+    let tables = tables(symbols, contexts, count, precision);
+    let tables = Tables::new(tables).unwrap();
+    let offsets: Vec<u16> = contexts.iter().map(|&context| u16::from(context) << precision).collect();
+    let mut reference: Option<Vec<u8>> = None;
+    for kernel in Kernel::available() {
+        let mut stream = Vec::new();
+        encode(tables.encoder(), symbols, contexts, kernel, &mut stream);
+        assert_eq!(*reference.get_or_insert_with(|| stream.clone()), stream, "{kernel:?}");
+        let decoded = decode_all(tables.decoder(), &stream, &offsets, symbols.len(), kernel).unwrap();
+        assert_eq!(decoded, symbols, "{kernel:?}");
+        // The same without its last word, or without the last byte of its states.
+        let mut length = Reader::new(&stream, "test");
+        let body = length.length().unwrap() - 2;
+        let mut cut = Vec::new();
+        put_length(&mut cut, body);
+        cut.extend_from_slice(&length.rest()[..body]);
+        assert!(decode_all(tables.decoder(), &cut, &offsets, symbols.len(), kernel).is_err());
+    }
+}
+
+#[test]
+fn long_streams_survive_on_every_kernel() {
+    let symbols: Vec<u8> = (0..70_001u32).map(|i| (i.wrapping_mul(i) >> 7 & i >> 3) as u8 & 0x3f).collect();
+    let contexts: Vec<u8> = (0..70_001u32).map(|i| (i.wrapping_mul(2654435761) >> 30) as u8).collect();
+    for precision in 8..=12 {
+        round_trip(&symbols, &contexts, 4, precision);
+        round_trip(&symbols, &[], 1, precision);
+    }
+    round_trip(&[9; 40_000], &[], 1, 12);
+}
+
+proptest! {
+    #[test]
+    fn short_streams_survive(symbols in proptest::collection::vec(any::<u8>(), 1..2000), precision in 8u32..=12) {
+        round_trip(&symbols, &[], 1, precision);
+    }
+}
