@@ -1,5 +1,7 @@
 //! Sizes and speeds of deltas between files: `cargo run --release --example delta -- DTYPE REFERENCE CURRENT...`
 
+#![allow(clippy::print_stdout, reason = "it prints a table")]
+
 use std::time::Instant;
 use z4ai::{Dtype, Options};
 

@@ -13,8 +13,8 @@ use crate::entropy::table::{Histogram, SYMBOLS};
 pub(super) struct View {
     pub fields: Fields,
     pub decay: Decay,
-    /// The lowest exponent with a number of its own; all below share number 0.
-    pub first_exponent: usize,
+    /// The exponent from which numbers are counted downwards; all above share its number.
+    pub top_exponent: usize,
 }
 
 /// One chunk, transformed.
@@ -74,16 +74,23 @@ impl<W: Word> ChunkScratch<W> {
 /// The numbers of the exponents of at most [`CHUNK`] elements.
 #[inline(always)]
 pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &mut [u8; CHUNK]) {
+    let top = view.top_exponent as i32;
     for (number, base) in numbers.iter_mut().zip(reference.chunks_exact(W::BYTES)) {
-        let exponent = W::from_bytes(base).exponent(view.fields.mantissa_bits);
-        *number = exponent.saturating_sub(view.first_exponent).min(EXPONENTS - 1) as u8;
+        let exponent = W::from_bytes(base).exponent(view.fields.mantissa_bits) as i32;
+        *number = exponent_number(top - exponent);
     }
 }
 
-/// The lowest exponent that deserves a number: so that almost all elements have one of the numbers above it.
-pub(super) fn first_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize {
+/// The number of an exponent so far below the top: each its own at first, then four and then eight together, so that optimizer states have numbers too.
+#[inline(always)]
+fn exponent_number(below: i32) -> u8 {
+    (below.clamp(0, 16) + (below - 16).clamp(0, 32) / 4 + (below - 48).clamp(0, 56) / 8) as u8
+}
+
+/// The exponent that only few elements exceed.
+pub(super) fn top_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize {
     let mut counts = vec![0u32; fields.exponents()];
-    let stride = (reference.len() / W::BYTES).div_ceil(EXPONENT_SAMPLE).max(1);
+    let stride = (reference.len() / W::BYTES).div_ceil(EXPONENT_SAMPLE) | 1;
     let mut sampled = 0;
     for base in reference.chunks_exact(W::BYTES).step_by(stride) {
         if let Some(count) = counts.get_mut(W::from_bytes(base).exponent(fields.mantissa_bits)) {
@@ -97,7 +104,7 @@ pub(super) fn first_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize
         rare -= count.min(rare);
         kept
     });
-    (top.unwrap_or(0) + 1).saturating_sub(EXPONENTS)
+    top.unwrap_or(0)
 }
 
 /// Elements looked at for the range of exponents.

@@ -106,7 +106,7 @@ mod tests {
             (0..200_000u32).map(|i| (i.wrapping_mul(2654435761) as i32) as f32 * 1e-10).collect();
         let factor = 1.0 - 1e-4f32;
         let decayed = base.iter().enumerate().map(|(index, value)| {
-            let noise = if index / CHUNK % 2 == 0 { (index % 977) as f32 * 1e-6 } else { 0.0 };
+            let noise = if (index / CHUNK).is_multiple_of(2) { (index % 977) as f32 * 1e-6 } else { 0.0 };
             value * factor + noise
         });
         let bytes =

@@ -2,7 +2,7 @@
 
 use super::classes::Classes;
 use super::contexts::Contexts;
-use super::counts::{Counts, View, first_exponent};
+use super::counts::{Counts, View, top_exponent};
 use super::decay::Decay;
 use super::element::Word;
 use super::{CHUNK, CLASSES, Fields, for_width};
@@ -39,7 +39,7 @@ impl ReferenceModel {
     /// Appends the model.
     pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         put_signed(out, self.view.decay.rate.into());
-        put_length(out, self.view.first_exponent);
+        put_length(out, self.view.top_exponent);
         self.contexts.write(kernel, out)?;
         self.classes.write(out);
         Ok(())
@@ -49,11 +49,11 @@ impl ReferenceModel {
     pub fn read(fields: Fields, reader: &mut Reader, kernel: Kernel) -> Result<Self> {
         let rate = i32::try_from(reader.signed()?);
         let rate = rate.map_err(|_| Error::corrupt("a decay of more than one half"))?;
-        let first_exponent = reader.length()?;
-        if first_exponent >= fields.exponents() {
+        let top_exponent = reader.length()?;
+        if top_exponent >= fields.exponents() {
             return Err(Error::corrupt("an exponent that the dtype does not have"));
         }
-        let view = View { fields, decay: Decay::new(rate, fields), first_exponent };
+        let view = View { fields, decay: Decay::new(rate, fields), top_exponent };
         let (contexts, classes) = (Contexts::read(reader, kernel)?, PlaneModel::read(reader)?);
         Ok(Self { view, levels: Classes::default(), contexts, classes })
     }
@@ -78,7 +78,7 @@ fn measure<W: Word>(
     let view = View {
         fields,
         decay: Decay::find::<W>(bytes, reference, fields),
-        first_exponent: first_exponent::<W>(reference, fields),
+        top_exponent: top_exponent::<W>(reference, fields),
     };
     let levels = Classes::choose::<W>(bytes, reference, view, kernel);
     let stretch = STRETCH * W::BYTES;
