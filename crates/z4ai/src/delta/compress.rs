@@ -1,7 +1,9 @@
 //! From a buffer and its reference to a delta.
 
 use crate::arch::Kernel;
-use crate::compress::{encode_section, encode_with, keep_shorter, section_length, section_length_within};
+use crate::compress::{
+    Part, encode_section, encode_with, keep_shorter, section_length, section_length_within,
+};
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::model::{DifferenceModel, Model, differences};
@@ -83,7 +85,7 @@ pub(super) fn encode_section_against(
     if bytes == reference {
         let model = Model::Difference(DifferenceModel::new(width, Model::Opaque { level: 0, long: false }));
         let plan = Plan { model, block_length: UNCHANGED_BLOCK };
-        return encode_with(&plan, bytes, reference, options, kernel, frame);
+        return encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame);
     }
     if let Some(fields) = options.dtype.and_then(Fields::of) {
         let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
@@ -94,7 +96,7 @@ pub(super) fn encode_section_against(
         }
         let block_length = block_length(bytes.len(), width, bits);
         let plan = Plan { model: Model::Reference(Box::new(model)), block_length };
-        encode_with(&plan, bytes, reference, options, kernel, frame)?;
+        encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
         if with + with / 4 < without {
             return Ok(());
         }
@@ -102,7 +104,7 @@ pub(super) fn encode_section_against(
         let Plan { model, block_length } =
             Plan::choose(&differences(bytes, reference, width, kernel)?, options, kernel)?;
         let plan = Plan { model: Model::Difference(DifferenceModel::new(width, model)), block_length };
-        encode_with(&plan, bytes, reference, options, kernel, frame)?;
+        encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
     }
     let mut alone = Vec::new();
     encode_section(bytes, options, kernel, &mut alone)?;
