@@ -11,8 +11,10 @@ use crate::transform::float::FloatModel;
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
 
-/// Elements per block: large enough that flushing the coder's states costs less than 0.1 %.
+/// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.1 %.
 const BLOCK_ELEMENTS: usize = 1 << 17;
+/// Blocks consist of whole chunks of the float and nested coders.
+const BLOCK_UNIT: usize = 1 << 12;
 /// Bytes per block of opaque data.
 const OPAQUE_BLOCK: usize = 1 << 20;
 
@@ -38,7 +40,7 @@ impl Plan {
         let Some(dtype) = options.dtype.filter(|_| !elements.is_empty()) else {
             return Ok(Self::opaque(options));
         };
-        let block_length = BLOCK_ELEMENTS * width;
+        let block_length = block_elements(elements.len() / width) * width;
         let mut candidates = Self::structures(elements, dtype, options, block_length, kernel)?;
         candidates.push(Self::dense(elements, dtype, options, block_length, kernel)?);
         let model = smallest(candidates, elements, width, kernel)?;
@@ -100,6 +102,12 @@ impl Plan {
     fn opaque(options: &Options) -> Self {
         Self { model: Model::Opaque { level: block_level(options), long: false }, block_length: OPAQUE_BLOCK }
     }
+}
+
+/// Elements per block: blocks of about the same length, since a short last one would cost more and decode more slowly than its share.
+fn block_elements(elements: usize) -> usize {
+    let blocks = (elements / BLOCK_ELEMENTS).max(1);
+    elements.div_ceil(blocks).next_multiple_of(BLOCK_UNIT)
 }
 
 /// How much higher the zstd level of blocks is than that of a whole section, to make up for what blocks cannot see of each other.
