@@ -109,13 +109,13 @@ fn in_map<'a>(reader: &ztensor::Reader, component: &'a Component, terms: Terms) 
     allowed.then_some(MapView { span, strides })
 }
 
-/// Checks the stored checksums of what is only borrowed; what is decoded is checked there.
+/// Checks the stored checksums and the values of what is only borrowed; what is decoded is checked there.
 fn verify<'a>(
     py: Python<'_>,
     reader: &ztensor::Reader,
     borrowed: impl Iterator<Item = &'a Wanted<'a>>,
 ) -> PyResult<()> {
-    let checked: Vec<&Wanted<'_>> = borrowed.filter(|wanted| wanted.component.digest.is_some()).collect();
+    let checked: Vec<&Wanted<'_>> = borrowed.filter(|wanted| wanted.component.is_checked()).collect();
     if checked.is_empty() {
         return Ok(());
     }

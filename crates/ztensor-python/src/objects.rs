@@ -22,6 +22,7 @@ pub(crate) fn read<'py>(
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut wanted = Vec::with_capacity(names.len());
     for name in names {
+        py.detach(|| file.check_sparse(name)).or_raise()?;
         for (role, component) in &file.object(name).or_raise()?.components {
             wanted.push(Wanted { name, role, component });
         }

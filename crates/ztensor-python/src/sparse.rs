@@ -20,6 +20,7 @@ pub(crate) fn tensor<'py>(
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let object = reader.object(name).or_raise()?;
+    py.detach(|| reader.check_sparse(name)).or_raise()?;
     let index = |role| part(py, torch, reader, name, object, role, true);
     let values = part(py, torch, reader, name, object, "values", false)?;
     let size = object.shape.to_vec();

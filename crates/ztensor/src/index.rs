@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use smallvec::SmallVec;
 
 use crate::error::{Error, Kind, Result};
 use crate::tensor::{Attributes, ElementType, Layout, Shape};
@@ -100,6 +101,9 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// Roles and components. Nearly all tensors have one component; it takes no allocation of its own.
+pub type Components = SmallVec<[(Cow<'static, str>, Component); 1]>;
+
 /// One tensor: a shape, a layout, and the components that make it up.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -110,7 +114,7 @@ pub struct Object {
     /// The object's own metadata.
     pub attributes: Attributes,
     /// The components with their roles, in file order.
-    pub components: Vec<(Cow<'static, str>, Component)>,
+    pub components: Components,
 }
 
 impl Object {
@@ -120,7 +124,7 @@ impl Object {
             shape: shape.into(),
             layout: Layout::Dense,
             attributes: Attributes::new(),
-            components: vec![(Cow::Borrowed("data"), data)],
+            components: Components::from([(Cow::Borrowed("data"), data)]),
         }
     }
 
@@ -182,17 +186,43 @@ pub struct Component {
     pub length: u64,
     /// A stored checksum, if there is one.
     pub digest: Option<Digest>,
+    /// What the format says about the values beyond their type.
+    pub content: Content,
+}
+
+/// What a format says about a component's bytes beyond the type of its elements. It is checked when a checksum would be: when the component is
+/// first read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing.
+    #[default]
+    Any,
+    /// Every byte is 0 or 1.
+    Booleans,
+    /// The upper half of the last byte is zero: an odd number of elements of four bits leaves it over.
+    HalfByteLeft,
 }
 
 impl Component {
     /// Bytes that lie plainly in the file.
     pub fn raw(element: impl Into<ElementType>, span: Span) -> Self {
-        Component { element: element.into(), data: Data::Raw(span), length: span.length, digest: None }
+        Component {
+            element: element.into(),
+            data: Data::Raw(span),
+            length: span.length,
+            digest: None,
+            content: Content::Any,
+        }
     }
 
     /// The number of logical elements; `None` when their type is unknown.
     pub fn elements(&self) -> Option<u64> {
         self.element.bits().map(|bits| (u128::from(self.length) * 8 / u128::from(bits)) as u64)
+    }
+
+    /// Whether something has to be checked when the component is first read.
+    pub fn is_checked(&self) -> bool {
+        self.digest.is_some() || self.content != Content::Any
     }
 
     /// Whether there is a checksum that can be checked without decoding.
@@ -202,7 +232,7 @@ impl Component {
 
     /// Encoded bytes that decode to `length` bytes.
     pub fn encoded(element: impl Into<ElementType>, data: Data, length: u64) -> Self {
-        Component { element: element.into(), data, length, digest: None }
+        Component { element: element.into(), data, length, digest: None, content: Content::Any }
     }
 }
 
@@ -229,12 +259,14 @@ pub enum Data {
     Raw(Span),
     /// One or more concatenated zstd frames.
     Zstd(Span),
+    /// Zstd frames of equal size, each with a checksum, and a seek table behind them.
+    ZstdSeekable(Span),
     /// One z4ai frame.
     Z4ai(Span),
     /// A raw deflate stream (a zip member).
     Deflate(Span),
     /// A deflated zip member behind a header that the parser has already read.
-    DeflatedTail(Deflated),
+    DeflatedTail(Box<Deflated>),
     /// Bytes that the parser already has, because the format spreads them over the file.
     Inline(Arc<[u8]>),
     /// One element repeated, such as an HDF5 fill value.
@@ -244,12 +276,7 @@ pub enum Data {
     /// Protobuf varints, each narrowed to an element of the component's storage type.
     Varints(Arc<[VarintRun]>),
     /// Row-major positions in a tensor, to be spread into one coordinate list per dimension (u64 each).
-    Unraveled {
-        /// The dimensions of the tensor.
-        shape: Shape,
-        /// One u64 per position.
-        inner: Box<Data>,
-    },
+    Unraveled(Box<Unraveled>),
     /// Elements of another byte order.
     Swapped {
         /// The width of the unit to reverse (4 for complex64).
@@ -258,14 +285,7 @@ pub enum Data {
         inner: Box<Data>,
     },
     /// Blocks of fixed size with fields of another byte order, such as the scales of big-endian GGUF blocks.
-    SwappedBlocks {
-        /// Bytes of one block.
-        block: usize,
-        /// What to reverse in each.
-        fields: &'static [SwappedFields],
-        /// The blocks as stored.
-        inner: Box<Data>,
-    },
+    SwappedBlocks(Box<SwappedBlocks>),
     /// A view with strides into a buffer, such as a transposed or sliced tensor.
     Strided(Box<Strided>),
     /// Elements whose sign (or imaginary part's sign) is flipped on reading.
@@ -277,6 +297,26 @@ pub enum Data {
     },
     /// HDF5 chunks with their filters.
     Chunked(Arc<Chunked>),
+}
+
+/// Row-major positions in a tensor.
+#[derive(Clone, Debug)]
+pub struct Unraveled {
+    /// The dimensions of the tensor.
+    pub shape: Shape,
+    /// One u64 per position.
+    pub inner: Data,
+}
+
+/// Blocks with fields of another byte order.
+#[derive(Clone, Debug)]
+pub struct SwappedBlocks {
+    /// Bytes of one block.
+    pub block: usize,
+    /// What to reverse in each.
+    pub fields: &'static [SwappedFields],
+    /// The blocks as stored.
+    pub inner: Data,
 }
 
 /// Neighbouring fields of one width inside a block.
@@ -367,16 +407,19 @@ impl Data {
     /// Bytes taken in the file.
     pub fn stored_length(&self) -> u64 {
         match self {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => span.length,
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => span.length,
             Data::DeflatedTail(member) => member.span.length,
             Data::Inline(bytes) => bytes.len() as u64,
             Data::Fill(_) => 0,
             Data::Pieces(spans) => spans.iter().map(|s| s.length).fold(0, u64::saturating_add),
             Data::Varints(runs) => runs.iter().map(|run| run.span.length).fold(0, u64::saturating_add),
-            Data::Unraveled { inner, .. } => inner.stored_length(),
-            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
-                inner.stored_length()
-            }
+            Data::Unraveled(positions) => positions.inner.stored_length(),
+            Data::SwappedBlocks(blocks) => blocks.inner.stored_length(),
+            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.stored_length(),
             Data::Strided(view) => view.inner.stored_length(),
             Data::Chunked(chunked) => {
                 chunked.chunks.iter().map(|c| c.span.length).fold(0, u64::saturating_add)
@@ -387,15 +430,18 @@ impl Data {
     /// The first byte in the file, to read tensors in file order.
     pub fn first_span(&self) -> Option<Span> {
         match self {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => Some(*span),
             Data::DeflatedTail(member) => Some(member.span),
             Data::Inline(_) | Data::Fill(_) => None,
             Data::Pieces(spans) => spans.first().copied(),
             Data::Varints(runs) => runs.first().map(|run| run.span),
-            Data::Unraveled { inner, .. } => inner.first_span(),
-            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
-                inner.first_span()
-            }
+            Data::Unraveled(positions) => positions.inner.first_span(),
+            Data::SwappedBlocks(blocks) => blocks.inner.first_span(),
+            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.first_span(),
             Data::Strided(view) => view.inner.first_span(),
             Data::Chunked(chunked) => chunked.chunks.first().map(|chunk| chunk.span),
         }
@@ -404,7 +450,11 @@ impl Data {
     /// The byte range, where the stored bytes are exactly one.
     pub fn only_span(&self) -> Option<Span> {
         match self {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(*span),
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => Some(*span),
             Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.only_span(),
             _ => None,
         }
@@ -413,7 +463,11 @@ impl Data {
     /// The same, to be moved.
     pub(crate) fn span_mut(&mut self) -> Option<&mut Span> {
         match self {
-            Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) | Data::Deflate(span) => Some(span),
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => Some(span),
             _ => None,
         }
     }
@@ -422,15 +476,15 @@ impl Data {
     pub fn encoding_name(&self) -> &'static str {
         match self {
             Data::Raw(_) => "raw",
-            Data::Zstd(_) => "zstd",
+            Data::Zstd(_) | Data::ZstdSeekable(_) => "zstd",
             Data::Z4ai(_) => "z4ai",
             Data::Deflate(_) | Data::DeflatedTail(_) => "deflate",
             Data::Inline(_) => "inline",
             Data::Fill(_) => "fill",
             Data::Pieces(_) => "pieces",
             Data::Varints(_) => "varint",
-            Data::Unraveled { .. } => "unraveled",
-            Data::Swapped { .. } | Data::SwappedBlocks { .. } => "big-endian",
+            Data::Unraveled(_) => "unraveled",
+            Data::Swapped { .. } | Data::SwappedBlocks(_) => "big-endian",
             Data::Strided(_) => "strided",
             Data::Negated { imaginary_only: true, .. } => "conjugated",
             Data::Negated { .. } => "negated",
@@ -453,7 +507,7 @@ pub struct Digest {
 #[allow(missing_docs)]
 pub enum DigestValue {
     Crc32c(u32),
-    Sha256([u8; 32]),
+    Sha256(Box<[u8; 32]>),
     Xxh3(u64),
 }
 

@@ -14,6 +14,7 @@ mod open;
 mod output;
 mod reader;
 pub mod source;
+mod sparse;
 pub mod tensor;
 pub mod zt;
 

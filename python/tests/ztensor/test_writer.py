@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ztensor
-from ztensor import Reader, Tensor, Writer
+from ztensor import Reader, Tensor, Writer, ZTensorError
 
 
 @pytest.mark.parametrize("compress", [None, False, 0, True, 1, 22])
@@ -172,8 +172,10 @@ def test_hostile_sparse_indices_do_not_reach_torch(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="negative"):
             parts["indices"] = np.array([-1])
             writer.write("y", Tensor(parts, shape=[2, 3], format="sparse_csr"))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ZTensorError, match="column 1099511627776 of 3"):
         Reader(tmp_path / "m.zt").read_torch("x")
+    with pytest.raises(ZTensorError, match="column 1099511627776 of 3"):
+        Reader(tmp_path / "m.zt").read("x")
 
 
 def test_raw_bits_may_stand_for_types_numpy_lacks(tmp_path: Path) -> None:

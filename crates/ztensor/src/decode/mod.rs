@@ -4,12 +4,14 @@
 mod checksum;
 #[cfg(feature = "hdf5")]
 mod chunked;
+mod content;
 #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 mod deflate;
 #[cfg(feature = "hdf5")]
 mod filter;
 mod frame;
 mod order;
+mod seekable;
 mod strided;
 #[cfg(feature = "onnx")]
 mod unravel;
@@ -26,12 +28,13 @@ pub(crate) use checksum::Hasher;
 #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) use deflate::inflate;
 pub(crate) use frame::compress as compress_z4ai;
+pub(crate) use seekable::compress as compress_seekable;
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
 pub(crate) use zstandard::compress as compress_zstd;
 
 use crate::error::{Error, Kind, Result};
-use crate::index::{Component, Coverage, Data, Span};
+use crate::index::{Component, Content, Coverage, Data, Digest, Span};
 use crate::source::Source;
 
 /// The opened files that spans refer to.
@@ -107,6 +110,9 @@ pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: 
             copy(source(files, *span)?, span.offset + start, out)
         }
         Data::Z4ai(span) => frame::decompress_range(&stored(files, *span)?, start, out),
+        Data::ZstdSeekable(span) => {
+            seekable::decompress_range(&stored(files, *span)?, component.length, start, out)
+        }
         _ => {
             let whole = bytes(files, component)?;
             // The range lies inside the component, so both ends fit the memory it was decoded to.
@@ -116,9 +122,25 @@ pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: 
     }
 }
 
-/// Checks a component's stored checksum, if it has one. `decoded` saves decoding again where the caller already has the bytes.
+/// Checks a component's stored checksum and what the format says about its values. `decoded` saves decoding again where the caller already
+/// has the bytes.
 pub(crate) fn verify(files: &Files, component: &Component, decoded: Option<&[u8]>) -> Result<()> {
-    let Some(digest) = &component.digest else { return Ok(()) };
+    if let Some(digest) = &component.digest {
+        verify_digest(files, component, digest, decoded)?;
+    }
+    match (component.content, decoded) {
+        (Content::Any, _) => Ok(()),
+        (rule, Some(bytes)) => content::check(rule, bytes),
+        (rule, None) => content::check(rule, &bytes(files, component)?),
+    }
+}
+
+fn verify_digest(
+    files: &Files,
+    component: &Component,
+    digest: &Digest,
+    decoded: Option<&[u8]>,
+) -> Result<()> {
     match (digest.over, decoded) {
         (Coverage::Decoded, Some(bytes)) => digest.value.check(bytes),
         (Coverage::Decoded, None) => digest.value.check(&bytes(files, component)?),
@@ -148,15 +170,16 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
         Data::Fill(element) => order::fill(element, out),
         Data::Pieces(spans) => gather(files, spans, out),
         Data::Zstd(span) => zstandard::decompress(&stored(files, *span)?, out),
+        Data::ZstdSeekable(span) => seekable::decompress(&stored(files, *span)?, out),
         Data::Z4ai(span) => frame::decompress(&stored(files, *span)?, out),
         Data::Swapped { width, inner } => {
             decode(files, inner, out, component)?;
             order::swap(out, usize::from(*width));
             Ok(())
         }
-        Data::SwappedBlocks { block, fields, inner } => {
-            decode(files, inner, out, component)?;
-            order::swap_blocks(out, *block, fields);
+        Data::SwappedBlocks(blocks) => {
+            decode(files, &blocks.inner, out, component)?;
+            order::swap_blocks(out, blocks.block, blocks.fields);
             Ok(())
         }
         Data::Negated { imaginary_only, inner } => {
@@ -179,10 +202,10 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
         #[cfg(feature = "onnx")]
         Data::Varints(runs) => varints::decode(files, runs, &component.element, out),
         #[cfg(feature = "onnx")]
-        Data::Unraveled { shape, inner } => {
-            let positions = unravel::positions(shape, out)?;
-            decode(files, inner, positions, component)?;
-            unravel::spread(shape, out)
+        Data::Unraveled(unraveled) => {
+            let positions = unravel::positions(&unraveled.shape, out)?;
+            decode(files, &unraveled.inner, positions, component)?;
+            unravel::spread(&unraveled.shape, out)
         }
         #[cfg(feature = "npz")]
         Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),
@@ -251,14 +274,12 @@ fn in_pieces(files: &Files, span: Span, mut visit: impl FnMut(&[u8])) -> Result<
     Ok(())
 }
 
-/// A zeroed buffer whose size came from a file: failure to get the memory is an error, not an abort.
+/// A zeroed buffer whose size came from a file: failure to get the memory is an error, not an abort. The kernel brings the zeros page by page,
+/// so that a length nothing stands behind costs nothing.
 pub(crate) fn allocate(length: u64) -> Result<Vec<u8>> {
     let too_large = || Error::new(Kind::Limit, format!("not enough memory for a tensor of {length} bytes"));
     let length = usize::try_from(length).map_err(|_| too_large())?;
-    let mut buffer = Vec::new();
-    buffer.try_reserve_exact(length).map_err(|_| too_large())?;
-    buffer.resize(length, 0);
-    Ok(buffer)
+    bytemuck::allocation::try_zeroed_vec(length).map_err(|()| too_large())
 }
 
 fn wrong_length(stored: u64, expected: usize) -> Error {

@@ -4,7 +4,9 @@ use super::cbor::Decoder;
 use super::{read::ALIGNMENT, rules};
 use crate::error::{Error, Result};
 use crate::formats::Input;
-use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Format, Index, Object, Span};
+use crate::index::{
+    Component, Components, Coverage, Data, Digest, DigestValue, FileId, Format, Index, Object, Span,
+};
 use crate::tensor::{Attributes, DType, ElementType, Layout, Shape};
 
 /// First bytes of a 0.1 file.
@@ -112,14 +114,14 @@ fn tensor(decoder: &mut Decoder<'_>) -> Result<(String, Result<Object, String>)>
     }
     let digest =
         text("checksum").and_then(DigestValue::parse).map(|value| Digest { value, over: Coverage::Stored });
-    let component = Component { element, data, length: decoded, digest };
+    let component = Component { digest, ..Component::encoded(element, data, decoded) };
     Ok((
         name,
         Ok(Object {
             shape,
             layout: Layout::Dense,
             attributes: Attributes::new(),
-            components: vec![("data".into(), component)],
+            components: Components::from([("data".into(), component)]),
         }),
     ))
 }

@@ -40,13 +40,19 @@ pub(super) fn check_object(object: &Object) -> Result<()> {
             let &[rows, _] = &*object.shape else {
                 return Err(Error::malformed("a sparse_csr tensor needs two dimensions"));
             };
-            require_equal("indices", count("indices")?, "values", count("values")?)?;
-            require_equal("indptr", count("indptr")?, "rows + 1", rows.checked_add(1))?;
+            require_elements(object, "values", count("indices")?)?;
+            require_elements(object, "indptr", rows.checked_add(1))?;
         }
         Layout::SparseCoo => {
             let rank = object.shape.len() as u64;
-            let coordinates = count("values")?.and_then(|values| values.checked_mul(rank));
-            require_equal("coords", count("coords")?, "dimensions × values", coordinates)?;
+            let coordinates = count("coords")?;
+            let values = coordinates.and_then(|count| count.checked_div(rank));
+            if coordinates
+                .is_some_and(|count| values.and_then(|values| values.checked_mul(rank)) != Some(count))
+            {
+                return Err(Error::malformed(format!("the coordinates are not {rank} for each value")));
+            }
+            require_elements(object, "values", values)?;
         }
         Layout::QuantizedGroup | Layout::Other(_) => {}
     }
@@ -63,55 +69,68 @@ fn check_component(component: &Component) -> Result<()> {
     Ok(())
 }
 
-fn require_equal(left: &str, left_count: Option<u64>, right: &str, right_count: Option<u64>) -> Result<()> {
-    match (left_count, right_count) {
-        (Some(left_count), Some(right_count)) if left_count != right_count => Err(Error::malformed(format!(
-            "\"{left}\" has {left_count} elements, but {right} is {right_count}"
-        ))),
+/// Checks that a component has this many elements, as far as its type and the number are known. The number follows from the indices: that of
+/// packed values is not certain from their bytes.
+fn require_elements(object: &Object, role: &str, count: Option<u64>) -> Result<()> {
+    let component = object
+        .component(role)
+        .ok_or_else(|| Error::malformed(format!("a {} tensor without \"{role}\"", object.layout)))?;
+    match (component.element.bits(), count) {
+        (Some(_), Some(count)) if component.element.byte_length(count) != Some(component.length) => {
+            Err(Error::malformed(format!(
+                "\"{role}\" has {} bytes, which are not {count} elements of {}",
+                component.length, component.element
+            )))
+        }
         _ => Ok(()),
     }
 }
 
 /// Where an object's bytes lie in the container.
-pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> {
+pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> + Clone {
     object.components.iter().filter_map(|(_, component)| match component.data {
-        Data::Raw(span) | Data::Zstd(span) | Data::Z4ai(span) => Some(span),
+        Data::Raw(span) | Data::Zstd(span) | Data::ZstdSeekable(span) | Data::Z4ai(span) => Some(span),
         _ => None,
     })
 }
 
 /// The same, each with the name of its tensor.
-pub(super) fn blobs<'a>(name: &'a str, object: &'a Object) -> impl Iterator<Item = (Span, &'a str)> {
+pub(super) fn blobs<'a>(name: &'a str, object: &'a Object) -> impl Iterator<Item = (Span, &'a str)> + Clone {
     spans(object).map(move |span| (span, name))
 }
 
-/// Checks that the blobs of one file are aligned, lie in its data part, and are identical (tied weights) or disjoint.
-pub(super) fn check_blobs(
-    mut blobs: Vec<(Span, &str)>,
+/// Checks that the blobs of one file are aligned, lie in its data part, and are identical (tied weights) or disjoint. Writers place blobs in the order of
+/// their tensors, so that one look at each usually settles it.
+pub(super) fn check_blobs<'a>(
+    blobs: impl Iterator<Item = (Span, &'a str)> + Clone,
     data: std::ops::Range<u64>,
     alignment: u64,
 ) -> Result<()> {
-    for (span, name) in &blobs {
-        let rule = if !span.offset.is_multiple_of(alignment) {
-            Some(format!("its offset {} is not a multiple of {alignment}", span.offset))
-        } else if span.offset < data.start
-            || span.offset.checked_add(span.length).is_none_or(|end| end > data.end)
-        {
-            Some(format!(
-                "its {} bytes at offset {} do not lie in the data part of the file",
-                span.length, span.offset
-            ))
-        } else {
-            None
-        };
-        if let Some(rule) = rule {
-            return Err(Error::malformed(rule).with_tensor(name).with_offset(span.offset));
+    let (mut position, mut ascending) = (0, true);
+    for (span, name) in blobs.clone() {
+        let end = span.offset.checked_add(span.length).filter(|end| *end <= data.end);
+        match end.filter(|_| span.offset >= data.start && span.offset.is_multiple_of(alignment)) {
+            Some(end) => {
+                ascending &= span.offset >= position;
+                position = end;
+            }
+            None => return Err(misplaced(span, name, alignment)),
         }
     }
-    blobs.retain(|(span, _)| span.length > 0);
-    if !blobs.is_sorted() {
-        blobs.sort_unstable();
-    }
+    if ascending { Ok(()) } else { check_disjoint(blobs.filter(|(span, _)| span.length > 0).collect()) }
+}
+
+fn misplaced(span: Span, name: &str, alignment: u64) -> Error {
+    let rule = if span.offset.is_multiple_of(alignment) {
+        format!("its {} bytes at offset {} do not lie in the data part of the file", span.length, span.offset)
+    } else {
+        format!("its offset {} is not a multiple of {alignment}", span.offset)
+    };
+    Error::malformed(rule).with_tensor(name).with_offset(span.offset)
+}
+
+fn check_disjoint(mut blobs: Vec<(Span, &str)>) -> Result<()> {
+    blobs.sort_unstable();
     for pair in blobs.windows(2) {
         let [(span, name), (next, other)] = pair else { continue };
         if span != next && span.offset + span.length > next.offset {

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::super::cbor::{Decoder, Encoder};
+use super::super::manifest::intern;
 use super::{Z4AI, ZSTD_SEEKABLE};
 use crate::error::{Error, Kind, Result};
-use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
+use crate::index::{Component, Content, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
 use crate::limits::Budget;
 use crate::tensor::{Attributes, DType, ElementType, Layout, LogicalType, Shape};
 
@@ -23,7 +24,16 @@ const QUANTIZED_GROUP: &str = "ztensor.quantized_group/1";
 pub(super) struct Manifest {
     pub attributes: Attributes,
     pub shards: Vec<Shard>,
-    pub objects: Vec<(String, Result<Object, String>)>,
+    pub objects: Vec<Entry>,
+}
+
+/// One entry of the object table.
+pub(super) struct Entry {
+    pub name: String,
+    /// Parts of unknown encodings stand in it as if they were raw: where they lie is checked all the same.
+    pub object: Object,
+    /// Why the object cannot be read, if it cannot.
+    pub unreadable: Option<String>,
 }
 
 /// One entry of the shard table.
@@ -35,31 +45,21 @@ pub(super) struct Shard {
 impl Manifest {
     /// Parses a manifest. Parts in shard *n* of the table get `FileId(n + 1)`; spans are not yet checked.
     pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Manifest> {
-        // The shard table sorts after "objects" but is needed to read them: one pass for each.
+        let mut attributes = Attributes::new();
         let mut shards = Vec::new();
+        let mut objects = None;
         let mut decoder = Decoder::strict(bytes, DEPTH);
-        decoder.map(|decoder, key| match &*key {
-            "shards" => {
-                shards = shard_table(decoder)?;
-                Ok(())
+        // Keys are sorted, shorter ones first: the shards are known before the objects that name them.
+        decoder.map(|decoder, key| {
+            match &*key {
+                "shards" => shards = shard_table(decoder)?,
+                "objects" => objects = Some(object_table(decoder, &shards, budget)?),
+                "attributes" => attributes = checked_attributes(decoder)?,
+                _ => decoder.skip()?,
             }
-            _ => decoder.skip(),
+            Ok(())
         })?;
         decoder.finish()?;
-
-        let mut attributes = Attributes::new();
-        let mut objects = None;
-        Decoder::strict(bytes, DEPTH).map(|decoder, key| match &*key {
-            "attributes" => {
-                attributes = checked_attributes(decoder)?;
-                Ok(())
-            }
-            "objects" => {
-                objects = Some(object_table(decoder, &shards, budget)?);
-                Ok(())
-            }
-            _ => decoder.skip(),
-        })?;
         let objects = objects.ok_or_else(|| Error::malformed("the manifest has no \"objects\""))?;
         Ok(Manifest { attributes, shards, objects })
     }
@@ -94,24 +94,20 @@ fn shard_table(decoder: &mut Decoder<'_>) -> Result<Vec<Shard>> {
     Ok(shards)
 }
 
-fn object_table(
-    decoder: &mut Decoder<'_>,
-    shards: &[Shard],
-    budget: &mut Budget,
-) -> Result<Vec<(String, Result<Object, String>)>> {
+fn object_table(decoder: &mut Decoder<'_>, shards: &[Shard], budget: &mut Budget) -> Result<Vec<Entry>> {
     let mut objects = Vec::new();
     decoder.map(|decoder, name| {
         budget.charge_object()?;
         budget.charge(name.len() as u64 + 256)?;
         check_name(decoder, &name)?;
-        let object = object(decoder, shards).map_err(|error| error.with_tensor(&name))?;
-        objects.push((name.into_owned(), object));
+        let (object, unreadable) = object(decoder, shards).map_err(|error| error.with_tensor(&name))?;
+        objects.push(Entry { name: name.into_owned(), object, unreadable });
         Ok(())
     })?;
     Ok(objects)
 }
 
-fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Object, String>> {
+fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Object, Option<String>)> {
     let (mut shape, mut layout, mut attributes) = (None, None, Attributes::new());
     let mut parts = None;
     let mut unreadable = None;
@@ -122,17 +118,16 @@ fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Object, 
             "attributes" => attributes = checked_attributes(decoder)?,
             "parts" => {
                 let mut list: Vec<(Cow<'static, str>, Component)> = Vec::new();
-                let mut count = 0;
                 decoder.map(|decoder, role| {
                     check_name(decoder, &role)?;
-                    count += 1;
-                    match part(decoder, shards)? {
-                        Ok(component) => list.push((Cow::Owned(role.into_owned()), component)),
-                        Err(reason) => unreadable = Some(format!("part \"{role}\": {reason}")),
+                    let (component, reason) = part(decoder, shards)?;
+                    if let Some(reason) = reason {
+                        unreadable = Some(format!("part \"{role}\": {reason}"));
                     }
+                    list.push((intern(role), component));
                     Ok(())
                 })?;
-                if count == 0 {
+                if list.is_empty() {
                     return Err(decoder.error("an object without parts"));
                 }
                 parts = Some(list);
@@ -146,16 +141,18 @@ fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Object, 
     if shape.len() > RANK {
         return Err(Error::malformed(format!("the tensor has {} dimensions, more than {RANK}", shape.len())));
     }
-    let object = Object {
+    let mut object = Object {
         shape: Shape::from(shape),
         layout: layout_of(&layout.ok_or_else(|| missing("layout"))?),
         attributes,
-        components: parts.ok_or_else(|| missing("parts"))?,
+        components: parts.ok_or_else(|| missing("parts"))?.into(),
     };
-    Ok(unreadable.map_or(Ok(object), Err))
+    expect_content(&mut object);
+    Ok((object, unreadable))
 }
 
-fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Component, String>> {
+/// A part, and why it cannot be read if its encoding is unknown.
+fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Component, Option<String>)> {
     let (mut dtype, mut logical, mut blob, mut shard) = (None, None, None, None);
     let (mut encoding, mut decoded, mut digest) = (None, None, None);
     decoder.map(|decoder, key| {
@@ -183,10 +180,12 @@ fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Component,
     let file = match &shard {
         None => FileId(0),
         Some(name) => {
-            let position = shards.iter().position(|shard| shard.name == *name);
+            // The table is sorted as its keys are: shorter names first.
+            let order = |shard: &Shard| (shard.name.len(), &*shard.name).cmp(&(name.len(), name));
+            let position = shards.binary_search_by(order);
             FileId(
                 position
-                    .ok_or_else(|| Error::malformed(format!("shard \"{name}\" is not in the shard table")))?
+                    .map_err(|_| Error::malformed(format!("shard \"{name}\" is not in the shard table")))?
                     as u32
                     + 1,
             )
@@ -209,14 +208,27 @@ fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<Result<Component,
         }
     };
     let span = Span { file, offset, length };
-    let data = match encoding.as_deref() {
-        None => Data::Raw(span),
-        Some(ZSTD_SEEKABLE) => Data::Zstd(span),
-        Some(Z4AI) => Data::Z4ai(span),
-        Some(other) => return Ok(Err(format!("unknown encoding \"{other}\""))),
+    let (data, unreadable) = match encoding.as_deref() {
+        None => (Data::Raw(span), None),
+        Some(ZSTD_SEEKABLE) => (Data::ZstdSeekable(span), None),
+        Some(Z4AI) => (Data::Z4ai(span), None),
+        Some(other) => (Data::Raw(span), Some(format!("unknown encoding \"{other}\""))),
     };
     let digest = digest.flatten().map(|value| Digest { value, over: Coverage::Decoded });
-    Ok(Ok(Component { element, data, length: decoded.unwrap_or(length), digest }))
+    let component = Component { digest, ..Component::encoded(element, data, decoded.unwrap_or(length)) };
+    Ok((component, unreadable))
+}
+
+/// Notes what the logical types say about values: booleans are 0 or 1, and an odd number of four-bit elements leaves half a byte of zeros.
+fn expect_content(object: &mut Object) {
+    let odd = object.layout == Layout::Dense && object.shape.elements().is_some_and(|count| count % 2 == 1);
+    for (_, component) in &mut object.components {
+        component.content = match (component.element.storage, &component.element.logical) {
+            (DType::Bool, _) => Content::Booleans,
+            (_, Some(LogicalType::F4E2M1)) if odd => Content::HalfByteLeft,
+            _ => Content::Any,
+        };
+    }
 }
 
 fn checked_attributes(decoder: &mut Decoder<'_>) -> Result<Attributes> {
@@ -318,7 +330,7 @@ fn encode_object(encoder: &mut Encoder, object: &Object) -> Result<()> {
 fn encode_part(encoder: &mut Encoder, component: &Component) -> Result<()> {
     let (span, encoding) = match component.data {
         Data::Raw(span) => (span, None),
-        Data::Zstd(span) => (span, Some(ZSTD_SEEKABLE)),
+        Data::ZstdSeekable(span) => (span, Some(ZSTD_SEEKABLE)),
         Data::Z4ai(span) => (span, Some(Z4AI)),
         _ => return Err(Error::argument("the component is not stored in this file")),
     };

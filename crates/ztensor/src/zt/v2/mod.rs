@@ -3,11 +3,9 @@
 
 mod manifest;
 mod read;
-mod seekable;
 
 pub(super) use manifest::encode;
 pub(super) use read::index;
-pub(super) use seekable::compress;
 
 /// First and last bytes of the file.
 pub(super) const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";

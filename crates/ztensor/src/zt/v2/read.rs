@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::super::rules;
-use super::manifest::{Manifest, Shard};
+use super::manifest::{Entry, Manifest, Shard};
 use super::{ALIGNMENT, FOOTER, MAGIC, VERSION};
 use crate::error::{Error, Kind, Result};
 use crate::formats::Input;
-use crate::index::{FileId, Format, Index};
+use crate::index::{FileId, Format, Index, Object, Span};
 use crate::source::Source;
-use crate::tensor::Layout;
+use crate::tensor::{DType, ElementType, Layout};
 
 /// What the footer says.
 struct Footer {
@@ -47,41 +47,50 @@ pub(in crate::zt) fn index(input: &mut Input) -> Result<Index> {
     let files = open_shards(input, &manifest.shards)?;
     let mut index = Index::new(Format::Zt, "2");
     index.attributes = manifest.attributes;
-    for (name, object) in manifest.objects {
-        match object {
-            Ok(mut object) => {
-                // The manifest numbers shards by their place in the table; the index by the file that was opened.
-                for (_, component) in &mut object.components {
-                    if let Some(span) = component.data.span_mut()
-                        && span.file != FileId(0)
-                        && let Some(file) = files.get(span.file.0 as usize - 1)
-                    {
-                        span.file = *file;
-                    }
-                }
-                check_object(&object).map_err(|error| error.with_tensor(&name))?;
-                index.insert(name, object)?;
+    let mut objects = manifest.objects;
+    for Entry { name, object, .. } in &mut objects {
+        // The manifest numbers shards by their place in the table; the index by the file that was opened.
+        for (_, component) in &mut object.components {
+            if let Some(span) = component.data.span_mut()
+                && span.file != FileId(0)
+                && let Some(file) = files.get(span.file.0 as usize - 1)
+            {
+                span.file = *file;
             }
-            Err(reason) => index.skip(name, reason),
         }
+        check_object(object).map_err(|error| error.with_tensor(name))?;
     }
-    for file in std::iter::once(FileId(0)).chain(files) {
-        let length = input.file(file)?.len();
-        let in_file = |name, object| rules::blobs(name, object).filter(move |(span, _)| span.file == file);
-        let mut blobs: Vec<_> =
-            index.objects.iter().flat_map(|(name, object)| in_file(name, object)).collect();
-        if file == FileId(0) {
-            blobs.push((
-                crate::index::Span { file, offset: footer.offset, length: footer.length },
-                "(the manifest)",
-            ));
+    let mut blobs: Vec<_> =
+        objects.iter().flat_map(|entry| rules::blobs(&entry.name, &entry.object)).collect();
+    let manifest_blob = Span { file: FileId(0), offset: footer.offset, length: footer.length };
+    blobs.push((manifest_blob, "(the manifest)"));
+    check_placement(input, blobs, &files)?;
+
+    index.objects.reserve(objects.len());
+    for Entry { name, object, unreadable } in objects {
+        match unreadable {
+            None => index.insert(name, object)?,
+            Some(reason) => index.skip(name, reason),
         }
-        rules::check_blobs(blobs, ALIGNMENT..length.saturating_sub(FOOTER), ALIGNMENT)?;
     }
     Ok(index)
 }
 
-fn check_object(object: &crate::index::Object) -> Result<()> {
+/// Checks the blobs of the file and of each shard.
+fn check_placement(input: &Input, mut blobs: Vec<(Span, &str)>, shards: &[FileId]) -> Result<()> {
+    for &shard in shards {
+        let (inside, rest): (Vec<_>, Vec<_>) = blobs.into_iter().partition(|(span, _)| span.file == shard);
+        rules::check_blobs(
+            inside.into_iter(),
+            ALIGNMENT..input.file(shard)?.len().saturating_sub(FOOTER),
+            ALIGNMENT,
+        )?;
+        blobs = rest;
+    }
+    rules::check_blobs(blobs.into_iter(), ALIGNMENT..input.source().len().saturating_sub(FOOTER), ALIGNMENT)
+}
+
+fn check_object(object: &Object) -> Result<()> {
     let parts = object.components.len();
     let wanted = match object.layout {
         Layout::Dense => 1,
@@ -92,7 +101,29 @@ fn check_object(object: &crate::index::Object) -> Result<()> {
     if parts != wanted {
         return Err(Error::malformed(format!("a {} tensor with {parts} parts", object.layout)));
     }
-    rules::check_object(object)
+    rules::check_object(object)?;
+    match object.layout {
+        Layout::SparseCsr => check_indices(object, &["indices", "indptr"]),
+        Layout::SparseCoo if object.shape.is_empty() => {
+            Err(Error::malformed("a sparse tensor of coordinates without dimensions"))
+        }
+        Layout::SparseCoo => check_indices(object, &["coords"]),
+        _ => Ok(()),
+    }
+}
+
+/// Indices are plain unsigned integers of 32 or 64 bits, all of one type.
+fn check_indices(object: &Object, roles: &[&str]) -> Result<()> {
+    let mut types = roles.iter().filter_map(|role| object.component(role)).map(|part| &part.element);
+    let first = types.next();
+    let plain = [DType::U32, DType::U64].map(ElementType::plain);
+    if !first.is_some_and(|element| plain.contains(element)) || types.any(|element| Some(element) != first) {
+        return Err(Error::malformed(format!(
+            "the indices of a {} tensor are not of one type u32 or u64",
+            object.layout
+        )));
+    }
+    Ok(())
 }
 
 fn footer(source: &Source) -> Result<Footer> {
@@ -114,7 +145,16 @@ fn footer(source: &Source) -> Result<Footer> {
         ))
         .with_hint("Update ztensor."));
     }
-    Ok(Footer { offset: number(0), length: number(8), hash: number(16) })
+    let footer = Footer { offset: number(0), length: number(8), hash: number(16) };
+    if footer.length == 0 && (footer.offset, footer.hash) != (0, 0) {
+        return Err(
+            Error::malformed("a footer without a manifest, but with its place or hash").with_offset(start)
+        );
+    }
+    if *source.bytes(0, MAGIC.len() as u64)? != *MAGIC {
+        return Err(Error::malformed("the file does not begin with its magic number").with_offset(0));
+    }
+    Ok(footer)
 }
 
 /// Opens `<stem>-<shard>.zt` beside the root for each shard, and checks its size and footer.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use super::super::v2;
 use super::input::{Compression, TensorInput, Version};
 use crate::decode;
 use crate::error::{Error, Result};
@@ -44,13 +43,13 @@ fn encode_component<'a>(
             Err(Error::argument(format!("zstd levels go from 1 to 22, not {level}")))
         }
         Compression::Zstd(level) => {
-            let packed = match version {
-                Version::One => decode::compress_zstd(bytes, level)?,
-                Version::Two => v2::compress(bytes, level)?,
+            let (packed, place): (_, fn(Span) -> Data) = match version {
+                Version::One => (decode::compress_zstd(bytes, level)?, Data::Zstd),
+                Version::Two => (decode::compress_seekable(bytes, level)?, Data::ZstdSeekable),
             };
             // What does not shrink is stored as it is, and stays zero-copy.
             let shrunk = packed.len() < bytes.len();
-            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Zstd } } else { raw })
+            Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place } } else { raw })
         }
         Compression::Z4ai(effort) => {
             let flat = Shape::from([decoded / element.storage.width() as u64]);

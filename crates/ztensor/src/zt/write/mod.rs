@@ -23,7 +23,7 @@ use super::read::ALIGNMENT;
 use super::{MAGIC, rules, v2};
 use crate::decode::Hasher;
 use crate::error::{Error, Kind, Result};
-use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
+use crate::index::{Component, Components, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
 use crate::output::Output;
 use crate::tensor::{Attributes, Element, ElementType, Layout, Shape, Value};
 
@@ -344,19 +344,11 @@ impl Writer {
         encoded: Vec<Encoded<'_>>,
         checksum: Checksum,
     ) -> Result<()> {
-        let mut components = Vec::with_capacity(encoded.len());
-        let planned = |data, encoded: &Encoded<'_>, element: &ElementType| Component {
-            element: element.clone(),
-            data,
-            length: encoded.decoded,
-            digest: None,
-        };
+        let mut components = Components::with_capacity(encoded.len());
         for ((role, element, _), encoded) in tensor.components.iter().zip(&encoded) {
             let span = Span { file: FileId(0), offset: 0, length: encoded.bytes.len() as u64 };
-            components.push((
-                Cow::Owned(role.clone().into_owned()),
-                planned((encoded.place)(span), encoded, element),
-            ));
+            let component = Component::encoded(element.clone(), (encoded.place)(span), encoded.decoded);
+            components.push((Cow::Owned(role.clone().into_owned()), component));
         }
         let mut object = Object {
             shape: tensor.shape.clone(),
@@ -426,11 +418,21 @@ impl Writer {
         let span = Span { file: FileId(0), offset: self.output.position(), length: stored.len() as u64 };
         self.output.write(stored).inspect_err(|_| self.broken = true)?;
         let data = match component.data {
-            Data::Zstd(_) => Data::Zstd(span),
+            // A seekable stream is plain zstd to a reader of version 1.
+            Data::Zstd(_) | Data::ZstdSeekable(_) => Data::Zstd(span),
             Data::Z4ai(_) => Data::Z4ai(span),
             _ => Data::Raw(span),
         };
-        Ok(Component { data, ..component.clone() })
+        // Version 1 knows checksums over stored bytes only.
+        let digest = component.digest.as_ref().map(|digest| match digest.over {
+            Coverage::Stored => digest.clone(),
+            Coverage::Decoded => {
+                let mut hasher = Hasher::crc32c();
+                hasher.update(stored);
+                Digest { value: hasher.finish(), over: Coverage::Stored }
+            }
+        });
+        Ok(Component { data, digest, ..component.clone() })
     }
 
     /// Adds an object whose components are already placed.

@@ -1,5 +1,4 @@
-//! Version 2 of the container: round trips, canonical files, and the rules a reader must enforce.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! Round trips and canonical files.
 
 use ztensor::index::Coverage;
 use ztensor::{
