@@ -16,7 +16,7 @@ use crate::options::Effort;
 use crate::threads;
 
 /// Elements looked at when choosing between scales.
-const SAMPLE: usize = 1 << 14;
+const SAMPLE: usize = 1 << 13;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
 
