@@ -2,11 +2,10 @@
 //! unfinished last element follow verbatim.
 
 use crate::arch::Kernel;
-use crate::decompress::zeroed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::checksum;
 use crate::frame::section::Section;
-use crate::frame::wire::{Reader, put_length};
+use crate::frame::wire::Reader;
 use crate::model::Model;
 
 /// The section's model.
@@ -15,10 +14,8 @@ const CODED: u8 = 0;
 const VERBATIM: u8 = 1;
 /// One element, repeated.
 const CONSTANT: u8 = 2;
-/// The same bytes as at an earlier offset of the section, in blocks that are not copies themselves.
-const COPY: u8 = 3;
 /// The bytes of the reference at the same place.
-const UNCHANGED: u8 = 4;
+const UNCHANGED: u8 = 3;
 
 /// How a block is coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +23,6 @@ pub(crate) enum BlockMode {
     Coded,
     Verbatim,
     Constant,
-    Copy,
     Unchanged,
 }
 
@@ -37,7 +33,6 @@ impl BlockMode {
             Self::Coded => model.name(),
             Self::Verbatim => "verbatim",
             Self::Constant => "constant",
-            Self::Copy => "copy",
             Self::Unchanged => "unchanged",
         }
     }
@@ -55,8 +50,8 @@ pub(crate) struct BlockContext<'a> {
 }
 
 impl BlockContext<'_> {
-    /// Encodes the block at byte `offset` of its section. `copy_of` is an earlier offset with the same bytes.
-    pub fn encode(&self, bytes: &[u8], offset: usize, copy_of: Option<usize>) -> Result<Vec<u8>> {
+    /// Encodes the block at byte `offset` of its section.
+    pub fn encode(&self, bytes: &[u8], offset: usize) -> Result<Vec<u8>> {
         if let Model::Stored = self.model {
             return Ok(bytes.to_vec());
         }
@@ -65,11 +60,6 @@ impl BlockContext<'_> {
             return Ok(vec![UNCHANGED]);
         }
         let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
-        if let Some(source) = copy_of {
-            out.push(COPY);
-            put_length(&mut out, source);
-            return Ok(out);
-        }
         if let Some(element) = constant_element(elements, self.width) {
             out.push(CONSTANT);
             out.extend_from_slice(element);
@@ -102,7 +92,6 @@ impl BlockContext<'_> {
             Some(&CODED) => Ok(BlockMode::Coded),
             Some(&VERBATIM) => Ok(BlockMode::Verbatim),
             Some(&CONSTANT) => Ok(BlockMode::Constant),
-            Some(&COPY) => Ok(BlockMode::Copy),
             Some(&UNCHANGED) => Ok(BlockMode::Unchanged),
             _ => Err(Error::corrupt("unknown block mode")),
         }
@@ -125,8 +114,6 @@ impl BlockContext<'_> {
                 return Err(Error::corrupt("a stored block of the wrong length"));
             }
             out.copy_from_slice(block.payload);
-        } else if block.payload.first() == Some(&COPY) {
-            self.copy(section, index, out)?;
         } else {
             self.decode_payload(block.payload, index * section.block_length, out)?;
         }
@@ -155,7 +142,6 @@ impl BlockContext<'_> {
                 let element = reader.take(self.width)?;
                 elements.chunks_exact_mut(self.width).for_each(|target| target.copy_from_slice(element));
             }
-            COPY => return Err(Error::corrupt("a copied block refers to a copied block")),
             UNCHANGED => {
                 let same =
                     self.reference(offset, elements.len() + rest.len()).ok_or_else(outside_reference)?;
@@ -172,36 +158,6 @@ impl BlockContext<'_> {
     /// The reference's bytes at `offset` of the section, if it has them all.
     fn reference(&self, offset: usize, length: usize) -> Option<&[u8]> {
         self.reference.get(offset..offset.checked_add(length)?).filter(|same| !same.is_empty())
-    }
-
-    /// Fills `out` from the earlier blocks that a copy refers to.
-    fn copy(&self, section: &Section, index: usize, out: &mut [u8]) -> Result<()> {
-        let payload = section.blocks.get(index).map_or(&[][..], |block| block.payload);
-        let mut reader = Reader::new(payload, "block");
-        reader.u8()?;
-        let mut source = reader.length()?;
-        reader.finish()?;
-        let end = source.checked_add(out.len()).filter(|&end| end <= index * section.block_length);
-        if end.is_none() {
-            return Err(Error::corrupt("a copied block refers forward"));
-        }
-        let mut rest = out;
-        while !rest.is_empty() {
-            let (from, skip) = (source / section.block_length, source % section.block_length);
-            let length = section.decoded_block_length(from);
-            let payload = section.blocks.get(from).map_or(&[][..], |block| block.payload);
-            let count = rest.len().min(length.saturating_sub(skip));
-            let (target, after) = rest.split_at_mut(count);
-            if skip == 0 && count == length {
-                self.decode_payload(payload, from * section.block_length, target)?;
-            } else {
-                let mut whole = zeroed(length)?;
-                self.decode_payload(payload, from * section.block_length, &mut whole)?;
-                target.copy_from_slice(&whole[skip..skip + count]);
-            }
-            (source, rest) = (source + count, after);
-        }
-        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use crate::arch::Kernel;
 use crate::block::BlockContext;
 use crate::error::Result;
 use crate::frame::header::Header;
+use crate::frame::section::Copy;
 use crate::frame::{MAX_SECTION, STORED, checksum, section};
 use crate::options::{Effort, Options};
 use crate::plan::Plan;
@@ -42,6 +43,12 @@ pub(crate) fn section_length(options: &Options) -> usize {
     MAX_SECTION / unit * unit
 }
 
+/// Copies begin and end between rows where these are known, so that columns stay aligned in what is left.
+fn copy_unit(options: &Options) -> usize {
+    let width = options.scalar_width();
+    options.row_length().and_then(|length| length.checked_mul(width)).unwrap_or(width)
+}
+
 /// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
 /// that too.
 pub(crate) fn encode_section(
@@ -51,23 +58,35 @@ pub(crate) fn encode_section(
     frame: &mut Vec<u8>,
 ) -> Result<()> {
     let start = frame.len();
-    encode_planned(bytes, options, kernel, frame)?;
+    let repeats = repeats::find(bytes, options.scalar_width(), copy_unit(options));
+    let (bytes, copies) = match &repeats {
+        Some(repeats) => (repeats.originals.as_slice(), repeats.copies.as_slice()),
+        None => (bytes, &[][..]),
+    };
+    encode_planned(bytes, copies, options, kernel, frame)?;
     if options.effort == Effort::Max {
         let mut plain = Vec::new();
-        encode_planned(bytes, &Options { effort: Effort::Default, ..options.clone() }, kernel, &mut plain)?;
+        let options = Options { effort: Effort::Default, ..options.clone() };
+        encode_planned(bytes, copies, &options, kernel, &mut plain)?;
         keep_shorter(frame, start, &plain);
     }
     Ok(())
 }
 
-fn encode_planned(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+fn encode_planned(
+    bytes: &[u8],
+    copies: &[Copy],
+    options: &Options,
+    kernel: Kernel,
+    frame: &mut Vec<u8>,
+) -> Result<()> {
     let start = frame.len();
     let plan = Plan::choose(bytes, options, kernel)?;
-    encode_with(&plan, bytes, &[], options, kernel, frame)?;
+    encode_with(&plan, Part { bytes, copies, reference: &[] }, options, kernel, frame)?;
     // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
     if let Some(long) = plan.with_long_distances(bytes.len()) {
         let mut whole = Vec::new();
-        encode_with(&long, bytes, &[], options, kernel, &mut whole)?;
+        encode_with(&long, Part { bytes, copies, reference: &[] }, options, kernel, &mut whole)?;
         keep_shorter(frame, start, &whole);
     }
     Ok(())
@@ -81,35 +100,40 @@ pub(crate) fn keep_shorter(frame: &mut Vec<u8>, start: usize, other: &[u8]) {
     }
 }
 
-/// Appends one section with this plan, or the bytes as they are where that is shorter. `reference` has as many bytes as `bytes`, or none.
+/// What a section is made from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    /// The data, without what the copies restore.
+    pub bytes: &'a [u8],
+    /// Repeats of `bytes`.
+    pub copies: &'a [Copy],
+    /// What the data is coded against: as many bytes as there are in `bytes`, or none.
+    pub reference: &'a [u8],
+}
+
+/// Appends one section with this plan, or the bytes as they are where that is shorter.
 pub(crate) fn encode_with(
     plan: &Plan,
-    bytes: &[u8],
-    reference: &[u8],
+    part: Part,
     options: &Options,
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
+    let Part { bytes, copies, reference } = part;
     let block_length = plan.block_length.min(bytes.len());
-    let copies = if reference.is_empty() {
-        repeats::find(bytes, block_length, options.scalar_width())
-    } else {
-        // What repeats itself repeats in the reference too.
-        vec![None; bytes.len().div_ceil(block_length)]
-    };
     let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel, reference };
-    let pieces = bytes.chunks(block_length).zip(copies).enumerate();
-    let blocks = threads::map(pieces, |(index, (block, copy_of))| {
-        Ok((context.encode(block, index * block_length, copy_of)?, checksum(block)))
+    let blocks = threads::map(bytes.chunks(block_length).enumerate(), |(index, block)| {
+        Ok((context.encode(block, index * block_length)?, checksum(block)))
     });
     let blocks = blocks.into_iter().collect::<Result<Vec<_>>>()?;
     let mut model = Vec::new();
     plan.model.write(kernel, &mut model)?;
     let start = frame.len();
-    section::write(bytes.len(), block_length, &model, &blocks, frame);
+    section::write(bytes.len(), copies, block_length, &model, &blocks, frame);
     if frame.len() - start > bytes.len() + section::STORED_OVERHEAD {
         frame.truncate(start);
-        section::write(bytes.len(), bytes.len(), &[STORED], &[(bytes.to_vec(), checksum(bytes))], frame);
+        let stored = [(bytes.to_vec(), checksum(bytes))];
+        section::write(bytes.len(), copies, bytes.len(), &[STORED], &stored, frame);
     }
     Ok(())
 }

@@ -122,8 +122,12 @@ impl<'a> Layout<'a> {
         out: &mut [u8],
         kernel: Kernel,
     ) -> Result<()> {
-        let model = Model::read(section.model, self.header.dtype, section.length, kernel)?;
+        let model = Model::read(section.model, self.header.dtype, section.original_length, kernel)?;
         let context = BlockContext { model: &model, width: self.width(), kernel, reference };
+        if !section.copies.is_empty() {
+            // What is coded against a reference has no copies: its offsets are those of the data.
+            return restore_copies(section, &BlockContext { reference: &[], ..context }, range, out);
+        }
         let first = range.start / section.block_length;
         // The first block's share may be shorter; cut it off so that all others are regular.
         let head = (section.block_length - range.start % section.block_length).min(out.len());
@@ -144,6 +148,33 @@ impl<'a> Layout<'a> {
         });
         results.into_iter().collect()
     }
+}
+
+/// Decodes `range` of a section with copies into `out`: first the blocks that it needs, each once, then the stretches that it is made of.
+fn restore_copies(
+    section: &Section,
+    context: &BlockContext,
+    range: Range<usize>,
+    out: &mut [u8],
+) -> Result<()> {
+    let sources = section.sources(range);
+    let mut needed = vec![false; section.blocks.len()];
+    for source in sources.iter().filter(|source| !source.is_empty()) {
+        let blocks = source.start / section.block_length..=(source.end - 1) / section.block_length;
+        needed.get_mut(blocks).unwrap_or_default().fill(true);
+    }
+    let mut originals = zeroed(section.original_length)?;
+    let blocks = originals.chunks_mut(section.block_length).enumerate();
+    let blocks: Vec<_> = blocks.filter(|(index, _)| needed.get(*index) == Some(&true)).collect();
+    let results = threads::map(blocks.into_iter(), |(index, target)| context.decode(section, index, target));
+    results.into_iter().collect::<Result<()>>()?;
+    let mut rest = out;
+    for source in sources {
+        let (target, after) = rest.split_at_mut(source.len().min(rest.len()));
+        target.copy_from_slice(originals.get(source).unwrap_or_default());
+        rest = after;
+    }
+    Ok(())
 }
 
 /// The part of `bytes` between two offsets, as far as there is one.

@@ -72,7 +72,7 @@ impl Info {
         let mut planes = Parts::default();
         let (mut blocks, mut side) = (0, frame.len());
         for section in &layout.sections {
-            let model = Model::read(section.model, layout.header.dtype, section.length, kernel)?;
+            let model = Model::read(section.model, layout.header.dtype, section.original_length, kernel)?;
             let context = BlockContext { model: &model, width: layout.width(), kernel, reference: &[] };
             planes.add("model", 0, section.model.len());
             side -= section.model.len();
@@ -89,6 +89,9 @@ impl Info {
                     }
                     _ => planes.add(mode.name(&model), decoded, block.payload.len()),
                 }
+            }
+            if !section.copies.is_empty() {
+                transforms.add("copy", section.length - section.original_length, 0);
             }
             blocks += section.blocks.len();
         }
@@ -149,7 +152,7 @@ fn entropy_floor(layout: &Layout, kernel: Kernel) -> Result<Option<f64>> {
     let (mut bits, mut elements) = (0u64, 0usize);
     let sections = layout.sections.len().div_ceil(SAMPLE_BLOCKS).max(1);
     for section in layout.sections.iter().step_by(sections) {
-        let model = Model::read(section.model, layout.header.dtype, section.length, kernel)?;
+        let model = Model::read(section.model, layout.header.dtype, section.original_length, kernel)?;
         let context = BlockContext { model: &model, width, kernel, reference: &[] };
         let mut bytes = zeroed(section.decoded_block_length(0))?;
         context.decode(section, 0, &mut bytes)?;

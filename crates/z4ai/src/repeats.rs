@@ -1,67 +1,206 @@
-//! Blocks that repeat earlier data of their section, at any element offset: tied embeddings, duplicated layers, tiled tensors.
+//! Stretches that repeat earlier data of their section, at any element offset: tied embeddings, shared layers, tiled tensors. They are taken out before
+//! anything else looks at the data; what is left, the *originals*, is planned and coded as if it were the whole section.
+//!
+//! Places are recognised by their content: a hash of the next eight bytes singles out one place in 512, the same ones wherever a stretch occurs.
 
+use crate::frame::section::Copy;
 use std::collections::HashMap;
 
-/// Elements between the places that are remembered; each block is searched over as many offsets.
-const STRIDE: usize = 512;
-/// Bytes that must agree before whole blocks are compared.
-const KEY: usize = 16;
+/// Bytes of the shortest copy.
+const SHORTEST: usize = 4096;
+/// Ordinary weights are told from a part of each window only: enough to notice a long repeat, after which all is searched.
+const WINDOW: usize = 1 << 16;
+const LOOKED_AT: usize = 1 << 14;
+/// Bytes that must agree before a part of the data counts as repeated.
+const CONVINCING: usize = 256;
+/// Bytes that may be compared in vain, per byte of the data.
+const PATIENCE: usize = 4;
 
-/// For each block of `bytes`, the offset of an earlier stretch with the same bytes that lies in blocks which are not copies themselves.
-pub(crate) fn find(bytes: &[u8], block_length: usize, width: usize) -> Vec<Option<usize>> {
-    let blocks = bytes.len().div_ceil(block_length);
-    let mut copies = vec![None; blocks];
-    if blocks < 2 {
-        return copies;
-    }
-    let mut places: HashMap<[u8; KEY], usize> = HashMap::new();
-    for place in (0..bytes.len()).step_by(STRIDE * width) {
-        if let Some(key) = key(bytes, place) {
-            places.entry(key).or_insert(place);
-        }
-    }
-    for index in 1..blocks {
-        let start = index * block_length;
-        let block = &bytes[start..bytes.len().min(start + block_length)];
-        let found = (0..STRIDE.min(block.len() / width)).find_map(|step| {
-            let place = *places.get(&key(bytes, start + step * width)?)?;
-            let source = place.checked_sub(step * width)?;
-            let end = source + block.len();
-            let original = end <= start
-                && copies[source / block_length..=(end - 1) / block_length].iter().all(Option::is_none);
-            (original && bytes[source..end] == *block).then_some(source)
-        });
-        copies[index] = found;
-    }
-    copies
+/// A section without its repeats.
+#[derive(Debug)]
+pub(crate) struct Repeats {
+    /// The data without what the copies restore.
+    pub originals: Vec<u8>,
+    /// In the order of the data.
+    pub copies: Vec<Copy>,
 }
 
-/// The bytes at `place`, unless they are all the same, as in padding, where every place looks like every other.
-fn key(bytes: &[u8], place: usize) -> Option<[u8; KEY]> {
-    let key = *bytes.get(place..)?.first_chunk::<KEY>()?;
-    (key != [key[0]; KEY]).then_some(key)
+/// The repeats of `bytes`, if there are any. Copies begin and end at multiples of `unit` (whole elements, or whole rows so that columns stay aligned).
+pub(crate) fn find(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats> {
+    if bytes.len() < 2 * SHORTEST || !is_likely(bytes, width) {
+        return None;
+    }
+    let mut search = Search {
+        bytes,
+        unit,
+        originals: Vec::new(),
+        position: 0,
+        copies: Vec::new(),
+        end: 0,
+        kept: 0,
+        patience: bytes.len().saturating_mul(PATIENCE),
+    };
+    let mut places = HashMap::new();
+    let mut position = 0;
+    while let Some(key) = key(bytes, position) {
+        if !is_anchor(key, width) {
+            position += width;
+            continue;
+        }
+        let found = places.get(&key).copied().and_then(|source| search.copy(position, source));
+        if let Some(end) = found {
+            position = end;
+            continue;
+        }
+        places.entry(key).or_insert(position - search.end + search.kept);
+        position += width;
+        if search.patience == 0 {
+            break;
+        }
+    }
+    search.finish()
+}
+
+/// Whether a part of the data shows a repeat.
+fn is_likely(bytes: &[u8], width: usize) -> bool {
+    let mut places = HashMap::new();
+    for start in (0..bytes.len()).step_by(WINDOW.next_multiple_of(width)) {
+        for position in (start..start + LOOKED_AT).step_by(width) {
+            let Some(key) = key(bytes, position) else { break };
+            if !is_anchor(key, width) {
+                continue;
+            }
+            if let Some(&earlier) = places.get(&key)
+                && common_prefix(&bytes[position..], &bytes[earlier..position], CONVINCING) == CONVINCING
+            {
+                return true;
+            }
+            places.insert(key, position);
+        }
+    }
+    false
+}
+
+#[inline(always)]
+fn key(bytes: &[u8], position: usize) -> Option<u64> {
+    bytes.get(position..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
+}
+
+/// Whether places with this key are remembered. Equal elements, as in padding, look the same everywhere and say nothing.
+#[inline(always)]
+fn is_anchor(key: u64, width: usize) -> bool {
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55 == 0 && key.rotate_left(8 * width as u32) != key
+}
+
+/// How many bytes `a` and `b` begin with in common, at most `limit`.
+fn common_prefix(a: &[u8], b: &[u8], limit: usize) -> usize {
+    let length = a.len().min(b.len()).min(limit);
+    let stride = 64;
+    let same = a[..length].chunks(stride).zip(b[..length].chunks(stride)).take_while(|(a, b)| a == b).count();
+    let start = (same * stride).min(length);
+    start + a[start..length].iter().zip(&b[start..length]).take_while(|(a, b)| a == b).count()
+}
+
+/// The copies found so far.
+struct Search<'a> {
+    bytes: &'a [u8],
+    unit: usize,
+    /// What is left of the data up to `position`.
+    originals: Vec<u8>,
+    position: usize,
+    copies: Vec<Copy>,
+    /// Where in the data the last copy ended, and how many originals lie before that.
+    end: usize,
+    kept: usize,
+    /// Bytes that may still be compared in vain.
+    patience: usize,
+}
+
+impl Search<'_> {
+    /// Makes a copy of the stretch round `position`, which looks like offset `source` of the originals. Returns where it ends, if it is long enough.
+    fn copy(&mut self, position: usize, source: usize) -> Option<usize> {
+        self.originals.extend_from_slice(&self.bytes[self.position..position]);
+        self.position = position;
+        let (before, after) = self.originals.split_at_checked(source)?;
+        let forward = common_prefix(&self.bytes[position..], after, usize::MAX);
+        let backward = self.bytes[self.end..position].iter().rev().zip(before.iter().rev());
+        let backward = backward.take_while(|(a, b)| a == b).count();
+        let start = (position - backward).next_multiple_of(self.unit);
+        let source = (source + start).checked_sub(position)?;
+        // The copied stretch leaves the originals, so its source must end before it.
+        let room = (self.kept + start - self.end).saturating_sub(source);
+        let end = (position + forward).min(start + room) / self.unit * self.unit;
+        if end < start + SHORTEST {
+            self.patience = self.patience.saturating_sub(forward + backward);
+            return None;
+        }
+        let gap = start - self.end;
+        self.copies.push(Copy { gap, length: end - start, source });
+        self.kept += gap;
+        self.originals.truncate(self.kept);
+        self.originals.extend_from_slice(self.bytes.get(position..start).unwrap_or_default());
+        (self.end, self.position) = (end, end);
+        Some(end)
+    }
+
+    fn finish(mut self) -> Option<Repeats> {
+        self.originals.extend_from_slice(&self.bytes[self.position..]);
+        (!self.copies.is_empty()).then_some(Repeats { originals: self.originals, copies: self.copies })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn restore(repeats: &Repeats) -> Vec<u8> {
+        let (mut data, mut position) = (Vec::new(), 0);
+        for copy in &repeats.copies {
+            data.extend_from_slice(&repeats.originals[position..position + copy.gap]);
+            data.extend_from_slice(&repeats.originals[copy.source..copy.source + copy.length]);
+            position += copy.gap;
+        }
+        data.extend_from_slice(&repeats.originals[position..]);
+        data
+    }
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1u32;
+        let next = |_| {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            (state >> 24) as u8
+        };
+        (0..length).map(next).collect()
+    }
+
     #[test]
     fn repeats_are_found_at_any_offset() {
-        let noise: Vec<u8> =
-            (0..40_000u32).map(|i| (i.wrapping_mul(i).wrapping_mul(2654435761) >> 24) as u8).collect();
-        for gap in [0, 2, 1030, 4096] {
+        let noise = noise(400_000);
+        for (gap, unit) in [(0, 2), (2, 2), (1030, 2), (4096, 2), (3, 2), (1536, 768), (100, 768)] {
             let data = [&noise[..], &vec![9; gap], &noise, &noise].concat();
-            let copies = find(&data, 4096, 2);
-            assert!(copies.iter().flatten().count() >= 17, "{gap} {copies:?}");
-            for (index, source) in
-                copies.iter().enumerate().filter_map(|(i, copy)| copy.map(|copy| (i, copy)))
-            {
-                let block = &data[index * 4096..data.len().min((index + 1) * 4096)];
-                assert_eq!(&data[source..source + block.len()], block);
+            let found = find(&data, 2, unit);
+            if gap % 2 == 1 {
+                // The second copy is back in step with the elements of the first.
+                assert!(found.is_none_or(|repeats| repeats.originals.len() > 700_000));
+                continue;
             }
+            let repeats = found.unwrap();
+            assert!(repeats.originals.len() < 400_000 + 3 * 4096, "{gap} {}", repeats.originals.len());
+            assert!(repeats.copies.iter().all(|copy| copy.gap % unit == 0 && copy.length % unit == 0));
+            assert!(restore(&repeats) == data, "{gap} {unit}");
         }
-        assert!(find(&noise, 4096, 2).iter().all(Option::is_none));
-        assert!(find(&[0; 10_000], 4096, 2).iter().all(Option::is_none));
+        assert!(find(&noise, 2, 2).is_none());
+    }
+
+    #[test]
+    fn tiles_and_padding_come_back() {
+        for period in [5000, 20_000, 70_000] {
+            let data: Vec<u8> = noise(period).into_iter().cycle().take(600_001).collect();
+            let repeats = find(&data, 2, 2).unwrap();
+            assert!(repeats.originals.len() < 2 * period + 20_000, "{period} {}", repeats.originals.len());
+            assert!(restore(&repeats) == data);
+        }
+        assert!(find(&[0; 300_000], 4, 4).is_none());
+        assert!(find(&[7; 300_000], 8, 8).is_none());
     }
 }

@@ -58,7 +58,7 @@ fn transforms_are_named() {
     assert_eq!(info.transforms[0].name, "grid");
     assert!(info.ratio() > 3.0, "{}", info.ratio());
     let tiled = bf16((0..200_000).map(|i| (i % 1000 * 37 % 1000) as f32));
-    assert_eq!(describe(&tiled, Options::new(Dtype::Bf16)).transforms[0].name, "opaque");
+    assert_eq!(describe(&tiled, Options::new(Dtype::Bf16)).transforms[0].name, "copy");
     let text = b"weights and weights and ".repeat(4000);
     assert_eq!(describe(&text, Options::default()).transforms[0].name, "opaque");
 }

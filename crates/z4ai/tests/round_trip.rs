@@ -200,3 +200,29 @@ fn wrong_sizes_are_refused_before_writing() {
     let error = z4ai::decompress_range(&frame, 90..95, &mut [0; 4]).unwrap_err();
     assert_eq!(error.kind(), z4ai::ErrorKind::WrongOutputSize);
 }
+
+#[test]
+fn ranges_of_repeated_data_are_right() {
+    let mut state = 1u32;
+    let mut noise = |count: usize| -> Vec<u8> {
+        let next = |_| {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            (0.02 * ((state >> 8) as f32 / (1 << 23) as f32 - 1.0)).to_bits().to_le_bytes()
+        };
+        (0..count).flat_map(next).collect()
+    };
+    let layer = noise(200_000);
+    let data = [&layer[..], &noise(5000), &layer, &layer[40_000..400_000], &noise(77)].concat();
+    for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+        let frame = z4ai::compress(&data, &Options::new(Dtype::F32).effort(effort)).unwrap();
+        assert!(frame.len() < layer.len() + 5077 * 4 + 4096, "{}", frame.len());
+        assert!(z4ai::decompress(&frame).unwrap() == data);
+        for (start, length) in
+            [(0, 10), (799_990, 30), (900_001, 500_003), (1_619_000, 5000), (data.len() - 9, 9)]
+        {
+            let mut out = vec![0; length];
+            z4ai::decompress_range(&frame, start as u64..(start + length) as u64, &mut out).unwrap();
+            assert!(out == data[start..start + length], "{start} {length}");
+        }
+    }
+}

@@ -42,7 +42,7 @@ pub(crate) fn from_dict(dict: &Bound<'_, PyDict>) -> PyResult<Attributes> {
 }
 
 fn map_from(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Attributes> {
-    let mut attributes = Attributes::with_capacity(dict.len());
+    let mut attributes = Attributes::new();
     for (key, value) in dict {
         let key = key.cast::<PyString>().map_err(|_| argument("metadata keys must be text"))?;
         attributes.insert(key.to_str()?.to_owned(), from_python(&value, depth)?);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use smallvec::SmallVec;
 
 use crate::error::{Error, Kind, Result};
 use crate::tensor::{Attributes, ElementType, Layout, Shape};
@@ -100,6 +101,9 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// Roles and components. Nearly all tensors have one component; it takes no allocation of its own.
+pub type Components = SmallVec<[(Cow<'static, str>, Component); 1]>;
+
 /// One tensor: a shape, a layout, and the components that make it up.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -110,7 +114,7 @@ pub struct Object {
     /// The object's own metadata.
     pub attributes: Attributes,
     /// The components with their roles, in file order.
-    pub components: Vec<(Cow<'static, str>, Component)>,
+    pub components: Components,
 }
 
 impl Object {
@@ -120,7 +124,7 @@ impl Object {
             shape: shape.into(),
             layout: Layout::Dense,
             attributes: Attributes::new(),
-            components: vec![(Cow::Borrowed("data"), data)],
+            components: Components::from([(Cow::Borrowed("data"), data)]),
         }
     }
 
@@ -262,7 +266,7 @@ pub enum Data {
     /// A raw deflate stream (a zip member).
     Deflate(Span),
     /// A deflated zip member behind a header that the parser has already read.
-    DeflatedTail(Deflated),
+    DeflatedTail(Box<Deflated>),
     /// Bytes that the parser already has, because the format spreads them over the file.
     Inline(Arc<[u8]>),
     /// One element repeated, such as an HDF5 fill value.
@@ -272,12 +276,7 @@ pub enum Data {
     /// Protobuf varints, each narrowed to an element of the component's storage type.
     Varints(Arc<[VarintRun]>),
     /// Row-major positions in a tensor, to be spread into one coordinate list per dimension (u64 each).
-    Unraveled {
-        /// The dimensions of the tensor.
-        shape: Shape,
-        /// One u64 per position.
-        inner: Box<Data>,
-    },
+    Unraveled(Box<Unraveled>),
     /// Elements of another byte order.
     Swapped {
         /// The width of the unit to reverse (4 for complex64).
@@ -286,14 +285,7 @@ pub enum Data {
         inner: Box<Data>,
     },
     /// Blocks of fixed size with fields of another byte order, such as the scales of big-endian GGUF blocks.
-    SwappedBlocks {
-        /// Bytes of one block.
-        block: usize,
-        /// What to reverse in each.
-        fields: &'static [SwappedFields],
-        /// The blocks as stored.
-        inner: Box<Data>,
-    },
+    SwappedBlocks(Box<SwappedBlocks>),
     /// A view with strides into a buffer, such as a transposed or sliced tensor.
     Strided(Box<Strided>),
     /// Elements whose sign (or imaginary part's sign) is flipped on reading.
@@ -305,6 +297,26 @@ pub enum Data {
     },
     /// HDF5 chunks with their filters.
     Chunked(Arc<Chunked>),
+}
+
+/// Row-major positions in a tensor.
+#[derive(Clone, Debug)]
+pub struct Unraveled {
+    /// The dimensions of the tensor.
+    pub shape: Shape,
+    /// One u64 per position.
+    pub inner: Data,
+}
+
+/// Blocks with fields of another byte order.
+#[derive(Clone, Debug)]
+pub struct SwappedBlocks {
+    /// Bytes of one block.
+    pub block: usize,
+    /// What to reverse in each.
+    pub fields: &'static [SwappedFields],
+    /// The blocks as stored.
+    pub inner: Data,
 }
 
 /// Neighbouring fields of one width inside a block.
@@ -405,10 +417,9 @@ impl Data {
             Data::Fill(_) => 0,
             Data::Pieces(spans) => spans.iter().map(|s| s.length).fold(0, u64::saturating_add),
             Data::Varints(runs) => runs.iter().map(|run| run.span.length).fold(0, u64::saturating_add),
-            Data::Unraveled { inner, .. } => inner.stored_length(),
-            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
-                inner.stored_length()
-            }
+            Data::Unraveled(positions) => positions.inner.stored_length(),
+            Data::SwappedBlocks(blocks) => blocks.inner.stored_length(),
+            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.stored_length(),
             Data::Strided(view) => view.inner.stored_length(),
             Data::Chunked(chunked) => {
                 chunked.chunks.iter().map(|c| c.span.length).fold(0, u64::saturating_add)
@@ -428,10 +439,9 @@ impl Data {
             Data::Inline(_) | Data::Fill(_) => None,
             Data::Pieces(spans) => spans.first().copied(),
             Data::Varints(runs) => runs.first().map(|run| run.span),
-            Data::Unraveled { inner, .. } => inner.first_span(),
-            Data::Swapped { inner, .. } | Data::SwappedBlocks { inner, .. } | Data::Negated { inner, .. } => {
-                inner.first_span()
-            }
+            Data::Unraveled(positions) => positions.inner.first_span(),
+            Data::SwappedBlocks(blocks) => blocks.inner.first_span(),
+            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.first_span(),
             Data::Strided(view) => view.inner.first_span(),
             Data::Chunked(chunked) => chunked.chunks.first().map(|chunk| chunk.span),
         }
@@ -473,8 +483,8 @@ impl Data {
             Data::Fill(_) => "fill",
             Data::Pieces(_) => "pieces",
             Data::Varints(_) => "varint",
-            Data::Unraveled { .. } => "unraveled",
-            Data::Swapped { .. } | Data::SwappedBlocks { .. } => "big-endian",
+            Data::Unraveled(_) => "unraveled",
+            Data::Swapped { .. } | Data::SwappedBlocks(_) => "big-endian",
             Data::Strided(_) => "strided",
             Data::Negated { imaginary_only: true, .. } => "conjugated",
             Data::Negated { .. } => "negated",
@@ -497,7 +507,7 @@ pub struct Digest {
 #[allow(missing_docs)]
 pub enum DigestValue {
     Crc32c(u32),
-    Sha256([u8; 32]),
+    Sha256(Box<[u8; 32]>),
     Xxh3(u64),
 }
 

@@ -1,7 +1,7 @@
 //! From a buffer and its reference to a delta.
 
 use crate::arch::Kernel;
-use crate::compress::{encode_section, encode_with, keep_shorter, section_length};
+use crate::compress::{Part, encode_section, encode_with, keep_shorter, section_length};
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::model::{DifferenceModel, Model, differences};
@@ -66,12 +66,12 @@ fn encode_section_against(
     if bytes == reference {
         let model = Model::Difference(DifferenceModel::new(width, Model::Opaque { level: 0, long: false }));
         let plan = Plan { model, block_length: UNCHANGED_BLOCK };
-        return encode_with(&plan, bytes, reference, options, kernel, frame);
+        return encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame);
     }
     let Plan { model, block_length } =
         Plan::choose(&differences(bytes, reference, width, kernel)?, options, kernel)?;
     let plan = Plan { model: Model::Difference(DifferenceModel::new(width, model)), block_length };
-    encode_with(&plan, bytes, reference, options, kernel, frame)?;
+    encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
     let mut alone = Vec::new();
     encode_section(bytes, options, kernel, &mut alone)?;
     keep_shorter(frame, start, &alone);

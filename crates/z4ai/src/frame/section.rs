@@ -4,6 +4,7 @@
 use super::wire::{Reader, put_length};
 use super::{MAX_SECTION, checksum};
 use crate::error::{Error, ErrorKind, Result};
+use std::ops::Range;
 
 /// What a section of one stored block takes besides its data, at most.
 pub(crate) const STORED_OVERHEAD: usize = 24;
@@ -17,12 +18,26 @@ pub(crate) const MAX_ENCODED: usize = 2 * MAX_SECTION;
 pub(crate) struct Section<'a> {
     /// Decoded bytes.
     pub length: usize,
+    /// Decoded bytes of the blocks; what the copies restore is missing.
+    pub original_length: usize,
+    /// Stretches of the data that repeat originals.
+    pub copies: Vec<Copy>,
     /// Decoded bytes per block; the last may have fewer.
     pub block_length: usize,
     /// The shared model of the blocks.
     pub model: &'a [u8],
     /// The blocks' encoded bytes.
     pub blocks: Vec<Block<'a>>,
+}
+
+/// A stretch of the data that equals a stretch of the originals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Copy {
+    /// Originals between the end of the last copy (or the start of the section) and this one.
+    pub gap: usize,
+    pub length: usize,
+    /// Where in the originals.
+    pub source: usize,
 }
 
 /// One encoded block.
@@ -33,16 +48,24 @@ pub(crate) struct Block<'a> {
     pub checksum: u32,
 }
 
-/// Appends a section.
+/// Appends a section whose blocks decode to `length` bytes, of which the copies make the rest.
 pub(crate) fn write(
     length: usize,
+    copies: &[Copy],
     block_length: usize,
     model: &[u8],
     blocks: &[(Vec<u8>, u32)],
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
-    put_length(out, length);
+    let copied: usize = copies.iter().map(|copy| copy.length).sum();
+    put_length(out, (length + copied) << 1 | usize::from(!copies.is_empty()));
+    if !copies.is_empty() {
+        put_length(out, copies.len());
+        for copy in copies {
+            [copy.gap, copy.length, copy.source].into_iter().for_each(|field| put_length(out, field));
+        }
+    }
     // A single block, which small tensors have, needs no length of its own.
     put_length(out, if block_length == length { 0 } else { block_length });
     put_length(out, model.len());
@@ -73,23 +96,28 @@ impl<'a> Section<'a> {
         if length == 0 {
             return Ok(None);
         }
+        let (length, has_copies) = (length >> 1, length & 1 == 1);
+        if length == 0 || length > MAX_SECTION {
+            return Err(Error::corrupt(format!(
+                "a section of {length} bytes is outside the format's limits"
+            )));
+        }
+        let copies = if has_copies { read_copies(reader, length)? } else { Vec::new() };
+        let original_length = length - copies.iter().map(|copy| copy.length).sum::<usize>();
         let block_length = match reader.length()? {
-            0 => length,
-            several if several < length => several,
+            0 => original_length,
+            several if several < original_length => several,
             _ => return Err(Error::corrupt("a section's block length is out of range")),
         };
-        if length > MAX_SECTION {
-            return Err(Error::corrupt(format!("a section of {length} bytes exceeds the format's limit")));
-        }
         let model_length = reader.length()?;
-        let count = length.div_ceil(block_length);
+        let count = original_length.div_ceil(block_length);
         // Every block takes at least one byte for its length and four for its checksum.
         if count > reader.remaining() / 5 {
             return Err(Error::truncated("block table"));
         }
         let lengths = (0..count).map(|_| reader.length()).collect::<Result<Vec<usize>>>()?;
         let encoded = lengths.iter().try_fold(model_length, |sum, &length| sum.checked_add(length));
-        if encoded.is_none_or(|encoded| encoded > length + MAX_EXPANSION) {
+        if encoded.is_none_or(|encoded| encoded > original_length + MAX_EXPANSION) {
             return Err(Error::corrupt("a section is longer than its own data"));
         }
         let sums = reader.take(4 * count)?;
@@ -107,11 +135,53 @@ impl<'a> Section<'a> {
             let checksum = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]);
             blocks.push(Block { payload: reader.take(length)?, checksum });
         }
-        Ok(Some(Self { length, block_length, model, blocks }))
+        Ok(Some(Self { length, original_length, copies, block_length, model, blocks }))
     }
 
     /// Decoded bytes of block `index`.
     pub fn decoded_block_length(&self, index: usize) -> usize {
-        self.block_length.min(self.length.saturating_sub(index.saturating_mul(self.block_length)))
+        self.block_length.min(self.original_length.saturating_sub(index.saturating_mul(self.block_length)))
     }
+
+    /// The stretches of the originals that make up `range` of the data, in order.
+    pub fn sources(&self, range: Range<usize>) -> Vec<Range<usize>> {
+        let (mut position, mut kept) = (0, 0);
+        let mut sources = Vec::new();
+        let mut add = |position: usize, source: usize, length: usize| {
+            let start = range.start.clamp(position, position + length) - position;
+            let end = range.end.clamp(position, position + length) - position;
+            if start < end {
+                sources.push(source + start..source + end);
+            }
+        };
+        for copy in &self.copies {
+            add(position, kept, copy.gap);
+            add(position + copy.gap, copy.source, copy.length);
+            (position, kept) = (position + copy.gap + copy.length, kept + copy.gap);
+        }
+        add(position, kept, self.length - position);
+        sources
+    }
+}
+
+/// Reads the copies of a section of `length` bytes: they leave some originals, and lie inside these.
+fn read_copies(reader: &mut Reader, length: usize) -> Result<Vec<Copy>> {
+    let count = reader.length()?;
+    if count == 0 || count > reader.remaining() / 3 {
+        return Err(Error::truncated("table of copies"));
+    }
+    let mut copies = Vec::with_capacity(count);
+    let (mut gaps, mut copied) = (0usize, 0usize);
+    for _ in 0..count {
+        let copy = Copy { gap: reader.length()?, length: reader.length()?, source: reader.length()? };
+        gaps = gaps.saturating_add(copy.gap);
+        copied = copied.saturating_add(copy.length);
+        copies.push(copy);
+    }
+    let originals = length.checked_sub(copied).filter(|&originals| originals > 0 && gaps <= originals);
+    let inside = |copy: &Copy| {
+        let end = copy.source.checked_add(copy.length);
+        copy.length > 0 && end.zip(originals).is_some_and(|(end, originals)| end <= originals)
+    };
+    if copies.iter().all(inside) { Ok(copies) } else { Err(Error::corrupt("a copy outside its section")) }
 }

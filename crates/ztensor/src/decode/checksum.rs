@@ -37,7 +37,7 @@ impl Hasher {
     pub(crate) fn finish(self) -> DigestValue {
         match self {
             Hasher::Crc32c(state) => DigestValue::Crc32c(state),
-            Hasher::Sha256(state) => DigestValue::Sha256(state.finalize().into()),
+            Hasher::Sha256(state) => DigestValue::Sha256(Box::new(state.finalize().into())),
             Hasher::Xxh3(state) => DigestValue::Xxh3(state.digest()),
         }
     }
@@ -88,7 +88,7 @@ impl DigestValue {
                 for (byte, pair) in bytes.iter_mut().zip(digits.as_chunks::<2>().0) {
                     *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
                 }
-                Some(DigestValue::Sha256(bytes))
+                Some(DigestValue::Sha256(Box::new(bytes)))
             }
             "xxh3" => {
                 (value.len() == 16).then(|| u64::from_str_radix(value, 16).ok().map(DigestValue::Xxh3))?

@@ -177,9 +177,9 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             order::swap(out, usize::from(*width));
             Ok(())
         }
-        Data::SwappedBlocks { block, fields, inner } => {
-            decode(files, inner, out, component)?;
-            order::swap_blocks(out, *block, fields);
+        Data::SwappedBlocks(blocks) => {
+            decode(files, &blocks.inner, out, component)?;
+            order::swap_blocks(out, blocks.block, blocks.fields);
             Ok(())
         }
         Data::Negated { imaginary_only, inner } => {
@@ -202,10 +202,10 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
         #[cfg(feature = "onnx")]
         Data::Varints(runs) => varints::decode(files, runs, &component.element, out),
         #[cfg(feature = "onnx")]
-        Data::Unraveled { shape, inner } => {
-            let positions = unravel::positions(shape, out)?;
-            decode(files, inner, positions, component)?;
-            unravel::spread(shape, out)
+        Data::Unraveled(unraveled) => {
+            let positions = unravel::positions(&unraveled.shape, out)?;
+            decode(files, &unraveled.inner, positions, component)?;
+            unravel::spread(&unraveled.shape, out)
         }
         #[cfg(feature = "npz")]
         Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),

@@ -30,6 +30,11 @@ macro_rules! storage_types {
                 match self { $(DType::$variant => $width),* }
             }
 
+            /// The type of a short name (`f32`).
+            pub fn parse_short(name: &str) -> Option<DType> {
+                match name { $($short => Some(DType::$variant),)* _ => None }
+            }
+
             /// The type of a short (`f32`) or long (`float32`) name.
             pub fn parse(name: &str) -> Option<DType> {
                 DType::ALL.iter().copied().find(|dtype| name == dtype.short_name() || name == dtype.long_name())

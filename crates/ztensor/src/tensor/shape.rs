@@ -1,16 +1,46 @@
 //! Shapes with checked arithmetic: products never wrap, also when another dimension is zero.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
+/// Dimensions that are held without an allocation.
+const INLINE: usize = 4;
+
 /// The dimensions of a tensor, outermost first. A scalar has none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Shape(Vec<u64>);
+#[derive(Clone)]
+pub struct Shape(Dimensions);
+
+/// Nearly all tensors have few dimensions; those take no allocation of their own.
+#[derive(Clone)]
+enum Dimensions {
+    Few { count: u8, values: [u64; INLINE] },
+    Many(Box<[u64]>),
+}
 
 impl Shape {
     /// A shape from its dimensions.
-    pub fn new(dimensions: impl Into<Vec<u64>>) -> Self {
-        Shape(dimensions.into())
+    pub fn new(dimensions: impl AsRef<[u64]>) -> Self {
+        let dimensions = dimensions.as_ref();
+        let mut values = [0; INLINE];
+        Shape(match values.get_mut(..dimensions.len()) {
+            Some(few) => {
+                few.copy_from_slice(dimensions);
+                Dimensions::Few { count: dimensions.len() as u8, values }
+            }
+            None => Dimensions::Many(dimensions.into()),
+        })
+    }
+
+    /// Adds an innermost dimension.
+    pub(crate) fn push(&mut self, dimension: u64) {
+        match &mut self.0 {
+            Dimensions::Few { count, values } if usize::from(*count) < INLINE => {
+                values[usize::from(*count)] = dimension;
+                *count += 1;
+            }
+            _ => *self = Shape(Dimensions::Many(self.iter().copied().chain([dimension]).collect())),
+        }
     }
 
     /// The number of elements, or `None` when the product of the non-zero dimensions does not fit `u64`
@@ -18,7 +48,7 @@ impl Shape {
     pub fn elements(&self) -> Option<u64> {
         let mut product = 1u64;
         let mut empty = false;
-        for &dimension in &self.0 {
+        for &dimension in self.iter() {
             match dimension {
                 0 => empty = true,
                 _ => product = product.checked_mul(dimension)?,
@@ -29,38 +59,68 @@ impl Shape {
 
     /// The dimensions as `usize`, where they fit.
     pub fn to_usize(&self) -> Option<Vec<usize>> {
-        self.0.iter().map(|&d| usize::try_from(d).ok()).collect()
+        self.iter().map(|&d| usize::try_from(d).ok()).collect()
     }
 }
 
 impl Deref for Shape {
     type Target = [u64];
     fn deref(&self) -> &[u64] {
-        &self.0
+        match &self.0 {
+            // `count` is at most the number of values.
+            Dimensions::Few { count, values } => &values[..usize::from(*count)],
+            Dimensions::Many(dimensions) => dimensions,
+        }
+    }
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape::new([])
+    }
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Shape {}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
 impl From<Vec<u64>> for Shape {
     fn from(dimensions: Vec<u64>) -> Self {
-        Shape(dimensions)
+        Shape::new(dimensions)
     }
 }
 
 impl From<&[u64]> for Shape {
     fn from(dimensions: &[u64]) -> Self {
-        Shape(dimensions.to_vec())
+        Shape::new(dimensions)
     }
 }
 
 impl<const N: usize> From<[u64; N]> for Shape {
     fn from(dimensions: [u64; N]) -> Self {
-        Shape(dimensions.to_vec())
+        Shape::new(dimensions)
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.0).finish()
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 
@@ -74,5 +134,16 @@ mod tests {
         assert_eq!(Shape::new([3, 0, 4]).elements(), Some(0));
         assert_eq!(Shape::new([u64::MAX, 2, 0]).elements(), None);
         assert_eq!(Shape::new([1 << 32, 1 << 32]).elements(), None);
+    }
+
+    #[test]
+    fn any_number_of_dimensions_is_kept() {
+        let mut grown = Shape::default();
+        for count in 0..9u64 {
+            let dimensions: Vec<u64> = (0..count).collect();
+            assert_eq!(*grown, *dimensions);
+            assert_eq!(grown, Shape::from(dimensions));
+            grown.push(count);
+        }
     }
 }

@@ -1,9 +1,72 @@
 //! Metadata values: what JSON, CBOR and GGUF key-value pairs have in common.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
+
 use indexmap::IndexMap;
 
-/// Metadata of a file or of an object, in file order.
-pub type Attributes = IndexMap<String, Value>;
+/// The map that empty attributes show.
+static EMPTY: LazyLock<IndexMap<String, Value>> = LazyLock::new(IndexMap::new);
+
+/// Metadata of a file or of an object, in file order: a map from texts to values. Most tensors have none, and a file may have a hundred thousand
+/// of those, so an empty one takes a single word.
+#[derive(Clone, Debug, Default)]
+pub struct Attributes(Option<Box<IndexMap<String, Value>>>);
+
+impl Attributes {
+    /// No attributes.
+    pub const fn new() -> Self {
+        Attributes(None)
+    }
+}
+
+impl Deref for Attributes {
+    type Target = IndexMap<String, Value>;
+    fn deref(&self) -> &Self::Target {
+        self.0.as_deref().unwrap_or_else(|| &EMPTY)
+    }
+}
+
+impl DerefMut for Attributes {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl PartialEq for Attributes {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl FromIterator<(String, Value)> for Attributes {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(entries: I) -> Self {
+        let map: IndexMap<String, Value> = entries.into_iter().collect();
+        Attributes((!map.is_empty()).then(|| Box::new(map)))
+    }
+}
+
+impl<const N: usize> From<[(String, Value); N]> for Attributes {
+    fn from(entries: [(String, Value); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+impl IntoIterator for Attributes {
+    type Item = (String, Value);
+    type IntoIter = indexmap::map::IntoIter<String, Value>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.map(|map| *map).unwrap_or_default().into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Attributes {
+    type Item = (&'a String, &'a Value);
+    type IntoIter = indexmap::map::Iter<'a, String, Value>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
 
 /// One metadata value.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,9 @@ use super::write::Writer;
 use super::{MAGIC, repair, rules};
 use crate::decode::Hasher;
 use crate::error::{Error, Kind, Result};
-use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Format, Object, Span};
+use crate::index::{
+    Component, Components, Coverage, Data, Digest, DigestValue, FileId, Format, Object, Span,
+};
 use crate::limits::{Budget, Limits};
 use crate::open::OpenOptions;
 use crate::output::write_error;
@@ -54,7 +56,7 @@ pub fn remove_tensors(
     }
     let mut placed: HashMap<Span, Component> = HashMap::new();
     for (name, object) in reader.objects().filter(|(name, _)| !removed.contains(name)) {
-        let mut copy = Object { components: Vec::with_capacity(object.components.len()), ..object.clone() };
+        let mut copy = Object { components: Components::new(), ..object.clone() };
         for (role, component) in &object.components {
             let span = component
                 .data

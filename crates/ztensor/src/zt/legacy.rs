@@ -4,7 +4,9 @@ use super::cbor::Decoder;
 use super::{read::ALIGNMENT, rules};
 use crate::error::{Error, Result};
 use crate::formats::Input;
-use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Format, Index, Object, Span};
+use crate::index::{
+    Component, Components, Coverage, Data, Digest, DigestValue, FileId, Format, Index, Object, Span,
+};
 use crate::tensor::{Attributes, DType, ElementType, Layout, Shape};
 
 /// First bytes of a 0.1 file.
@@ -119,7 +121,7 @@ fn tensor(decoder: &mut Decoder<'_>) -> Result<(String, Result<Object, String>)>
             shape,
             layout: Layout::Dense,
             attributes: Attributes::new(),
-            components: vec![("data".into(), component)],
+            components: Components::from([("data".into(), component)]),
         }),
     ))
 }

@@ -58,7 +58,7 @@ pub(super) fn load(source: &Source, tail: Tail, budget: &mut Budget) -> Result<I
     .map_err(|error| error.with_offset(tail.offset))?;
     index.version = Cow::Owned(manifest.version);
     index.attributes = manifest.attributes;
-    let blobs = index.objects.iter().flat_map(|(name, object)| rules::blobs(name, object)).collect();
+    let blobs = index.objects.iter().flat_map(|(name, object)| rules::blobs(name, object));
     rules::check_blobs(blobs, MAGIC.len() as u64..tail.offset, ALIGNMENT)?;
     Ok(index)
 }

@@ -87,7 +87,7 @@ fn require_elements(object: &Object, role: &str, count: Option<u64>) -> Result<(
 }
 
 /// Where an object's bytes lie in the container.
-pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> {
+pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> + Clone {
     object.components.iter().filter_map(|(_, component)| match component.data {
         Data::Raw(span) | Data::Zstd(span) | Data::ZstdSeekable(span) | Data::Z4ai(span) => Some(span),
         _ => None,
@@ -95,37 +95,42 @@ pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> {
 }
 
 /// The same, each with the name of its tensor.
-pub(super) fn blobs<'a>(name: &'a str, object: &'a Object) -> impl Iterator<Item = (Span, &'a str)> {
+pub(super) fn blobs<'a>(name: &'a str, object: &'a Object) -> impl Iterator<Item = (Span, &'a str)> + Clone {
     spans(object).map(move |span| (span, name))
 }
 
-/// Checks that the blobs of one file are aligned, lie in its data part, and are identical (tied weights) or disjoint.
-pub(super) fn check_blobs(
-    mut blobs: Vec<(Span, &str)>,
+/// Checks that the blobs of one file are aligned, lie in its data part, and are identical (tied weights) or disjoint. Writers place blobs in the order of
+/// their tensors, so that one look at each usually settles it.
+pub(super) fn check_blobs<'a>(
+    blobs: impl Iterator<Item = (Span, &'a str)> + Clone,
     data: std::ops::Range<u64>,
     alignment: u64,
 ) -> Result<()> {
-    for (span, name) in &blobs {
-        let rule = if !span.offset.is_multiple_of(alignment) {
-            Some(format!("its offset {} is not a multiple of {alignment}", span.offset))
-        } else if span.offset < data.start
-            || span.offset.checked_add(span.length).is_none_or(|end| end > data.end)
-        {
-            Some(format!(
-                "its {} bytes at offset {} do not lie in the data part of the file",
-                span.length, span.offset
-            ))
-        } else {
-            None
-        };
-        if let Some(rule) = rule {
-            return Err(Error::malformed(rule).with_tensor(name).with_offset(span.offset));
+    let (mut position, mut ascending) = (0, true);
+    for (span, name) in blobs.clone() {
+        let end = span.offset.checked_add(span.length).filter(|end| *end <= data.end);
+        match end.filter(|_| span.offset >= data.start && span.offset.is_multiple_of(alignment)) {
+            Some(end) => {
+                ascending &= span.offset >= position;
+                position = end;
+            }
+            None => return Err(misplaced(span, name, alignment)),
         }
     }
-    blobs.retain(|(span, _)| span.length > 0);
-    if !blobs.is_sorted() {
-        blobs.sort_unstable();
-    }
+    if ascending { Ok(()) } else { check_disjoint(blobs.filter(|(span, _)| span.length > 0).collect()) }
+}
+
+fn misplaced(span: Span, name: &str, alignment: u64) -> Error {
+    let rule = if span.offset.is_multiple_of(alignment) {
+        format!("its {} bytes at offset {} do not lie in the data part of the file", span.length, span.offset)
+    } else {
+        format!("its offset {} is not a multiple of {alignment}", span.offset)
+    };
+    Error::malformed(rule).with_tensor(name).with_offset(span.offset)
+}
+
+fn check_disjoint(mut blobs: Vec<(Span, &str)>) -> Result<()> {
+    blobs.sort_unstable();
     for pair in blobs.windows(2) {
         let [(span, name), (next, other)] = pair else { continue };
         if span != next && span.offset + span.length > next.offset {

@@ -7,7 +7,7 @@ use super::header::{Entry, Header, pad};
 use super::types::TensorType;
 use crate::error::{Error, Result};
 use crate::formats::Input;
-use crate::index::{Component, Data, FileId, Index, Object};
+use crate::index::{Component, Data, FileId, Index, Object, SwappedBlocks};
 use crate::tensor::{DType, Layout};
 
 /// Adds the tensors of one file to the index.
@@ -111,7 +111,9 @@ impl DataSection<'_> {
         };
         let component = self.component(DType::U8, entry, length, |raw| match swapped {
             None => raw,
-            Some(fields) => Data::SwappedBlocks { block: block.bytes(), fields, inner: Box::new(raw) },
+            Some(fields) => {
+                Data::SwappedBlocks(Box::new(SwappedBlocks { block: block.bytes(), fields, inner: raw }))
+            }
         })?;
         let layout = Layout::Other(block.layout_name().into());
         self.placed(entry, length, Ok(Object { layout, ..Object::dense(entry.shape.clone(), component) }))

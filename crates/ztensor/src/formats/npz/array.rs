@@ -25,7 +25,7 @@ pub(super) fn object(header: Header, data: u64, storage: Storage) -> Result<Obje
     check_size(data, length, available)?;
     let mut data = match storage {
         Storage::Plain(Span { file, offset, .. }) => Data::Raw(Span { file, offset: offset + data, length }),
-        Storage::Deflated(member, _) => Data::DeflatedTail(member),
+        Storage::Deflated(member, _) => Data::DeflatedTail(Box::new(member)),
     };
     if let Some(width) = kind.swapped {
         data = Data::Swapped { width, inner: Box::new(data) };

@@ -8,7 +8,7 @@ use super::tensor::{Tensor, dimensions};
 use super::wire::Wire;
 use crate::error::{Error, Result};
 use crate::formats::Input;
-use crate::index::{Component, Data, Object, Span, Strided};
+use crate::index::{Component, Components, Data, Object, Span, Strided, Unraveled};
 use crate::tensor::{Attributes, DType, Layout, Shape};
 
 /// Largest rank of a sparse tensor; one stored position becomes this many coordinates at most.
@@ -75,7 +75,7 @@ impl Sparse {
             [rows, columns] if rows == count && columns == rank as u64 => transposed(indices, count, columns),
             [positions] if positions == count => match rank {
                 1 => indices.data,
-                _ => Data::Unraveled { shape: shape.clone(), inner: Box::new(indices.data) },
+                _ => Data::Unraveled(Box::new(Unraveled { shape: shape.clone(), inner: indices.data })),
             },
             _ => return Err(broken("the indices of a sparse tensor do not match its values and dimensions")),
         };
@@ -86,10 +86,10 @@ impl Sparse {
             shape,
             layout: Layout::SparseCoo,
             attributes: Attributes::new(),
-            components: vec![
+            components: Components::from_vec(vec![
                 (Cow::Borrowed("values"), values),
                 (Cow::Borrowed("coords"), Component::encoded(DType::U64, coordinates, length)),
-            ],
+            ]),
         })
     }
 }

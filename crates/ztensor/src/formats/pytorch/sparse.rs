@@ -55,7 +55,7 @@ fn coordinates(rebuilder: &Rebuilder<'_, '_>, parts: [Id; 3], coalesced: bool) -
     let components =
         vec![(Cow::Borrowed("values"), values.component), (Cow::Borrowed("coords"), positions(indices)?)];
     let attributes = Attributes::from([("coalesced".to_owned(), Value::Bool(coalesced))]);
-    Ok(Object { shape, layout: Layout::SparseCoo, attributes, components })
+    Ok(Object { shape, layout: Layout::SparseCoo, attributes, components: components.into() })
 }
 
 fn compressed_rows(rebuilder: &Rebuilder<'_, '_>, parts: [Id; 4]) -> Reading<Object> {
@@ -74,7 +74,12 @@ fn compressed_rows(rebuilder: &Rebuilder<'_, '_>, parts: [Id; 4]) -> Reading<Obj
         (Cow::Borrowed("indices"), positions(columns)?),
         (Cow::Borrowed("indptr"), positions(pointers)?),
     ];
-    Ok(Object { shape, layout: Layout::SparseCsr, attributes: Attributes::new(), components })
+    Ok(Object {
+        shape,
+        layout: Layout::SparseCsr,
+        attributes: Attributes::new(),
+        components: components.into(),
+    })
 }
 
 /// Positions are never negative, so they are unsigned elsewhere; the bytes are the same.

@@ -6,7 +6,9 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::canonical;
 use crate::error::{Error, Result};
+use crate::tensor::Shape;
 
 /// One tensor as the header describes it.
 #[derive(Clone, Debug)]
@@ -14,7 +16,7 @@ pub struct Entry {
     /// The dtype's name.
     pub dtype: Cow<'static, str>,
     /// The dimensions.
-    pub shape: Vec<u64>,
+    pub shape: Shape,
     /// First byte, counted from the start of the data.
     pub begin: u64,
     /// One past the last byte.
@@ -36,9 +38,12 @@ impl Header {
         if json.first() != Some(&b'{') {
             return Err(Error::malformed("the header does not start with '{'").with_offset(8));
         }
-        let mut header: Header = serde_json::from_slice(json).map_err(|cause| {
-            Error::malformed(format!("the header is not valid: {cause}")).with_offset(8).with_cause(cause)
-        })?;
+        let mut header = match canonical::parse(json) {
+            Some(header) => header,
+            None => serde_json::from_slice::<Header>(json).map_err(|cause| {
+                Error::malformed(format!("the header is not valid: {cause}")).with_offset(8).with_cause(cause)
+            })?,
+        };
         header.entries.sort_by_key(|(_, entry)| (entry.begin, entry.end));
         Ok(header)
     }
@@ -207,7 +212,12 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// Known names are not allocated: a header with 100,000 tensors repeats a handful of them.
+/// A dtype's name. Known ones are not allocated: a header with 100,000 tensors repeats a handful of them.
+pub(super) fn dtype_name(name: &str) -> Cow<'static, str> {
+    let known = super::element_of(name).and_then(|element| super::name_of(&element));
+    known.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)
+}
+
 struct DtypeName(Cow<'static, str>);
 
 impl<'de> Deserialize<'de> for DtypeName {
@@ -221,8 +231,7 @@ impl<'de> Deserialize<'de> for DtypeName {
             }
 
             fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<DtypeName, E> {
-                let known = super::element_of(name).and_then(|element| super::name_of(&element));
-                Ok(DtypeName(known.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)))
+                Ok(DtypeName(dtype_name(name)))
             }
         }
         deserializer.deserialize_str(Name)
@@ -230,7 +239,7 @@ impl<'de> Deserialize<'de> for DtypeName {
 }
 
 /// Dimensions, read without a size hint so that the list is as long as the text that spells it.
-struct Dimensions(Vec<u64>);
+struct Dimensions(Shape);
 
 impl<'de> Deserialize<'de> for Dimensions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -243,7 +252,7 @@ impl<'de> Deserialize<'de> for Dimensions {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Dimensions, A::Error> {
-                let mut dimensions = Vec::with_capacity(4);
+                let mut dimensions = Shape::default();
                 while let Some(dimension) = list.next_element()? {
                     dimensions.push(dimension);
                 }

@@ -1,6 +1,7 @@
 //! safetensors: a JSON header and one buffer that the tensors tile exactly. Also the sharded form, `*.safetensors.index.json`, which
 //! opens as one file.
 
+mod canonical;
 mod header;
 mod shards;
 mod types;
@@ -14,7 +15,7 @@ pub use write::{Entry as WriteEntry, check_layout, to_bytes, write};
 use super::Input;
 use crate::error::{Error, Result};
 use crate::index::{Component, FileId, Format, Index, Object};
-use crate::tensor::{Shape, Value};
+use crate::tensor::Value;
 
 /// Longest header the reference implementation accepts.
 const LONGEST_HEADER: u64 = 100_000_000;
@@ -65,7 +66,7 @@ fn add_file(input: &mut Input, file: FileId, index: &mut Index) -> Result<()> {
         let span = input.span(file, data_start + entry.begin, entry.end - entry.begin)?;
         match element_of(&entry.dtype) {
             Some(element) => {
-                let shape = Shape::from(entry.shape);
+                let shape = entry.shape;
                 let expected = shape.elements().and_then(|count| exact_bytes(count, element.bits()?));
                 if expected != Some(span.length) {
                     return Err(Error::malformed(format!(

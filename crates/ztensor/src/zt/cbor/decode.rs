@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use half::f16;
 
 use crate::error::{Error, Result};
-use crate::tensor::{Attributes, Value};
+use crate::tensor::{Attributes, Shape, Value};
 
 /// A cursor over one CBOR item.
 pub(in crate::zt) struct Decoder<'a> {
@@ -56,10 +56,40 @@ impl<'a> Decoder<'a> {
         self.position
     }
 
+    /// Consumes exactly these bytes, or nothing.
+    #[inline]
+    pub(in crate::zt) fn accept(&mut self, encoded: &[u8]) -> bool {
+        let found = self.bytes.get(self.position..).is_some_and(|rest| rest.starts_with(encoded));
+        self.position += if found { encoded.len() } else { 0 };
+        found
+    }
+
+    /// Tries one way to read what follows; where it gives nothing, the cursor is back where it was.
+    pub(in crate::zt) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let start = self.position;
+        let found = read(self);
+        if found.is_none() {
+            self.position = start;
+        }
+        found
+    }
+
     /// Walks a map with text keys; `visit` must consume the value.
     pub(in crate::zt) fn map(
         &mut self,
         mut visit: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>,
+    ) -> Result<()> {
+        self.fields(|decoder, key| {
+            let key = decoder.as_text(key)?;
+            visit(decoder, key)
+        })
+    }
+
+    /// Walks a map whose keys are mostly known: they are handed out as bytes, to be compared. What is none of the known ones goes to
+    /// [`Decoder::unknown_field`], which checks it like any other text.
+    pub(in crate::zt) fn fields(
+        &mut self,
+        mut visit: impl FnMut(&mut Self, Cow<'a, [u8]>) -> Result<()>,
     ) -> Result<()> {
         let (major, argument) = self.head()?;
         if major != MAP {
@@ -69,13 +99,22 @@ impl<'a> Decoder<'a> {
         self.items(argument, |decoder| {
             let start = decoder.position;
             let key = decoder.key()?;
-            let encoded = &decoder.bytes[start..decoder.position];
-            if decoder.strict && !previous.is_empty() && encoded <= previous {
-                return Err(decoder.error("map keys are not sorted and unique"));
+            if decoder.strict {
+                let encoded = &decoder.bytes[start..decoder.position];
+                if !previous.is_empty() && encoded <= previous {
+                    return Err(decoder.error("map keys are not sorted and unique"));
+                }
+                previous = encoded;
             }
-            previous = encoded;
             visit(decoder, key)
         })
+    }
+
+    /// Skips the value of a field that the caller does not know, and returns its name.
+    pub(in crate::zt) fn unknown_field(&mut self, key: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
+        let name = self.as_text(key)?;
+        self.skip()?;
+        Ok(name)
     }
 
     /// Walks a list; `visit` must consume the element.
@@ -110,6 +149,16 @@ impl<'a> Decoder<'a> {
             Ok(())
         })?;
         Ok(values)
+    }
+
+    /// The dimensions of a tensor.
+    pub(in crate::zt) fn shape(&mut self) -> Result<Shape> {
+        let mut shape = Shape::default();
+        self.list(|decoder| {
+            shape.push(decoder.unsigned()?);
+            Ok(())
+        })?;
+        Ok(shape)
     }
 
     /// A map as attributes.
@@ -161,16 +210,20 @@ impl<'a> Decoder<'a> {
     }
 
     /// An error at the cursor.
+    #[cold]
     pub(in crate::zt) fn error(&self, rule: &str) -> Error {
         Error::malformed(format!("the manifest is damaged: {rule} at its byte {}", self.position))
     }
 
-    fn key(&mut self) -> Result<Cow<'a, str>> {
+    #[inline]
+    fn key(&mut self) -> Result<Cow<'a, [u8]>> {
         match self.head()? {
-            (TEXT, argument) => self.text_body(argument),
-            (UNSIGNED, Argument::Number(value)) if !self.strict => Ok(Cow::Owned(value.to_string())),
+            (TEXT, argument) => self.bytes_body(argument, TEXT),
+            (UNSIGNED, Argument::Number(value)) if !self.strict => {
+                Ok(Cow::Owned(value.to_string().into_bytes()))
+            }
             (NEGATIVE, Argument::Number(value)) if !self.strict => {
-                Ok(Cow::Owned((-1 - i128::from(value)).to_string()))
+                Ok(Cow::Owned((-1 - i128::from(value)).to_string().into_bytes()))
             }
             _ => Err(self.error("a map key that is not a text")),
         }
@@ -200,7 +253,12 @@ impl<'a> Decoder<'a> {
     }
 
     fn text_body(&mut self, argument: Argument) -> Result<Cow<'a, str>> {
-        match self.bytes_body(argument, TEXT)? {
+        let bytes = self.bytes_body(argument, TEXT)?;
+        self.as_text(bytes)
+    }
+
+    fn as_text(&self, bytes: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
+        match bytes {
             Cow::Borrowed(bytes) => {
                 std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| self.error("a text is not UTF-8"))
             }
@@ -210,25 +268,31 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    #[inline]
     fn bytes_body(&mut self, argument: Argument, major: u8) -> Result<Cow<'a, [u8]>> {
         match argument {
             Argument::Number(length) => self.take(length).map(Cow::Borrowed),
-            Argument::Indefinite => {
-                let mut joined = Vec::new();
-                while self.peek()? != BREAK {
-                    match self.head()? {
-                        (kind, Argument::Number(length)) if kind == major => {
-                            joined.extend_from_slice(self.take(length)?)
-                        }
-                        _ => return Err(self.error("a piece of another kind inside a text")),
-                    }
-                }
-                self.position += 1;
-                Ok(Cow::Owned(joined))
-            }
+            Argument::Indefinite => self.joined(major).map(Cow::Owned),
         }
     }
 
+    /// The pieces of a text or byte string of indefinite length.
+    #[cold]
+    fn joined(&mut self, major: u8) -> Result<Vec<u8>> {
+        let mut joined = Vec::new();
+        while self.peek()? != BREAK {
+            match self.head()? {
+                (kind, Argument::Number(length)) if kind == major => {
+                    joined.extend_from_slice(self.take(length)?)
+                }
+                _ => return Err(self.error("a piece of another kind inside a text")),
+            }
+        }
+        self.position += 1;
+        Ok(joined)
+    }
+
+    #[inline]
     fn take(&mut self, length: u64) -> Result<&'a [u8]> {
         let end = usize::try_from(length).ok().and_then(|length| self.position.checked_add(length));
         let piece = end
@@ -238,11 +302,13 @@ impl<'a> Decoder<'a> {
         Ok(piece)
     }
 
+    #[inline]
     fn peek(&self) -> Result<u8> {
         self.bytes.get(self.position).copied().ok_or_else(|| self.error("it ends early"))
     }
 
     /// Reads a head. Simple values and floats are told apart by the caller through [`Decoder::value`].
+    #[inline]
     fn head(&mut self) -> Result<(u8, Argument)> {
         let first = self.peek()?;
         let (major, low) = (first >> 5, first & 31);
@@ -250,8 +316,12 @@ impl<'a> Decoder<'a> {
             return Err(self.error("an unexpected simple value"));
         }
         self.position += 1;
+        if low < 24 { Ok((major, Argument::Number(low.into()))) } else { self.long_head(major, low) }
+    }
+
+    /// The rest of a head whose argument does not fit the first byte.
+    fn long_head(&mut self, major: u8, low: u8) -> Result<(u8, Argument)> {
         let (value, least) = match low {
-            0..=23 => (u64::from(low), 0),
             24 => (self.number::<1>()?, 24),
             25 => (self.number::<2>()?, 1 << 8),
             26 => (self.number::<4>()?, 1 << 16),

@@ -145,7 +145,7 @@ fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Object, Option
         shape: Shape::from(shape),
         layout: layout_of(&layout.ok_or_else(|| missing("layout"))?),
         attributes,
-        components: parts.ok_or_else(|| missing("parts"))?,
+        components: parts.ok_or_else(|| missing("parts"))?.into(),
     };
     expect_content(&mut object);
     Ok((object, unreadable))

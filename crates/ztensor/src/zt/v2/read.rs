@@ -80,10 +80,14 @@ pub(in crate::zt) fn index(input: &mut Input) -> Result<Index> {
 fn check_placement(input: &Input, mut blobs: Vec<(Span, &str)>, shards: &[FileId]) -> Result<()> {
     for &shard in shards {
         let (inside, rest): (Vec<_>, Vec<_>) = blobs.into_iter().partition(|(span, _)| span.file == shard);
-        rules::check_blobs(inside, ALIGNMENT..input.file(shard)?.len().saturating_sub(FOOTER), ALIGNMENT)?;
+        rules::check_blobs(
+            inside.into_iter(),
+            ALIGNMENT..input.file(shard)?.len().saturating_sub(FOOTER),
+            ALIGNMENT,
+        )?;
         blobs = rest;
     }
-    rules::check_blobs(blobs, ALIGNMENT..input.source().len().saturating_sub(FOOTER), ALIGNMENT)
+    rules::check_blobs(blobs.into_iter(), ALIGNMENT..input.source().len().saturating_sub(FOOTER), ALIGNMENT)
 }
 
 fn check_object(object: &Object) -> Result<()> {

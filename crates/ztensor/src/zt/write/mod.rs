@@ -23,7 +23,7 @@ use super::read::ALIGNMENT;
 use super::{MAGIC, rules, v2};
 use crate::decode::Hasher;
 use crate::error::{Error, Kind, Result};
-use crate::index::{Component, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
+use crate::index::{Component, Components, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
 use crate::output::Output;
 use crate::tensor::{Attributes, Element, ElementType, Layout, Shape, Value};
 
@@ -344,7 +344,7 @@ impl Writer {
         encoded: Vec<Encoded<'_>>,
         checksum: Checksum,
     ) -> Result<()> {
-        let mut components = Vec::with_capacity(encoded.len());
+        let mut components = Components::with_capacity(encoded.len());
         for ((role, element, _), encoded) in tensor.components.iter().zip(&encoded) {
             let span = Span { file: FileId(0), offset: 0, length: encoded.bytes.len() as u64 };
             let component = Component::encoded(element.clone(), (encoded.place)(span), encoded.decoded);
