@@ -160,7 +160,7 @@ class Reader:
 class Writer:
     """Creates a .zt file, with compression and checksum chosen per tensor."""
 
-    def __new__(cls, path: _Path) -> Self: ...
+    def __new__(cls, path: _Path, *, version: Literal[1, 2] = 1) -> Self: ...
     @staticmethod
     def append(path: _Path) -> Writer:
         """Opens an existing .zt file for more tensors. What it holds is kept, also when the process dies in the middle."""
