@@ -139,9 +139,11 @@ def compress_delta(
 ) -> bytes:
     """Compresses a buffer, an array or a tensor against another one, such as the checkpoint before it.
 
-    The reference's length and digest are kept in the frame. The two may have different lengths; elements at the same place are compared.
+    The reference's length and digest are kept in the frame. The two may have different lengths; elements at the same place
+    are compared.
 
-    :param dtype: what the elements of a buffer are; a delta of floats is much smaller if it is told so. Arrays and tensors know it themselves.
+    :param dtype: what the elements of a buffer are; the delta of floats is much smaller if they are known to be floats. Arrays
+        and tensors know it themselves.
     """
     return native.compress_delta(
         current, reference, dtype=dtype, shape=shape, level=level, threads=threads or 0, effort=effort

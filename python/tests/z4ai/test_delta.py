@@ -30,7 +30,9 @@ def test_samples_of_the_documentation() -> None:
     assert z4ai.decompress_delta(blob, reference=previous) == current
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "int8", "int32", "complex64", "raw", None])
+@pytest.mark.parametrize(
+    "dtype", ["bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "int8", "int32", "complex64", "raw", None]
+)
 def test_every_dtype(dtype: str | None) -> None:
     current, previous = (array.tobytes() for array in checkpoints(np.float32, 20_000))
     blob = z4ai.compress_delta(current, previous, dtype=dtype)
