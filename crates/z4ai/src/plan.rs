@@ -11,8 +11,10 @@ use crate::transform::float::{AdaptiveModel, FloatModel, Geometry};
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
 
-/// Elements per block: large enough that flushing the coder's states costs less than 0.1 %.
+/// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.1 %.
 const BLOCK_ELEMENTS: usize = 1 << 17;
+/// Blocks consist of whole chunks of the float and nested coders.
+const BLOCK_UNIT: usize = 1 << 12;
 /// Elements per block of a model that begins to learn anew with each.
 const LEARNING_BLOCK_ELEMENTS: usize = 1 << 19;
 /// Bytes per block of opaque data.
@@ -40,7 +42,7 @@ impl Plan {
         let Some(dtype) = options.dtype.filter(|_| !elements.is_empty()) else {
             return Ok(Self::opaque(options));
         };
-        let block_length = BLOCK_ELEMENTS * width;
+        let block_length = block_elements(elements.len() / width) * width;
         let mut candidates = Self::structures(elements, dtype, options, block_length, kernel)?;
         candidates.push(Self::dense(elements, dtype, options, block_length, kernel)?);
         let model = smallest(candidates, elements, width, kernel)?;
@@ -120,6 +122,12 @@ impl Plan {
     }
 }
 
+/// Elements per block: blocks of about the same length, since a short last one would cost more and decode more slowly than its share.
+fn block_elements(elements: usize) -> usize {
+    let blocks = (elements / BLOCK_ELEMENTS).max(1);
+    elements.div_ceil(blocks).next_multiple_of(BLOCK_UNIT)
+}
+
 /// How much higher the zstd level of blocks is than that of a whole section, to make up for what blocks cannot see of each other.
 const LEVEL_BONUS: i32 = 2;
 
@@ -164,8 +172,26 @@ fn trial(model: &Model, elements: &[u8], width: usize, kernel: Kernel) -> Result
 
 /// Whether zstd, at its fastest, halves a sample, which it does not do with numbers that differ.
 fn bytes_repeat(elements: &[u8]) -> Result<bool> {
-    let sample: Vec<u8> = parts(elements, REPETITION_BYTES, 1).flat_map(|(_, part)| part).copied().collect();
-    Ok(opaque::encode(&sample, 1, false)?.len() < sample.len() / 2)
+    let mut sample = Vec::with_capacity(TRIAL_PARTS * REPETITION_BYTES);
+    parts(elements, REPETITION_BYTES, 1).for_each(|(_, part)| sample.extend_from_slice(part));
+    Ok(words_repeat(&sample) && opaque::encode(&sample, 1, false)?.len() < sample.len() / 2)
+}
+
+/// Whether an eighth of the words of four bytes have been seen shortly before. It is told from a small table of the last word with each hash, which takes much
+/// less time than zstd does to refuse.
+fn words_repeat(sample: &[u8]) -> bool {
+    const BITS: u32 = 11;
+    let mut recent = [0u32; 1 << BITS];
+    let (mut seen, mut looked) = (0, 0);
+    // Elements have two bytes or more, so whatever repeats does so after an even number of bytes.
+    for word in sample.windows(4).step_by(2) {
+        let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        let slot = &mut recent[(word.wrapping_mul(0x9e37_79b1) >> (32 - BITS)) as usize];
+        seen += usize::from(*slot == word);
+        *slot = word;
+        looked += 1;
+    }
+    seen * 8 >= looked
 }
 
 /// Evenly spread parts of `elements` of `length` bytes each, with their offsets; all of them as one part if there are not many more.

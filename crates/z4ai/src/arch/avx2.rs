@@ -55,84 +55,165 @@ fn decode<const OFFSETS: bool>(
     words: &[u8],
     out: &mut [u8],
 ) -> (usize, usize) {
-    const VECTORS: usize = LANES / 8;
     /// A group reads at most one word per lane, and each load reaches 16 bytes.
     const REACH: usize = 2 * LANES + 16;
-    let slots = tables.slots();
-    assert!(slots.len().is_power_of_two() && slots.len() >= 1 << tables.precision());
     let mut groups = out.len() / LANES;
     if OFFSETS {
         groups = groups.min(offsets.len() / LANES);
     }
-    let index_mask = _mm256_set1_epi32((slots.len() - 1) as i32);
-    let slot_mask = _mm256_set1_epi32((1 << tables.precision()) - 1);
-    let shift = _mm_cvtsi32_si128(tables.precision() as i32);
-    let low12 = _mm256_set1_epi32(0xfff);
-    let state_min = _mm256_set1_epi32(STATE_MIN as i32);
-    let byte_mask = _mm256_set1_epi32(0xff);
-    let mut state = [_mm256_setzero_si256(); VECTORS];
+    let lookup = Lookup::new(tables);
+    let mut state = [_mm256_setzero_si256(); LANES / 8];
     for (vector, lanes) in state.iter_mut().zip(states.chunks_exact(8)) {
         // SAFETY: `lanes` holds eight u32.
         *vector = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
     }
+    let [mut first, mut second, mut third, mut fourth] = state;
     let (mut group, mut bytes) = (0, 0usize);
     while group < groups && words.len() - bytes >= REACH {
-        let mut symbols = [_mm256_setzero_si256(); VECTORS];
-        for (vector, x) in state.iter_mut().enumerate() {
-            let mut index = _mm256_and_si256(*x, slot_mask);
-            if OFFSETS {
-                // SAFETY: group < offsets.len() / LANES, so eight values at this place are inside.
-                let offset =
-                    unsafe { _mm_loadu_si128(offsets.as_ptr().add(group * LANES + vector * 8).cast()) };
-                index = _mm256_or_si256(index, _mm256_cvtepu16_epi32(offset));
-                index = _mm256_and_si256(index, index_mask);
-            }
-            // SAFETY: the index is masked below the power-of-two length of `slots`, which holds all of slot_mask's range.
-            let entry = unsafe { lookup(slots, index) };
-            symbols[vector] = _mm256_and_si256(entry, byte_mask);
-            let frequency = _mm256_srli_epi32::<20>(entry);
-            let offset = _mm256_and_si256(_mm256_srli_epi32::<8>(entry), low12);
-            let next = _mm256_add_epi32(_mm256_mullo_epi32(frequency, _mm256_srl_epi32(*x, shift)), offset);
-            // States are below 2^31, so the signed comparison is right.
-            let small = _mm256_cmpgt_epi32(state_min, next);
-            let mask = _mm256_movemask_ps(_mm256_castsi256_ps(small)) as u32;
-            // SAFETY: `bytes` grew by at most 16 for each earlier vector of this group, and REACH bytes were left before them.
-            let fresh = unsafe { _mm_loadu_si128(words.as_ptr().add(bytes).cast()) };
-            let order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(WORD_OF_LANE[mask as usize & 0xff] as i64));
-            let word = _mm256_permutevar8x32_epi32(_mm256_cvtepu16_epi32(fresh), order);
-            let refilled = _mm256_or_si256(_mm256_slli_epi32::<16>(next), word);
-            *x = _mm256_blendv_epi8(next, refilled, small);
-            bytes += 2 * mask.count_ones() as usize;
+        // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`; each refill takes at most 16 bytes of words, of which
+        // REACH were left.
+        unsafe {
+            let offset = |vector: usize| {
+                if !OFFSETS {
+                    return _mm256_setzero_si256();
+                }
+                let place = offsets.as_ptr().add(group * LANES + 8 * vector);
+                _mm256_cvtepu16_epi32(_mm_loadu_si128(place.cast()))
+            };
+            let a = lookup.entry(first, offset(0));
+            let b = lookup.entry(second, offset(1));
+            let c = lookup.entry(third, offset(2));
+            let d = lookup.entry(fourth, offset(3));
+            first = lookup.refill(a.1, words.as_ptr(), &mut bytes);
+            second = lookup.refill(b.1, words.as_ptr(), &mut bytes);
+            third = lookup.refill(c.1, words.as_ptr(), &mut bytes);
+            fourth = lookup.refill(d.1, words.as_ptr(), &mut bytes);
+            let found = pack_symbols([a.0, b.0, c.0, d.0]);
+            _mm256_storeu_si256(out.as_mut_ptr().add(group * LANES).cast(), found);
         }
-        let low = _mm256_packus_epi32(symbols[0], symbols[1]);
-        let high = _mm256_packus_epi32(symbols[2], symbols[3]);
-        // Packing works per 128-bit half; the permutation puts the groups of four back in order.
-        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-        let packed = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
-        // SAFETY: group < out.len() / LANES.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().add(group * LANES).cast(), packed) };
         group += 1;
     }
-    for (vector, lanes) in state.iter().zip(states.chunks_exact_mut(8)) {
+    for (vector, lanes) in [first, second, third, fourth].iter().zip(states.chunks_exact_mut(8)) {
         // SAFETY: `lanes` holds eight u32.
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
     }
     (group * LANES, bytes)
 }
 
-/// `slots[index]` for eight indices. Eight plain loads beat the gather instruction on the CPUs where that is microcoded, and are not slower elsewhere.
-///
-/// # Safety
-///
-/// Every index must be inside `slots`.
+/// The low bytes of 32 entries.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn lookup(slots: &[u32], index: __m256i) -> __m256i {
-    let mut indices = [0u32; 8];
-    // SAFETY: the array holds eight u32.
-    unsafe { _mm256_storeu_si256(indices.as_mut_ptr().cast(), index) };
-    // SAFETY: the caller vouches for the indices.
-    let [a, b, c, d, e, f, g, h] =
-        indices.map(|index| unsafe { *slots.get_unchecked(index as usize) } as i32);
-    _mm256_setr_epi32(a, b, c, d, e, f, g, h)
+pub(super) fn pack_symbols(entries: [__m256i; 4]) -> __m256i {
+    let byte = _mm256_set1_epi32(0xff);
+    let [a, b, c, d] = entries;
+    let (a, b) = (_mm256_and_si256(a, byte), _mm256_and_si256(b, byte));
+    let (c, d) = (_mm256_and_si256(c, byte), _mm256_and_si256(d, byte));
+    // Packing works per 128-bit half; the permutation puts the groups of four back in order.
+    let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    let packed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+    _mm256_permutevar8x32_epi32(packed, order)
+}
+
+/// The decoder's table with the constants of a step.
+pub(super) struct Lookup<'a> {
+    slots: &'a [u32],
+    index_mask: __m256i,
+    slot_mask: __m256i,
+    precision: __m128i,
+}
+
+impl<'a> Lookup<'a> {
+    #[target_feature(enable = "avx2")]
+    pub fn new(tables: &'a DecoderTables) -> Self {
+        let slots = tables.slots();
+        assert!(slots.len().is_power_of_two() && slots.len() >= 1 << tables.precision());
+        Self {
+            slots,
+            index_mask: _mm256_set1_epi32((slots.len() - 1) as i32),
+            slot_mask: _mm256_set1_epi32((1 << tables.precision()) - 1),
+            precision: _mm_cvtsi32_si128(tables.precision() as i32),
+        }
+    }
+
+    /// [`Self::entry`] in the contexts of the eight scales at `scale`.
+    ///
+    /// # Safety
+    ///
+    /// With CONTEXTS, `scale` must point to eight values.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn next<const CONTEXTS: bool>(&self, state: __m256i, scale: *const i16) -> (__m256i, __m256i) {
+        if !CONTEXTS {
+            return self.entry(state, _mm256_setzero_si256());
+        }
+        // SAFETY: the caller vouches for eight values.
+        let scale = unsafe { _mm256_cvtepu16_epi32(_mm_loadu_si128(scale.cast())) };
+        let context = _mm256_and_si256(scale, _mm256_set1_epi32(3));
+        self.entry(state, _mm256_sll_epi32(context, self.precision))
+    }
+
+    /// The table's entries for eight states whose contexts begin at these offsets, and the states without the symbol.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn entry(&self, state: __m256i, offset: __m256i) -> (__m256i, __m256i) {
+        let index = _mm256_or_si256(_mm256_and_si256(state, self.slot_mask), offset);
+        let index = _mm256_and_si256(index, self.index_mask);
+        let entry = self.slots_at(index);
+        let frequency = _mm256_srli_epi32::<20>(entry);
+        let inside = _mm256_and_si256(_mm256_srli_epi32::<8>(entry), _mm256_set1_epi32(0xfff));
+        let rest = _mm256_mullo_epi32(frequency, _mm256_srl_epi32(state, self.precision));
+        (entry, _mm256_add_epi32(rest, inside))
+    }
+
+    /// `slots[index]` for eight indices, which are masked. Eight plain loads beat the gather instruction on the CPUs where that is microcoded, and are not
+    /// slower elsewhere.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn slots_at(&self, index: __m256i) -> __m256i {
+        let (low, high) = (_mm256_castsi256_si128(index), _mm256_extracti128_si256::<1>(index));
+        let pairs = [
+            _mm_cvtsi128_si64(low) as u64,
+            _mm_extract_epi64::<1>(low) as u64,
+            _mm_cvtsi128_si64(high) as u64,
+            _mm_extract_epi64::<1>(high) as u64,
+        ];
+        // SAFETY: every index was masked below the power-of-two number of slots.
+        let slot = |index: u64| unsafe { *self.slots.get_unchecked(index as u32 as usize) as i32 };
+        let [a, b, c, d] = pairs;
+        _mm256_setr_epi32(
+            slot(a),
+            slot(a >> 32),
+            slot(b),
+            slot(b >> 32),
+            slot(c),
+            slot(c >> 32),
+            slot(d),
+            slot(d >> 32),
+        )
+    }
+
+    /// The states, those that are too small with a word from the stream.
+    ///
+    /// # Safety
+    ///
+    /// 16 bytes must be readable at `words + bytes`; `bytes` grows by at most 16.
+    #[inline]
+    #[target_feature(enable = "avx2,popcnt")]
+    pub unsafe fn refill(&self, state: __m256i, words: *const u8, bytes: &mut usize) -> __m256i {
+        // States are below 2^31, so the signed comparison is right.
+        let small = _mm256_cmpgt_epi32(_mm256_set1_epi32(STATE_MIN as i32), state);
+        let mask = _mm256_movemask_ps(_mm256_castsi256_ps(small)) as usize;
+        // SAFETY: the caller vouches for the words; the table has an entry for each mask.
+        let (fresh, order) = unsafe {
+            (
+                _mm_loadu_si128(words.add(*bytes).cast()),
+                _mm_loadl_epi64(WORD_OF_LANE.as_ptr().add(mask).cast()),
+            )
+        };
+        let order = _mm256_cvtepu8_epi32(order);
+        let word = _mm256_permutevar8x32_epi32(_mm256_cvtepu16_epi32(fresh), order);
+        *bytes += 2 * mask.count_ones() as usize;
+        let refilled = _mm256_or_si256(_mm256_slli_epi32::<16>(state), word);
+        _mm256_blendv_epi8(state, refilled, small)
+    }
 }

@@ -7,6 +7,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx2_encode;
 #[cfg(target_arch = "x86_64")]
+mod avx2_heads;
+#[cfg(target_arch = "x86_64")]
 mod avx2_nested;
 pub(crate) mod memory;
 mod portable;
@@ -24,6 +26,30 @@ enum Level {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+}
+
+/// Where the bits of a float's head come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadFormat {
+    pub exponent_bits: u32,
+    /// Mantissa bits that are stored verbatim.
+    pub low_mantissa: u32,
+    /// All bits that are stored verbatim: these, and the sign above them unless it is constant.
+    pub low_bits: u32,
+    /// The constant sign, in its place.
+    pub sign: u16,
+    /// What is taken from the expected exponent.
+    pub centre: i16,
+}
+
+/// What the heads of a chunk are made from besides the entropy-coded symbols.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadInputs<'a> {
+    pub format: HeadFormat,
+    /// The scale expected of each element.
+    pub expected: &'a [i16],
+    /// The verbatim bits.
+    pub packed: &'a [u8],
 }
 
 impl Kernel {
@@ -102,8 +128,27 @@ impl Kernel {
         }
     }
 
+    /// Decodes the symbols of a whole chunk of floats as [`Self::rans_decode`] does, in the contexts of the expected scales, and makes their heads with them.
+    /// Returns how many heads were made and bytes of `words` read. The caller finishes the rest, on the portable kernel everything, step by step.
+    pub fn decode_heads(
+        self,
+        tables: &DecoderTables,
+        inputs: HeadInputs,
+        states: &mut [u32; LANES],
+        words: &[u8],
+        symbols: &mut [u8],
+        heads: &mut [u16],
+    ) -> (usize, usize) {
+        match self.0 {
+            Level::Portable => (0, 0),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_heads::decode_heads(tables, inputs, states, words, symbols, heads) },
+        }
+    }
+
     /// Encodes a stream of 1, 4 or [`LANES`] lanes from its last symbol to its first, and returns where its words begin; they fill `words` to the end. There is
-    /// room for two bytes per symbol and [`MARGIN`] more. `contexts` is as long as `symbols`, or empty.
+    /// room for two bytes per symbol and two per lane more. `contexts` is as long as `symbols`, or empty.
     pub fn rans_encode(
         self,
         tables: &EncoderTables,

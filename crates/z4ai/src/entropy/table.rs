@@ -52,13 +52,13 @@ impl FrequencyTable {
             frequencies[most] += (size - sum) as u16;
             sum = size;
         }
+        let present: Vec<usize> = (0..SYMBOLS).filter(|&symbol| frequencies[symbol] > 0).collect();
         while sum != size {
             let grow = sum < size;
             // The change in cost of one step is about count / frequency; compare fractions by cross-multiplication.
             let mut best: Option<usize> = None;
-            for symbol in 0..SYMBOLS {
-                let frequency = frequencies[symbol];
-                if frequency == 0 || !grow && frequency == 1 {
+            for &symbol in &present {
+                if !grow && frequencies[symbol] == 1 {
                     continue;
                 }
                 let gain = |s: usize| {
@@ -223,15 +223,33 @@ pub(crate) fn entropy_bits(counts: &[u32]) -> u64 {
     (total * u64::from(log2_1024(total))).saturating_sub(cost) / 1024
 }
 
-/// `1024 * log2(value)`, by repeated squaring of the mantissa.
+/// `1024 * log2(value)`.
 pub(crate) fn log2_1024(value: u64) -> u32 {
+    /// Of the counts of small tensors, whose tables would take longer to judge than to use.
+    static SMALL: [u32; 2048] = {
+        let mut table = [0; 2048];
+        let mut value = 0;
+        while value < table.len() {
+            table[value] = square_repeatedly(value as u64);
+            value += 1;
+        }
+        table
+    };
+    let small = usize::try_from(value).ok().and_then(|value| SMALL.get(value));
+    small.copied().unwrap_or_else(|| square_repeatedly(value))
+}
+
+/// The bits of the logarithm, by repeated squaring of the mantissa.
+const fn square_repeatedly(value: u64) -> u32 {
     if value < 2 {
         return 0;
     }
     let exponent = value.ilog2();
     let mut mantissa = if exponent > 31 { value >> (exponent - 31) } else { value << (31 - exponent) };
     let mut fraction = 0;
-    for _ in 0..10 {
+    let mut bit = 0;
+    while bit < 10 {
+        bit += 1;
         mantissa = (mantissa * mantissa) >> 31;
         fraction <<= 1;
         if mantissa >> 32 != 0 {

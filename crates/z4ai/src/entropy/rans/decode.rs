@@ -1,7 +1,7 @@
 //! The decoder's side of a stream.
 
 use super::{DecoderTables, LANES, STATE_END, STATE_MIN, lanes_for};
-use crate::arch::Kernel;
+use crate::arch::{HeadInputs, Kernel};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
@@ -52,6 +52,18 @@ impl<'a> Decoder<'a> {
             *symbol = self.step(index, usize::from(offsets.get(index).copied().unwrap_or(0)))?;
         }
         Ok(())
+    }
+
+    /// Decodes the symbols of a whole chunk of floats with their heads, as far as the kernel can; returns how far that is. The rest of the chunk is left to
+    /// [`Self::decode`].
+    pub fn decode_heads(&mut self, inputs: HeadInputs, symbols: &mut [u8], heads: &mut [u16]) -> usize {
+        if self.lanes != LANES {
+            return 0;
+        }
+        let (tables, states) = (self.tables, &mut self.states);
+        let (done, bytes) = self.kernel.decode_heads(tables, inputs, states, self.words, symbols, heads);
+        self.words = self.words.get(bytes..).unwrap_or_default();
+        done
     }
 
     /// Decodes symbol `index` of the stream, for contexts that depend on the symbols before it.

@@ -5,14 +5,15 @@ use super::scale::STEPS;
 use super::signs::Signs;
 use super::tails::MAX_TAILS;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
-use crate::arch::Kernel;
+use crate::arch::{HeadFormat, HeadInputs, Kernel};
 use crate::entropy::plane;
 use crate::entropy::rans;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
+use std::cell::RefCell;
 
 /// The temporaries of one chunk. The paddings keep arrays that are walked together from sharing the low bits of their addresses, which CPUs take for
-/// a dependency between a store and the loads behind it.
+/// a dependency between a store and the loads behind it. Each thread has one: clearing them takes longer than decoding a small tensor.
 struct Scratch {
     expected: [i16; CHUNK + PADDING],
     offsets: [u16; CHUNK + 2 * PADDING],
@@ -24,9 +25,47 @@ struct Scratch {
 
 const PADDING: usize = 128;
 
+thread_local! {
+    static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
+        expected: [0; CHUNK + PADDING],
+        offsets: [0; CHUNK + 2 * PADDING],
+        symbols: [0; CHUNK + 2 * PADDING],
+        fields: [0; CHUNK + 3 * PADDING],
+        heads: [0; CHUNK],
+        tails: [[0; CHUNK]; MAX_TAILS],
+    }));
+}
+
+/// What decoding the heads of a chunk step by step goes through, each slice with one value per element.
+struct Steps<'s, 'a> {
+    symbols: &'s mut rans::Decoder<'a>,
+    kernel: Kernel,
+    expected: &'s [i16],
+    /// Where the slots of each symbol's context begin.
+    offsets: &'s mut [u16],
+    found: &'s mut [u8],
+    /// The verbatim bits.
+    fields: &'s mut [u16],
+}
+
 impl FloatModel {
     /// Decodes a block into `out`, whole elements of which the first is element `start` of the section.
     pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
+        SCRATCH.with_borrow_mut(|scratch| self.decode_chunks(reader, start, kernel, scratch, out))?;
+        if let Signs::Context(contexts) = &self.signs {
+            contexts.decode(self.layout, reader, &self.scales, start, kernel, out)?;
+        }
+        Ok(())
+    }
+
+    fn decode_chunks(
+        &self,
+        reader: &mut Reader,
+        start: usize,
+        kernel: Kernel,
+        scratch: &mut Scratch,
+        out: &mut [u8],
+    ) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
         let mut symbols = rans::Decoder::open(self.tables.decoder(), reader, count, kernel)?;
@@ -39,45 +78,31 @@ impl FloatModel {
         let bits = self.low_bits();
         let mut low = reader.take(low_bits::packed_len(count, bits))?;
         let mut tails = self.tails.decoder(reader, start, count, kernel)?;
-        let mut scratch = Scratch {
-            expected: [0; CHUNK + PADDING],
-            offsets: [0; CHUNK + 2 * PADDING],
-            symbols: [0; CHUNK + 2 * PADDING],
-            fields: [0; CHUNK + 3 * PADDING],
-            heads: [0; CHUNK],
-            tails: [[0; CHUNK]; MAX_TAILS],
-        };
         for (index, chunk) in out.chunks_mut(CHUNK * width).enumerate() {
             let elements = chunk.len() / width;
             kernel.vectorised(
                 #[inline(always)]
-                || self.expect(start + index * CHUNK, elements, &mut scratch),
+                || self.scales.fill(start + index * CHUNK, &mut scratch.expected[..elements]),
             );
-            let offsets = if self.has_contexts() { &scratch.offsets[..elements] } else { &[] };
-            symbols.decode(offsets, &mut scratch.symbols[..elements])?;
             let (packed, rest) = low.split_at(low_bits::packed_len(elements, bits).min(low.len()));
             low = rest;
-            kernel.vectorised(
-                #[inline(always)]
-                || low_bits::unpack(packed, bits, &mut scratch.fields[..elements]),
-            );
+            let mut steps = Steps {
+                symbols: &mut symbols,
+                kernel,
+                expected: &scratch.expected[..elements],
+                offsets: &mut scratch.offsets[..elements],
+                found: &mut scratch.symbols[..elements],
+                fields: &mut scratch.fields[..elements],
+            };
             // Two-byte elements are their heads; on most machines these can be put together in place.
             if width == 2
                 && cfg!(target_endian = "little")
                 && let Ok(heads) = bytemuck::try_cast_slice_mut(chunk)
             {
-                self.assemble(
-                    &scratch.symbols,
-                    &scratch.fields,
-                    &scratch.expected,
-                    &mut escapes,
-                    kernel,
-                    heads,
-                )?;
+                self.decode_heads(&mut steps, packed, &mut escapes, heads)?;
                 continue;
             }
-            let heads = &mut scratch.heads[..elements];
-            self.assemble(&scratch.symbols, &scratch.fields, &scratch.expected, &mut escapes, kernel, heads)?;
+            self.decode_heads(&mut steps, packed, &mut escapes, &mut scratch.heads[..elements])?;
             let planes = tails.next(elements, &mut scratch.tails)?;
             let heads = &scratch.heads[..elements];
             kernel.vectorised(
@@ -89,11 +114,52 @@ impl FloatModel {
             return Err(Error::corrupt("a block has more escapes than escape symbols"));
         }
         symbols.finish()?;
-        tails.finish()?;
-        if let Signs::Context(contexts) = &self.signs {
-            contexts.decode(self.layout, reader, &self.scales, start, kernel, out)?;
+        tails.finish()
+    }
+
+    /// Decodes the heads of a chunk: all at once where the kernel can, else step by step.
+    fn decode_heads(
+        &self,
+        steps: &mut Steps,
+        packed: &[u8],
+        escapes: &mut &[u8],
+        heads: &mut [u16],
+    ) -> Result<()> {
+        let kernel = steps.kernel;
+        let mut done = 0;
+        if heads.len() == CHUNK {
+            let inputs = HeadInputs { format: self.head_format(), expected: steps.expected, packed };
+            done = steps.symbols.decode_heads(inputs, steps.found, heads);
         }
-        Ok(())
+        if done < heads.len() {
+            self.decode_symbols(steps, done)?;
+            kernel.vectorised(
+                #[inline(always)]
+                || {
+                    low_bits::unpack(packed, self.low_bits(), steps.fields);
+                    self.assemble(steps, heads);
+                },
+            );
+        }
+        kernel.vectorised(
+            #[inline(always)]
+            || self.place_escapes(steps.found, escapes, heads),
+        )
+    }
+
+    fn head_format(&self) -> HeadFormat {
+        HeadFormat {
+            exponent_bits: self.layout.exponent_bits,
+            low_mantissa: self.layout.head_mantissa_bits() - JOINT_BITS,
+            low_bits: self.low_bits(),
+            sign: self.constant_sign(),
+            centre: CENTRE as i16,
+        }
+    }
+
+    /// The sign that all elements have, in its place in a head; 0 if they differ.
+    fn constant_sign(&self) -> u16 {
+        if let Signs::Constant(true) = self.signs { 0x8000 } else { 0 }
     }
 
     /// The planes of a block of `elements` elements, by name and encoded length.
@@ -114,50 +180,43 @@ impl FloatModel {
         Ok(parts)
     }
 
-    /// Expected exponents (into `expected`) and where the slots of their contexts begin, for the next elements.
-    #[inline(always)]
-    fn expect(&self, start: usize, elements: usize, scratch: &mut Scratch) {
-        let expected = &mut scratch.expected[..elements];
-        let precision = self.tables.precision();
-        self.scales.fill(start, expected);
-        for (expected, offset) in expected.iter_mut().zip(&mut scratch.offsets) {
-            *offset = ((*expected & (STEPS - 1) as i16) as u16) << precision;
-            *expected = (*expected >> STEPS.trailing_zeros()) - CENTRE as i16;
+    /// Decodes the symbols of a chunk from `done` on.
+    fn decode_symbols(&self, steps: &mut Steps, done: usize) -> Result<()> {
+        if !self.has_contexts() {
+            return steps.symbols.decode(&[], &mut steps.found[done..]);
         }
+        let precision = self.tables.precision();
+        steps.kernel.vectorised(
+            #[inline(always)]
+            || {
+                for (&expected, offset) in steps.expected.iter().zip(steps.offsets.iter_mut()) {
+                    *offset = ((expected & (STEPS - 1) as i16) as u16) << precision;
+                }
+            },
+        );
+        steps.symbols.decode(&steps.offsets[done..], &mut steps.found[done..])
     }
 
-    /// Heads from symbols, fields and escapes.
-    fn assemble(
-        &self,
-        symbols: &[u8],
-        fields: &[u16],
-        expected: &[i16],
-        escapes: &mut &[u8],
-        kernel: Kernel,
-        heads: &mut [u16],
-    ) -> Result<()> {
+    /// Heads from symbols, fields and expectations.
+    #[inline(always)]
+    fn assemble(&self, steps: &Steps, heads: &mut [u16]) {
         let mantissa_bits = self.layout.head_mantissa_bits();
         let low_mantissa = mantissa_bits - JOINT_BITS;
         let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
         let mantissa_mask = (1u16 << low_mantissa) - 1;
         let joint_mask = (1u16 << JOINT_BITS) - 1;
-        let sign = if let Signs::Constant(true) = self.signs { 0x8000 } else { 0 };
-        kernel.vectorised(
-            #[inline(always)]
-            || {
-                let inputs = symbols.iter().zip(fields).zip(expected);
-                for (head, ((&symbol, &field), &expected)) in heads.iter_mut().zip(inputs) {
-                    let symbol = u16::from(symbol);
-                    let exponent = (symbol >> JOINT_BITS).wrapping_add(expected as u16) & exponent_mask;
-                    *head = (field & !mantissa_mask) << (15 - low_mantissa)
-                        | sign
-                        | exponent << mantissa_bits
-                        | (symbol & joint_mask) << low_mantissa
-                        | field & mantissa_mask;
-                }
-                self.place_escapes(symbols, escapes, heads)
-            },
-        )
+        let sign = self.constant_sign();
+        let inputs = steps.found.iter().zip(steps.fields.iter()).zip(steps.expected);
+        for (head, ((&symbol, &field), &expected)) in heads.iter_mut().zip(inputs) {
+            let symbol = u16::from(symbol);
+            let octave = (expected >> STEPS.trailing_zeros()) - CENTRE as i16;
+            let exponent = (symbol >> JOINT_BITS).wrapping_add(octave as u16) & exponent_mask;
+            *head = (field & !mantissa_mask) << (15 - low_mantissa)
+                | sign
+                | exponent << mantissa_bits
+                | (symbol & joint_mask) << low_mantissa
+                | field & mantissa_mask;
+        }
     }
 
     /// Replaces the exponents that were escaped, for which the symbols gave garbage.

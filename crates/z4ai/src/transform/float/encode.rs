@@ -87,6 +87,7 @@ impl SymbolScratch {
     }
 
     /// How many elements of the chunk have their sign bit set.
+    #[inline(always)]
     pub fn negative(&self) -> u64 {
         self.heads[..self.length].iter().map(|head| u32::from(head >> 15)).sum::<u32>().into()
     }

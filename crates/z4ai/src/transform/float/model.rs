@@ -16,7 +16,7 @@ use crate::options::Effort;
 use crate::threads;
 
 /// Elements looked at when choosing between scales.
-const SAMPLE: usize = 1 << 14;
+const SAMPLE: usize = 1 << 13;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
 
@@ -49,12 +49,44 @@ impl Default for SymbolCounts {
 }
 
 impl SymbolCounts {
-    fn merge(mut self, other: Self) -> Self {
+    fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.histograms.iter_mut().flatten().zip(other.histograms.iter().flatten()) {
             *mine += theirs;
         }
         self.negative += other.negative;
-        self
+    }
+
+    /// Counts the symbols of whole elements that start at element `start` of the section.
+    fn count(&mut self, layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kernel: Kernel) {
+        // Neighbours are often equal; in the same table every count would wait for the one before.
+        let mut odd = [[0u32; SYMBOLS]; CONTEXTS];
+        let even = &mut self.histograms;
+        let place = |symbol: u8, context: u8| (usize::from(context) & (CONTEXTS - 1), usize::from(symbol));
+        SymbolScratch::with(|scratch| {
+            for (index, chunk) in bytes.chunks(CHUNK * layout.width).enumerate() {
+                kernel.vectorised(
+                    #[inline(always)]
+                    || {
+                        scratch.transform(layout, scales, Parts::ALL, chunk, start + index * CHUNK);
+                        self.negative += scratch.negative();
+                    },
+                );
+                let (symbols, contexts) = scratch.symbols();
+                let (symbols, last_symbol) = symbols.as_chunks::<2>();
+                let (contexts, last_context) = contexts.as_chunks::<2>();
+                for (symbols, contexts) in symbols.iter().zip(contexts) {
+                    let (context, symbol) = place(symbols[0], contexts[0]);
+                    even[context][symbol] += 1;
+                    let (context, symbol) = place(symbols[1], contexts[1]);
+                    odd[context][symbol] += 1;
+                }
+                for (&symbol, &context) in last_symbol.iter().zip(last_context) {
+                    let (context, symbol) = place(symbol, context);
+                    even[context][symbol] += 1;
+                }
+            }
+        });
+        even.iter_mut().flatten().zip(odd.iter().flatten()).for_each(|(sum, more)| *sum += more);
     }
 
     /// Turns the exponents at both ends that are too rare for a table's precision into escapes: a frequency of 1 for each of their symbols would overpay them at
@@ -118,10 +150,14 @@ impl FloatModel {
         block: usize,
         kernel: Kernel,
     ) -> Result<Self> {
-        let counts = threads::map(bytes.chunks(block).enumerate(), |(index, part)| {
-            count(layout, &scales, part, index * block / layout.width, kernel)
+        let blocks = threads::map(bytes.chunks(block).enumerate(), |(index, part)| {
+            let mut counts = Box::<SymbolCounts>::default();
+            counts.count(layout, &scales, part, index * block / layout.width, kernel);
+            counts
         });
-        let mut counts = counts.into_iter().reduce(SymbolCounts::merge).unwrap_or_default();
+        let mut blocks = blocks.into_iter();
+        let mut counts = blocks.next().unwrap_or_default();
+        blocks.for_each(|more| counts.add(&more));
         let parts = counts.escape_rare();
         let elements = (bytes.len() / layout.width) as u64;
         let mut signs = match counts.negative {
@@ -190,37 +226,6 @@ impl FloatModel {
     }
 }
 
-/// Counts the symbols of whole elements that start at element `start` of the section.
-fn count(layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kernel: Kernel) -> SymbolCounts {
-    // Neighbours are often equal; in the same table every count would wait for the one before.
-    let mut even = SymbolCounts::default();
-    let mut odd = SymbolCounts::default();
-    let place = |symbol: u8, context: u8| (usize::from(context) & (CONTEXTS - 1), usize::from(symbol));
-    SymbolScratch::with(|scratch| {
-        for (index, chunk) in bytes.chunks(CHUNK * layout.width).enumerate() {
-            kernel.vectorised(
-                #[inline(always)]
-                || scratch.transform(layout, scales, Parts::ALL, chunk, start + index * CHUNK),
-            );
-            let (symbols, contexts) = scratch.symbols();
-            let (symbols, last_symbol) = symbols.as_chunks::<2>();
-            let (contexts, last_context) = contexts.as_chunks::<2>();
-            for (symbols, contexts) in symbols.iter().zip(contexts) {
-                let (context, symbol) = place(symbols[0], contexts[0]);
-                even.histograms[context][symbol] += 1;
-                let (context, symbol) = place(symbols[1], contexts[1]);
-                odd.histograms[context][symbol] += 1;
-            }
-            for (&symbol, &context) in last_symbol.iter().zip(last_context) {
-                let (context, symbol) = place(symbol, context);
-                even.histograms[context][symbol] += 1;
-            }
-            even.negative += scratch.negative();
-        }
-    });
-    even.merge(odd)
-}
-
 /// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.
 pub(crate) fn choose_scales(
     layout: FloatLayout,
@@ -235,31 +240,34 @@ pub(crate) fn choose_scales(
     let candidates = [(false, false), (true, false), (false, true), (true, true)];
     let pieces = (elements / CHUNK).max(1);
     let stride = pieces.div_ceil(SAMPLE / CHUNK);
-    let chosen = candidates
+    let candidates = candidates
         .into_iter()
         .filter(|&(_, columns)| with_columns || !columns)
-        .map(|(rows, columns)| sums.scales(layout, row_length, rows, columns))
-        .min_by_key(|scales| {
-            let mut sampled = 0u64;
-            let mut counts = SymbolCounts::default();
-            for piece in (0..pieces).step_by(stride) {
-                let start = piece * CHUNK;
-                let chunk = &bytes[start * layout.width..elements.min(start + CHUNK) * layout.width];
-                counts = counts.merge(count(layout, scales, chunk, start, kernel));
-                sampled += (chunk.len() / layout.width) as u64;
-            }
-            if !scales.rows.is_empty() || !scales.columns.is_empty() {
-                let side = [&scales.rows, &scales.columns].map(|offsets| {
-                    let bytes: &[u8] = bytemuck::cast_slice(offsets);
-                    entropy_bits(&plane::histogram(bytes.iter().copied()))
-                });
-                (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64
-                    + side[0]
-                    + side[1]
-            } else {
-                (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64
-            }
-        });
+        .map(|(rows, columns)| sums.scales(layout, row_length, rows, columns));
+    let mut candidates: Vec<Scales> = candidates.collect();
+    candidates.dedup();
+    if candidates.len() == 1 {
+        return candidates.pop().unwrap_or_default();
+    }
+    let chosen = candidates.into_iter().min_by_key(|scales| {
+        let mut sampled = 0u64;
+        let mut counts = SymbolCounts::default();
+        for piece in (0..pieces).step_by(stride) {
+            let start = piece * CHUNK;
+            let chunk = &bytes[start * layout.width..elements.min(start + CHUNK) * layout.width];
+            counts.count(layout, scales, chunk, start, kernel);
+            sampled += (chunk.len() / layout.width) as u64;
+        }
+        if !scales.rows.is_empty() || !scales.columns.is_empty() {
+            let side = [&scales.rows, &scales.columns].map(|offsets| {
+                let bytes: &[u8] = bytemuck::cast_slice(offsets);
+                entropy_bits(&plane::histogram(bytes.iter().copied()))
+            });
+            (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64 + side[0] + side[1]
+        } else {
+            (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64
+        }
+    });
     chosen.unwrap_or_default()
 }
 

@@ -126,8 +126,8 @@ fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
         .map(|element| u16::from_le_bytes([element[layout.width - 2], element[layout.width - 1]]) & 0x7fff)
         .filter(|&magnitude| magnitude != 0)
         .collect();
-    magnitudes.sort_unstable();
-    let median = magnitudes.get(magnitudes.len() / 2).copied().unwrap_or(0);
+    let middle = magnitudes.len() / 2;
+    let median = if magnitudes.is_empty() { 0 } else { *magnitudes.select_nth_unstable(middle).1 };
     median.saturating_sub(DUST_OCTAVES << layout.head_mantissa_bits()).max(1)
 }
 
