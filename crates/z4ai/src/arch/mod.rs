@@ -69,7 +69,7 @@ impl Kernel {
     }
 
     /// Every implementation that this CPU can run.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub fn available() -> Vec<Self> {
         let mut kernels = vec![Self::PORTABLE];
         if Self::detect() != Self::PORTABLE {
