@@ -39,13 +39,17 @@ pub(crate) fn compress_on(bytes: &[u8], options: &Options, kernel: Kernel) -> Re
     Ok(frame)
 }
 
-/// The bytes of a full section: as many whole rows as fit, so that columns stay aligned, else as many whole elements.
+/// The bytes of a full section.
 pub(crate) fn section_length(options: &Options) -> usize {
+    section_length_within(MAX_SECTION, options)
+}
+
+/// The bytes of a full section of at most `limit` bytes: as many whole rows as fit, so that columns stay aligned, else as many whole elements.
+pub(crate) fn section_length_within(limit: usize, options: &Options) -> usize {
     let width = options.scalar_width();
-    let row =
-        options.row_length().and_then(|length| length.checked_mul(width)).filter(|&row| row <= MAX_SECTION);
+    let row = options.row_length().and_then(|length| length.checked_mul(width)).filter(|&row| row <= limit);
     let unit = row.unwrap_or(width);
-    MAX_SECTION / unit * unit
+    limit / unit * unit
 }
 
 /// Copies begin and end between rows where these are known, so that columns stay aligned in what is left.

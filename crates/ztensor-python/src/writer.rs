@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
-use ztensor::{Checksum, Compression};
+use ztensor::{Checksum, Compression, Version};
 
 use crate::attributes;
 use crate::errors::{OrRaise, argument};
@@ -59,9 +59,16 @@ impl Writer {
 
 #[pymethods]
 impl Writer {
+    /// version: the generation of the container, 1 (every 1.2 reader opens it) or 2 (canonical when tensors come sorted by name and uncompressed).
     #[new]
-    fn create(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        py.detach(|| ztensor::Writer::create(path)).or_raise().map(Writer::new)
+    #[pyo3(signature = (path, *, version=1))]
+    fn create(py: Python<'_>, path: PathBuf, version: u32) -> PyResult<Self> {
+        let version = match version {
+            1 => Version::One,
+            2 => Version::Two,
+            other => return Err(argument(format!("versions 1 and 2 are written, not {other}"))),
+        };
+        py.detach(|| ztensor::Writer::create_version(path, version)).or_raise().map(Writer::new)
     }
 
     /// Opens an existing .zt file for more tensors. What it holds is kept, also when the process dies in the middle.

@@ -1,6 +1,8 @@
 //! Hostile `.zt` and `.safetensors` input: every truncation, every flipped byte, and files that break one rule each.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::path::Path;
+
 use ztensor::{Checksum, Compression, Kind, Reader, Writer};
 
 fn sample() -> Vec<u8> {
@@ -101,6 +103,22 @@ fn with_manifest(blobs: usize, manifest: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Checks that the files under `conformance/reject` are these, each named after its rule. With the environment variable `ZTENSOR_WRITE_CORPUS`
+/// set, missing files are written.
+fn check_corpus(format: &str, files: &[(&str, Vec<u8>)]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/reject").join(format);
+    for (rule, bytes) in files {
+        let path = folder.join(format!("{}.{format}", rule.replace(' ', "-")));
+        if std::env::var_os("ZTENSOR_WRITE_CORPUS").is_some() && !path.exists() {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+        }
+        let found = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(found == *bytes, "{} differs", path.display());
+    }
+    assert_eq!(folder.read_dir().unwrap().count(), files.len(), "files nobody knows in {}", folder.display());
+}
+
 /// CBOR in a readable notation: maps as pairs, just what the cases below need.
 enum Cbor<'a> {
     Number(u64),
@@ -154,12 +172,16 @@ fn tensor_with<'a>(shape: &[u64], component: Vec<(&'a str, Cbor<'a>)>) -> Cbor<'
 }
 
 fn open(objects: Vec<(&str, Cbor<'_>)>) -> ztensor::Result<Reader> {
+    Reader::from_bytes(container(objects))
+}
+
+fn container(objects: Vec<(&str, Cbor<'_>)>) -> Vec<u8> {
     let mut manifest = Vec::new();
     encode(
         &Cbor::Map(vec![("version", Cbor::Text("1.2.0")), ("objects", Cbor::Map(objects))]),
         &mut manifest,
     );
-    Reader::from_bytes(with_manifest(256, &manifest))
+    with_manifest(256, &manifest)
 }
 
 #[test]
@@ -208,10 +230,14 @@ fn each_rule_is_enforced() {
             vec![("t", Cbor::Map(vec![("shape", Cbor::List(vec![])), ("format", Cbor::Text("dense"))]))],
         ),
     ];
+    let mut corpus = Vec::new();
     for (rule, objects) in refused {
-        let error = open(objects).err().unwrap_or_else(|| panic!("{rule} was accepted"));
+        let bytes = container(objects);
+        let error = Reader::from_bytes(bytes.clone()).err().unwrap_or_else(|| panic!("{rule} was accepted"));
         assert!(matches!(error.kind(), Kind::Malformed | Kind::Duplicate), "{rule}: {error}");
+        corpus.push((rule, bytes));
     }
+    check_corpus("zt", &corpus);
 }
 
 #[test]
@@ -300,12 +326,13 @@ fn zstd_frame(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn safetensors_rules_are_enforced() {
-    let file = |header: &str, data: usize| {
+    let written = |header: &str, data: usize| {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend_from_slice(header.as_bytes());
         bytes.resize(bytes.len() + data, 0);
-        Reader::from_bytes(bytes)
+        bytes
     };
+    let file = |header: &str, data: usize| Reader::from_bytes(written(header, data));
     let entry = |offsets: &str| format!(r#""x":{{"dtype":"U8","shape":[4],"data_offsets":[{offsets}]}}"#);
     assert_eq!(file(&format!("{{{}}}   ", entry("0,4")), 4).unwrap().len(), 1);
     assert_eq!(file(r#"{"q":{"dtype":"F4","shape":[4],"data_offsets":[0,2]}}"#, 2).unwrap().len(), 1);
@@ -319,12 +346,16 @@ fn safetensors_rules_are_enforced() {
         ("half a byte", r#"{"q":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}"#.to_owned(), 2),
         ("metadata that is not text", r#"{"__metadata__":{"a":1}}"#.to_owned(), 0),
         ("duplicate metadata", r#"{"__metadata__":{"a":"1","a":"2"}}"#.to_owned(), 0),
-        ("nested junk", format!("{{\"x\":{}", "[".repeat(100_000)), 0),
+        ("nested junk", format!("{{\"x\":{}", "[".repeat(10_000)), 0),
         ("text behind the header", "{} x".to_owned(), 0),
     ];
+    let mut corpus = Vec::new();
     for (rule, header, data) in refused {
-        assert!(file(&header, data).is_err(), "{rule} was accepted");
+        let bytes = written(&header, data);
+        assert!(Reader::from_bytes(bytes.clone()).is_err(), "{rule} was accepted");
+        corpus.push((rule, bytes));
     }
+    check_corpus("safetensors", &corpus);
     let reader = file(r#"{"x":{"dtype":"F128","shape":[1],"data_offsets":[0,16]}}"#, 16).unwrap();
     assert_eq!(reader.skipped().len(), 1);
 }

@@ -21,6 +21,7 @@ use crate::frame::wire::Reader;
 use crate::transform::float::FloatModel;
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
+use crate::transform::reference::{Fields, ReferenceModel};
 
 const OPAQUE: u8 = 1;
 const FLOAT: u8 = 2;
@@ -30,6 +31,7 @@ const PALETTE: u8 = 5;
 const GRID: u8 = 6;
 const SPARSE: u8 = 7;
 const DIFFERENCE: u8 = 8;
+const REFERENCE: u8 = 9;
 
 /// How the blocks of a section are coded.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub(crate) enum Model {
     Sparse(SparseModel),
     /// As differences from the elements of the reference.
     Difference(DifferenceModel),
+    /// As floats in the context of those of the reference.
+    Reference(Box<ReferenceModel>),
 }
 
 impl Model {
@@ -67,6 +71,7 @@ impl Model {
             Self::Grid(_) => "grid",
             Self::Sparse(_) => "sparse",
             Self::Difference(_) => "difference",
+            Self::Reference(_) => "reference",
         }
     }
 
@@ -104,6 +109,10 @@ impl Model {
                 tag(out, DIFFERENCE);
                 model.write(kernel, out)?;
             }
+            Self::Reference(model) => {
+                tag(out, REFERENCE);
+                model.write(kernel, out)?;
+            }
         }
         Ok(())
     }
@@ -133,6 +142,12 @@ impl Model {
             GRID => Self::Grid(GridModel::read(reader, dtype)?),
             SPARSE => Self::Sparse(SparseModel::read(reader, dtype, length, kernel)?),
             DIFFERENCE => Self::Difference(DifferenceModel::read(reader, dtype, length, kernel)?),
+            REFERENCE => {
+                let fields = dtype.and_then(Fields::of);
+                let fields = fields
+                    .ok_or_else(|| Error::corrupt("float differences of a dtype that is not a float"))?;
+                Self::Reference(Box::new(ReferenceModel::read(fields, reader, kernel)?))
+            }
             tag => return Err(Error::corrupt(format!("unknown transform {tag}"))),
         })
     }
@@ -157,6 +172,7 @@ impl Model {
             Self::Grid(model) => model.encode(bytes, start, kernel, out)?,
             Self::Sparse(model) => model.encode(bytes, kernel, out)?,
             Self::Difference(model) => model.encode(bytes, start, reference, kernel, out)?,
+            Self::Reference(model) => model.encode(bytes, reference, kernel, out)?,
         }
         Ok(())
     }
@@ -180,6 +196,7 @@ impl Model {
             Self::Grid(model) => model.decode(reader, start, kernel, out)?,
             Self::Sparse(model) => model.decode(reader, kernel, out)?,
             Self::Difference(model) => model.decode(reader, start, reference, kernel, out)?,
+            Self::Reference(model) => model.decode(reader, reference, kernel, out)?,
         }
         Ok(())
     }
@@ -194,6 +211,7 @@ impl Model {
             Self::Grid(model) => model.parts(reader),
             Self::Sparse(model) => model.parts(reader, elements),
             Self::Difference(model) => model.parts(reader, elements),
+            Self::Reference(model) => model.parts(reader, elements),
             Self::Fast(_) => Ok(whole("nested planes", reader)),
             Self::Opaque { .. } | Self::Stored => Ok(whole("bytes", reader)),
         }

@@ -3,11 +3,14 @@
 
 pub(crate) mod assembly;
 mod file_system;
+#[cfg(feature = "hdf5")]
+pub(crate) mod headers;
 mod map;
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Kind, Result};
 
@@ -42,6 +45,8 @@ pub struct Source {
     backing: Backing,
     length: u64,
     path: Option<PathBuf>,
+    /// The file behind a map, as long as its headers are read.
+    file: Mutex<Option<File>>,
 }
 
 enum Backing {
@@ -67,6 +72,7 @@ impl Source {
             backing: Backing::Memory(Box::new([])),
             length: metadata.len(),
             path: Some(path.to_path_buf()),
+            file: Mutex::default(),
         };
         if !metadata.is_file() {
             // Pipes and devices have no length and no ranges: take them into memory.
@@ -81,10 +87,10 @@ impl Source {
             return Ok(source);
         }
         source.backing = if mapped {
-            Backing::Map(
-                map::Map::new(&file, source.length)
-                    .map_err(|cause| Error::io("cannot map the file", path, cause))?,
-            )
+            let map = map::Map::new(&file, source.length)
+                .map_err(|cause| Error::io("cannot map the file", path, cause))?;
+            source.file = Mutex::new(Some(file));
+            Backing::Map(map)
         } else {
             Backing::File(file)
         };
@@ -103,13 +109,18 @@ impl Source {
     /// Bytes in memory, owned by the source.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Source {
         let length = bytes.as_ref().len() as u64;
-        Source { backing: Backing::Memory(Box::new(bytes)), length, path: None }
+        Source { backing: Backing::Memory(Box::new(bytes)), length, path: None, file: Mutex::default() }
     }
 
     /// A file put together from pieces; `path` is where they come from.
     pub(crate) fn from_assembly(assembly: assembly::Assembly, path: Option<&Path>) -> Source {
         let length = assembly.length();
-        Source { backing: Backing::Assembly(assembly), length, path: path.map(Path::to_path_buf) }
+        Source {
+            backing: Backing::Assembly(assembly),
+            length,
+            path: path.map(Path::to_path_buf),
+            file: Mutex::default(),
+        }
     }
 
     /// The number of bytes.
@@ -189,6 +200,28 @@ impl Source {
             // `check` passed, so a borrowed range always exists for the other backings.
             Backing::Map(_) | Backing::Memory(_) => Err(self.beyond(offset, buffer.len() as u64)),
         }
+    }
+
+    /// Whether there is a file that can be read past the map.
+    #[cfg(feature = "hdf5")]
+    fn reads_directly(&self) -> bool {
+        matches!(self.backing, Backing::File(_))
+            || self.file.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Copies a range into a buffer without touching the map.
+    #[cfg(feature = "hdf5")]
+    fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.check(offset, buffer.len() as u64)?;
+        match &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(file) => read_exact_at(file, buffer, offset).map_err(|cause| self.name(cause.into())),
+            None => self.read_into(offset, buffer),
+        }
+    }
+
+    /// Closes the file behind a map: once the headers are read, the map alone keeps the bytes.
+    pub(crate) fn close_file(&self) {
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Checks that a range lies inside the source.

@@ -1,9 +1,8 @@
 //! Object headers: the lists of messages that describe a group or a dataset, in their two versions, with continuation blocks.
 
-use std::borrow::Cow;
-
 use super::image::Image;
 use crate::error::{Error, Result};
+use crate::source::headers::Piece;
 
 /// The message types that are understood; the others are passed over.
 pub(super) mod kind {
@@ -40,7 +39,7 @@ pub(super) struct Message<'a> {
     flags: u8,
     /// The address of the body.
     pub address: u64,
-    pub body: Cow<'a, [u8]>,
+    pub body: Piece<'a>,
 }
 
 impl Message<'_> {
@@ -132,7 +131,7 @@ impl<'a> ObjectHeader<'a> {
                 return Err(Error::malformed("a continuation of an object header has no signature")
                     .with_offset(image.offset(address)));
             }
-            let block = part(&whole, leading as usize, whole.len().saturating_sub(4 + leading as usize));
+            let block = whole.part(leading as usize..whole.len().saturating_sub(4));
             let block = block.ok_or_else(|| {
                 Error::malformed("a block of an object header is too short")
                     .with_offset(image.offset(address))
@@ -159,7 +158,7 @@ impl<'a> ObjectHeader<'a> {
     fn add_messages(
         &mut self,
         image: &Image<'a>,
-        block: Cow<'a, [u8]>,
+        block: Piece<'a>,
         address: u64,
         style: Style,
     ) -> Result<()> {
@@ -184,7 +183,8 @@ impl<'a> ObjectHeader<'a> {
             };
             let start = cursor.position();
             cursor.skip(length.into())?;
-            let body = part(&block, start, length.into())
+            let body = block
+                .part(start..start + usize::from(length))
                 .ok_or_else(|| cursor.error("a message reaches past its block"))?;
             let message = Message { kind, flags, address: address + start as u64, body };
             self.accept(image, message)?;
@@ -217,13 +217,4 @@ impl<'a> ObjectHeader<'a> {
 enum Style {
     Old,
     New { ordered: bool },
-}
-
-/// A part of a block: borrowed where the block is.
-fn part<'a>(block: &Cow<'a, [u8]>, start: usize, length: usize) -> Option<Cow<'a, [u8]>> {
-    let range = start..start.checked_add(length)?;
-    match block {
-        Cow::Borrowed(bytes) => bytes.get(range).map(Cow::Borrowed),
-        Cow::Owned(bytes) => bytes.get(range).map(|bytes| Cow::Owned(bytes.to_vec())),
-    }
 }

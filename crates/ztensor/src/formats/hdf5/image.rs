@@ -2,7 +2,6 @@
 //! archive); every read is checked against their end and counted, so that structures which refer to each other in
 //! circles, or to the same megabyte from everywhere, run out of allowance instead of time.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 
 use super::checksum;
@@ -10,6 +9,7 @@ use super::cursor::{Cursor, Widths};
 use crate::error::{Error, Kind, Result};
 use crate::index::{FileId, Span};
 use crate::source::Source;
+use crate::source::headers::{HeaderReader, Piece};
 
 /// Metadata that may be read from a file of any size.
 const ALLOWANCE: u64 = 64 << 20;
@@ -20,7 +20,7 @@ const READ_COST: u64 = 16;
 
 /// The bytes of one HDF5 file.
 pub(super) struct Image<'a> {
-    source: &'a Source,
+    headers: HeaderReader<'a>,
     file: FileId,
     start: u64,
     end: u64,
@@ -32,7 +32,7 @@ impl<'a> Image<'a> {
     /// An image over `[start, end)` of a source, which the caller has checked to lie inside it.
     pub fn new(source: &'a Source, file: FileId, start: u64, end: u64, widths: Widths) -> Self {
         let allowance = Cell::new(ALLOWANCE.saturating_add((end - start).saturating_mul(REPEATS)));
-        Image { source, file, start, end, widths, allowance }
+        Image { headers: HeaderReader::new(source), file, start, end, widths, allowance }
     }
 
     /// The number of bytes that addresses can reach.
@@ -79,14 +79,14 @@ impl<'a> Image<'a> {
     }
 
     /// Reads metadata.
-    pub fn read(&self, address: u64, length: u64) -> Result<Cow<'a, [u8]>> {
+    pub fn read(&self, address: u64, length: u64) -> Result<Piece<'a>> {
         let offset = self.check(address, length)?;
         self.charge(length)?;
-        self.source.bytes(offset, length)
+        self.headers.read(offset, length)
     }
 
     /// Reads metadata that ends in a checksum; the checksum is verified and stays in place.
-    pub fn read_checked(&self, address: u64, length: u64, what: &str) -> Result<Cow<'a, [u8]>> {
+    pub fn read_checked(&self, address: u64, length: u64, what: &str) -> Result<Piece<'a>> {
         let bytes = self.read(address, length)?;
         checksum::verified(&bytes, self.offset(address), what)?;
         Ok(bytes)

@@ -1,12 +1,12 @@
 //! Fractal heaps: objects in blocks that double in size, addressed by identifiers which hold an offset into the heap's own address space.
 //! Large new groups keep their links and attributes here.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::super::image::Image;
 use super::super::tree::version2::{Tree, bytes_for};
 use crate::error::{Error, Result};
+use crate::source::headers::Piece;
 
 /// Direct blocks carry a checksum.
 const CHECKSUMMED: u8 = 0x02;
@@ -94,7 +94,7 @@ impl FractalHeap {
     }
 
     /// The bytes of an object, and their address (0 where they lie in the identifier).
-    pub fn object<'a>(&mut self, image: &Image<'a>, identifier: &[u8]) -> Result<(Cow<'a, [u8]>, u64)> {
+    pub fn object<'a>(&mut self, image: &Image<'a>, identifier: &[u8]) -> Result<(Piece<'a>, u64)> {
         let mut cursor = image.cursor(identifier, self.address, "identifier in a fractal heap");
         let head = cursor.u8()?;
         match (head >> 6, head >> 4 & 3) {
@@ -116,7 +116,7 @@ impl FractalHeap {
             }
             (0, 2) if self.identifier_length <= 17 => {
                 let length = usize::from(head & 0x0F) + 1;
-                Ok((Cow::Owned(cursor.take(length)?.to_vec()), 0))
+                Ok((cursor.take(length)?.to_vec().into(), 0))
             }
             _ => Err(Error::unsupported("an unusual kind of object in a fractal heap")),
         }
@@ -217,7 +217,7 @@ impl FractalHeap {
 
     /// The checksum of a direct block lies in its head and counts itself as zero.
     fn check_block(&self, image: &Image<'_>, block: u64, size: u64, prefix: usize) -> Result<()> {
-        let mut bytes = image.read(block, size)?.into_owned();
+        let mut bytes = image.read(block, size)?.to_vec();
         let stored = bytes.get_mut(prefix - 4..prefix).and_then(|field| {
             let stored = <[u8; 4]>::try_from(&*field).ok();
             field.fill(0);

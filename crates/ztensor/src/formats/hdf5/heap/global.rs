@@ -1,12 +1,12 @@
 //! Global heaps: collections of byte strings that attributes point into. A collection is taken apart once and kept, because the
 //! attributes of a file usually share a few.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::super::image::Image;
 use crate::error::{Error, Result};
 use crate::limits::Budget;
+use crate::source::headers::Piece;
 
 /// What one object costs in the table of its collection.
 const OBJECT_COST: u64 = 48;
@@ -18,7 +18,7 @@ pub(in super::super) struct GlobalHeaps<'a> {
 }
 
 struct Collection<'a> {
-    bytes: Cow<'a, [u8]>,
+    bytes: Piece<'a>,
     /// Start and length of each object.
     objects: HashMap<u16, (usize, usize)>,
 }

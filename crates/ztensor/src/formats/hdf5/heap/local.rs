@@ -1,14 +1,13 @@
 //! Local heaps: one segment of NUL-terminated names per old group.
 
-use std::borrow::Cow;
-
 use super::super::image::Image;
 use crate::error::{Error, Result};
+use crate::source::headers::Piece;
 
 /// The names of one group.
 pub(in super::super) struct LocalHeap<'a> {
     address: u64,
-    segment: Cow<'a, [u8]>,
+    segment: Piece<'a>,
 }
 
 impl<'a> LocalHeap<'a> {
