@@ -8,6 +8,11 @@ Arrays come back with their dtype and shape:
 
 >>> blob = z4ai.compress_array(array)
 >>> restored = z4ai.decompress_array(blob)
+
+A checkpoint is stored as what changed since the one before:
+
+>>> delta = z4ai.compress_delta(step_2000, reference=step_1000, dtype="bf16")
+>>> assert z4ai.decompress_delta(delta, reference=step_1000) == step_2000
 """
 
 from __future__ import annotations
@@ -26,9 +31,11 @@ __all__ = [
     "__version__",
     "compress",
     "compress_array",
+    "compress_delta",
     "compress_ndarray",
     "decompress",
     "decompress_array",
+    "decompress_delta",
     "decompress_ndarray",
     "dtype_width",
     "peek_is_z4ai",
@@ -118,6 +125,39 @@ def decompress_array(blob: Buffer, *, threads: int = 0) -> NDArray[Any]:
 
 compress_ndarray = compress_array
 decompress_ndarray = decompress_array
+
+
+def compress_delta(
+    current: Buffer | NDArray[Any] | Any,
+    reference: Buffer | NDArray[Any] | Any,
+    *,
+    dtype: str | None = None,
+    shape: Sequence[int] | None = None,
+    level: int | None = None,
+    threads: int | None = None,
+    effort: Effort = None,
+) -> bytes:
+    """Compresses a buffer, an array or a tensor against another one, such as the checkpoint before it.
+
+    The reference's length and digest are kept in the frame. The two may have different lengths; elements at the same place
+    are compared.
+
+    :param dtype: what the elements of a buffer are; the delta of floats is much smaller if they are known to be floats. Arrays
+        and tensors know it themselves.
+    """
+    return native.compress_delta(
+        current, reference, dtype=dtype, shape=shape, level=level, threads=threads or 0, effort=effort
+    )
+
+
+def decompress_delta(
+    blob: Buffer, reference: Buffer | NDArray[Any] | Any, *, out: Any = None, threads: int | None = None
+) -> Any:
+    """Restores what a delta stands for; ``ValueError`` if the reference is not the one it was made against.
+
+    :param out: a writable buffer, array or tensor of exactly the right size to decode into; it is also what is returned.
+    """
+    return native.decompress_delta(blob, reference, out=out, threads=threads or 0)
 
 
 def peek_is_z4ai(blob: Buffer) -> bool:

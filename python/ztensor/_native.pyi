@@ -239,6 +239,21 @@ def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
 def decompress_array(blob: Buffer, *, threads: int = 0) -> _Array:
     """Restores the array of a z4ai frame, with its dtype and shape."""
 
+def compress_delta(
+    current: Buffer | Any,
+    reference: Buffer | Any,
+    *,
+    dtype: str | None = None,
+    shape: Sequence[int] | None = None,
+    level: int | None = None,
+    threads: int = 0,
+    effort: str | None = None,
+) -> bytes:
+    """Compresses a buffer, an array or a tensor against a reference."""
+
+def decompress_delta(blob: Buffer, reference: Buffer | Any, *, out: Any = None, threads: int = 0) -> Any:
+    """Restores the bytes of a delta with its reference, into `out` if it is given."""
+
 def save_file(
     tensors: dict[str, Any], path: _Path, metadata: dict[str, Any] | None = None, compression: Compression = None
 ) -> None:

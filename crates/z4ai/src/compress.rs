@@ -34,13 +34,17 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// The bytes of a full section: as many whole rows as fit, so that columns stay aligned, else as many whole elements.
+/// The bytes of a full section.
 pub(crate) fn section_length(options: &Options) -> usize {
+    section_length_within(MAX_SECTION, options)
+}
+
+/// The bytes of a full section of at most `limit` bytes: as many whole rows as fit, so that columns stay aligned, else as many whole elements.
+pub(crate) fn section_length_within(limit: usize, options: &Options) -> usize {
     let width = options.scalar_width();
-    let row =
-        options.row_length().and_then(|length| length.checked_mul(width)).filter(|&row| row <= MAX_SECTION);
+    let row = options.row_length().and_then(|length| length.checked_mul(width)).filter(|&row| row <= limit);
     let unit = row.unwrap_or(width);
-    MAX_SECTION / unit * unit
+    limit / unit * unit
 }
 
 /// Copies begin and end between rows where these are known, so that columns stay aligned in what is left.
@@ -83,6 +87,14 @@ fn encode_planned(
     let start = frame.len();
     let plan = Plan::choose(bytes, options, kernel)?;
     encode_with(&plan, Part { bytes, copies, reference: &[] }, options, kernel, frame)?;
+    if let Some(learning) = plan.with_learning(bytes, options)? {
+        let mut other = Vec::new();
+        encode_with(&learning, Part { bytes, copies, reference: &[] }, options, kernel, &mut other)?;
+        // It decodes much slower, so a hair's breadth is not enough.
+        if (other.len() as u64) * LEARNING_GAIN < (frame.len() - start) as u64 * (LEARNING_GAIN - 1) {
+            keep_shorter(frame, start, &other);
+        }
+    }
     // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
     if let Some(long) = plan.with_long_distances(bytes.len()) {
         let mut whole = Vec::new();
@@ -99,6 +111,9 @@ pub(crate) fn keep_shorter(frame: &mut Vec<u8>, start: usize, other: &[u8]) {
         frame.extend_from_slice(other);
     }
 }
+
+/// One part in so many is what learning must save.
+const LEARNING_GAIN: u64 = 1024;
 
 /// What a section is made from.
 #[derive(Debug, Clone, Copy)]

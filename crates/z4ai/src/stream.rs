@@ -109,11 +109,17 @@ impl<R: Read> Decoder<R> {
     }
 
     /// The same, decoding with this many threads (0: all cores).
-    pub fn with_threads(mut reader: R, threads: usize) -> Result<Self> {
+    pub fn with_threads(reader: R, threads: usize) -> Result<Self> {
+        let decoder = Self::open(reader, threads)?;
+        decoder.header.refuse_reference()?;
+        Ok(decoder)
+    }
+
+    /// The same for frames with or without a reference.
+    pub(crate) fn open(mut reader: R, threads: usize) -> Result<Self> {
         let mut encoded = Vec::new();
         while encoded.len() < 5 && fill(&mut reader, &mut encoded, 5)? > 0 {}
         let (header, used) = parse(&mut reader, &mut encoded, Header::read)?;
-        header.refuse_reference()?;
         encoded.drain(..used);
         let decoder = Self {
             reader,
@@ -128,8 +134,21 @@ impl<R: Read> Decoder<R> {
         Ok(decoder)
     }
 
-    /// Decodes the next section; `false` at the end of the frame.
-    fn next_section(&mut self) -> Result<bool> {
+    /// What the frame says of itself.
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The bytes of the section that was decoded last.
+    pub(crate) fn section(&self) -> &[u8] {
+        &self.decoded
+    }
+
+    /// Decodes the next section; `false` at the end of the frame. `reference` gives the next bytes, up to so many, of what the frame was coded against.
+    pub(crate) fn next_section(
+        &mut self,
+        reference: &mut dyn FnMut(usize) -> Result<Vec<u8>>,
+    ) -> Result<bool> {
         let complete = self.header.length == Some(self.total);
         if !complete && !self.finished {
             let (length, used) = parse(&mut self.reader, &mut self.encoded, |fields| {
@@ -143,7 +162,9 @@ impl<R: Read> Decoder<R> {
             self.decoded = zeroed(length)?;
             self.given = 0;
             if let Some(section) = section {
-                let (layout, decoded) = (Layout::of_section(&self.header, section), &mut self.decoded);
+                let reference = reference(length)?;
+                let layout = Layout::of_section(&self.header, section).against(&reference);
+                let decoded = &mut self.decoded;
                 threads::run(self.threads, || layout.decode(0..length as u64, decoded, Kernel::detect()))?;
                 self.encoded.drain(..used);
                 return Ok(true);
@@ -161,7 +182,7 @@ impl<R: Read> Decoder<R> {
 impl<R: Read> Read for Decoder<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while self.given == self.decoded.len() && !out.is_empty() {
-            if !self.next_section().map_err(into_io)? {
+            if !self.next_section(&mut |_| Ok(Vec::new())).map_err(into_io)? {
                 return Ok(0);
             }
         }

@@ -111,6 +111,51 @@ fn tensors_of_many_blocks_survive_whole_and_in_part() {
 }
 
 #[test]
+fn streams_survive() {
+    let (base, tuned) = trained(5_000_000, 1e-5, 512);
+    for (current, reference) in
+        [(5_000_000, 5_000_000), (5_000_000, 4_500_000), (10, 5_000_000), (0, 9), (9, 0)]
+    {
+        let current = &bytes(&tuned, Dtype::F32)[..4 * current];
+        let reference = &bytes(&base, Dtype::F32)[..4 * reference];
+        let id = z4ai::ReferenceId::of_stream(reference).unwrap();
+        let (mut frame, mut restored, mut steps) = (Vec::new(), Vec::new(), 0);
+        let options = Options::new(Dtype::F32);
+        let read =
+            z4ai::compress_delta_stream(current, reference, id, &options, &mut frame, |step| steps += step);
+        assert_eq!((read.unwrap(), steps), (current.len() as u64, current.len() as u64));
+        assert!(z4ai::decompress_delta(&frame, reference).unwrap() == current);
+        z4ai::decompress_delta_stream(&frame[..], reference, id, &mut restored, 0, |_| ()).unwrap();
+        assert!(restored == current);
+        let other = z4ai::ReferenceId { digest: [0; 16], ..id };
+        let error =
+            z4ai::decompress_delta_stream(&frame[..], reference, other, Vec::new(), 0, |_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongReference);
+        // A reference that changed since it was identified.
+        if reference.len() > 1000 && current.len() > 1000 {
+            let changed = vec![7; reference.len()];
+            z4ai::decompress_delta_stream(&frame[..], &changed[..], id, Vec::new(), 0, |_| ()).unwrap_err();
+        }
+    }
+}
+
+/// Rows that got no gradient and moved by weight decay alone are nearly free, between others.
+#[test]
+fn weight_decay_is_recognised() {
+    let (base, tuned) = trained(400_000, 1e-4, 512);
+    let decayed: Vec<f32> = base
+        .iter()
+        .zip(&tuned)
+        .enumerate()
+        .map(|(index, (old, new))| if (index / 512).is_multiple_of(4) { *new } else { *old } * 0.9999)
+        .collect();
+    let (current, reference) = (bytes(&decayed, Dtype::F32), bytes(&base, Dtype::F32));
+    let frame = z4ai::compress_delta(&current, &reference, &Options::new(Dtype::F32)).unwrap();
+    assert!(frame.len() * 8 < 4 * 400_000, "{}", frame.len());
+    assert!(z4ai::decompress_delta(&frame, &reference).unwrap() == current);
+}
+
+#[test]
 fn what_did_not_change_costs_next_to_nothing() {
     let (base, _) = trained(3_000_000, 0.0, 512);
     for dtype in [None, Some(Dtype::Bf16), Some(Dtype::F32), Some(Dtype::I16)] {

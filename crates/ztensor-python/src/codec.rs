@@ -24,6 +24,20 @@ pub(crate) fn compress<'py>(
     effort: Option<&str>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let py = data.py();
+    let (bytes, options) = request(data, dtype, shape, level, threads, effort)?;
+    let frame = py.detach(|| z4ai::compress(bytes.bytes(), &options)).map_err(raise)?;
+    Ok(PyBytes::new(py, &frame))
+}
+
+/// What to compress and how.
+pub(crate) fn request(
+    data: &Bound<'_, PyAny>,
+    dtype: Option<&str>,
+    shape: Option<Vec<u64>>,
+    level: Option<i32>,
+    threads: usize,
+    effort: Option<&str>,
+) -> PyResult<(ArrayBytes, Options)> {
     let mut options = Options { level, threads, ..Options::default() };
     options.effort = effort.map(Effort::parse).transpose().map_err(raise)?.unwrap_or_default();
     if let Some(level) = level.filter(|level| !(1..=22).contains(level)) {
@@ -43,8 +57,7 @@ pub(crate) fn compress<'py>(
             buffer(data)?
         }
     };
-    let frame = py.detach(|| z4ai::compress(bytes.bytes(), &options)).map_err(raise)?;
-    Ok(PyBytes::new(py, &frame))
+    Ok((bytes, options))
 }
 
 /// Restores the bytes of a z4ai frame, into `out` if it is given. `out` must have exactly the right size.
@@ -58,8 +71,17 @@ pub(crate) fn decompress<'py>(
     let py = blob.py();
     let frame = buffer(blob)?;
     let length = decoded_length(frame.bytes())?;
+    deliver(py, length, out, |memory| z4ai::decompress_into_with(frame.bytes(), memory, threads))
+}
+
+/// Fills new bytes, or `out` if it is given, which must have exactly `length` bytes. Other Python threads run meanwhile.
+pub(crate) fn deliver<'py>(
+    py: Python<'py>,
+    length: usize,
+    out: Option<Bound<'py, PyAny>>,
+    fill: impl FnOnce(&mut [u8]) -> z4ai::Result<()> + Send,
+) -> PyResult<Bound<'py, PyAny>> {
     let Some(out) = out else {
-        let fill = |memory: &mut [u8]| z4ai::decompress_into_with(frame.bytes(), memory, threads);
         return Ok(new_bytes(py, length, fill)?.map_err(raise)?.into_any());
     };
     let mut target = destination(&out)?;
@@ -68,7 +90,7 @@ pub(crate) fn decompress<'py>(
         let message = format!("out has {} bytes, but the frame decodes to {length}", memory.len());
         return Err(PyValueError::new_err(message));
     }
-    py.detach(|| z4ai::decompress_into_with(frame.bytes(), memory, threads)).map_err(raise)?;
+    py.detach(|| fill(memory)).map_err(raise)?;
     Ok(out)
 }
 
@@ -107,8 +129,8 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
 }
 
 /// An array or tensor, with what is kept of it in a frame.
-struct Typed {
-    bytes: ArrayBytes,
+pub(crate) struct Typed {
+    pub(crate) bytes: ArrayBytes,
     /// What the codec calls the elements; `None`, opaque bytes, for those it has no name for.
     dtype: Option<Dtype>,
     /// The shape; of opaque bytes, with the bytes of one element as one more dimension.
@@ -117,7 +139,7 @@ struct Typed {
 }
 
 impl Typed {
-    fn of(value: &Bound<'_, PyAny>) -> PyResult<Option<Typed>> {
+    pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Option<Typed>> {
         if torch::is_tensor(value)? {
             let (array, shape, element) = torch::to_array(value)?;
             let numpy_dtype = match element::descriptor(value.py(), &element) {
@@ -157,7 +179,7 @@ fn contiguous(array: &Bound<'_, PyUntypedArray>) -> PyResult<ArrayBytes> {
 }
 
 /// The bytes of anything with the buffer protocol.
-fn buffer(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
+pub(crate) fn buffer(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     let py = value.py();
     let frombuffer = py.import("numpy")?.getattr("frombuffer")?;
     let array = match frombuffer.call1((value, "uint8")) {
@@ -236,13 +258,13 @@ fn element_of(dtype: Dtype) -> PyResult<ElementType> {
         .ok_or_else(|| PyValueError::new_err(format!("NumPy has no type for {} elements", dtype.name())))
 }
 
-fn decoded_length(frame: &[u8]) -> PyResult<usize> {
+pub(crate) fn decoded_length(frame: &[u8]) -> PyResult<usize> {
     let length = z4ai::decoded_len(frame).map_err(raise)?;
     usize::try_from(length)
         .map_err(|_| PyMemoryError::new_err("the frame decodes to more than the address space"))
 }
 
-fn raise(error: z4ai::Error) -> PyErr {
+pub(crate) fn raise(error: z4ai::Error) -> PyErr {
     match error.kind() {
         ErrorKind::OutOfMemory => PyMemoryError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),

@@ -7,6 +7,7 @@ mod attributes;
 mod blocks;
 mod cli;
 mod codec;
+mod delta;
 mod destinations;
 mod edit;
 mod element;
@@ -40,6 +41,8 @@ mod _native {
     use crate::cli::{run_cli, run_z4ai};
     #[pymodule_export]
     use crate::codec::{compress, decompress, decompress_array};
+    #[pymodule_export]
+    use crate::delta::{compress_delta, decompress_delta};
     #[pymodule_export]
     use crate::edit::{remove_tensors, repair, replace_tensor};
     #[pymodule_export]

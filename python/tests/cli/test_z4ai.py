@@ -70,3 +70,51 @@ def test_failures(weights: Path, tmp_path: Path) -> None:
     assert b"ends" in run("decompress", packed, "-o", tmp_path / "y", code=2)
     assert not (tmp_path / "y").exists()
     assert b"unknown dtype" in run("compress", weights, "--dtype", "fp7", code=2)
+
+
+@pytest.fixture
+def tuned(weights: Path, tmp_path: Path) -> Path:
+    values = np.frombuffer(weights.read_bytes(), np.float16)
+    path = tmp_path / "tuned.bin"
+    path.write_bytes((values * np.float16(0.999)).tobytes() + b"more")
+    return path
+
+
+def test_delta(weights: Path, tuned: Path, tmp_path: Path) -> None:
+    delta, restored = tmp_path / "tuned.z4ai", tmp_path / "restored.bin"
+    run("delta", tuned, "--reference", weights, "-o", delta, "--dtype", "fp16", "--threads", "2")
+    assert delta.stat().st_size < tuned.stat().st_size / 4
+    run("apply", delta, "--reference", weights, "-o", restored)
+    assert restored.read_bytes() == tuned.read_bytes()
+    document = json.loads(run("info", "--json", delta))
+    assert document["reference"]["bytes"] == weights.stat().st_size and len(document["reference"]["digest"]) == 32
+    assert b"a delta against" in run("info", delta)
+
+
+def test_delta_names_and_pipes(weights: Path, tuned: Path) -> None:
+    original = tuned.read_bytes()
+    run("delta", tuned, "-r", weights)
+    tuned.unlink()
+    run("apply", tuned.with_name("tuned.bin.z4ai"), "-r", weights)
+    assert tuned.read_bytes() == original
+    packed = run("delta", "-", "-r", weights, stdin=original)
+    assert run("apply", "-", "-r", weights, stdin=packed) == original
+
+
+def test_delta_failures(weights: Path, tuned: Path, tmp_path: Path) -> None:
+    delta, output = tmp_path / "tuned.z4ai", tmp_path / "output.bin"
+    run("delta", tuned, "-r", weights, "-o", delta)
+    assert b"wrong reference" in run("apply", delta, "-r", tuned, "-o", output, code=2)
+    assert b"missing.bin" in run("apply", delta, "-r", tmp_path / "missing.bin", "-o", output, code=2)
+    assert b"not a delta" in run("apply", tmp_path / packed(weights), "-r", weights, "-o", output, code=2)
+    assert b"delta" in run("decompress", delta, "-o", output, code=2)
+    assert b"twice" in run("apply", delta, "-r", "-", "-o", output, code=2)
+    assert b"--force" in run("delta", tuned, "-r", weights, "-o", delta, code=2)
+    delta.write_bytes(delta.read_bytes()[:-3])
+    assert b"ends" in run("apply", delta, "-r", weights, "-o", output, code=2)
+    assert not output.exists()
+
+
+def packed(path: Path) -> str:
+    run("compress", path)
+    return f"{path.name}.z4ai"

@@ -1,7 +1,9 @@
 //! From a buffer and its reference to a delta.
 
 use crate::arch::Kernel;
-use crate::compress::{Part, encode_section, encode_with, keep_shorter, section_length};
+use crate::compress::{
+    Part, encode_section, encode_with, keep_shorter, section_length, section_length_within,
+};
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::model::{DifferenceModel, Model, differences};
@@ -9,9 +11,23 @@ use crate::options::Options;
 use crate::plan::Plan;
 use crate::reference::ReferenceId;
 use crate::threads;
+use crate::transform::reference::{Fields, ReferenceModel};
 
 /// Bytes per block where nothing changed: few enough to read a part of, many enough that their checksums cost nothing.
 const UNCHANGED_BLOCK: usize = 4 << 20;
+
+/// Bytes per section with a reference: short enough that each part of a concatenation, such as weights and optimizer states, finds what suits it.
+const SECTION: usize = 16 << 20;
+/// Elements per block of floats.
+const BLOCK_ELEMENTS: usize = 1 << 17;
+/// The same where little changed.
+const MOST_BLOCK_ELEMENTS: usize = 1 << 20;
+/// Encoded bytes that a block should have.
+const BLOCK_ENCODED: u64 = 1 << 16;
+/// Bytes that are compressed for a guess of what the section takes without its reference.
+const SAMPLE: usize = 1 << 18;
+/// Pieces that these are taken in.
+const SAMPLE_PIECES: usize = 16;
 
 /// Compresses `current` against `reference` into a frame that [`crate::decompress_delta`] restores with the same reference. The buffers may have different
 /// lengths; element *i* is coded against element *i*. The frame is never much larger than that of [`crate::compress`], and depends on the two buffers and the
@@ -35,11 +51,11 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Re
     threads::run(options.threads, || -> Result<()> {
         let shared = shared_length(current.len(), reference.len(), options);
         let (against, alone) = current.split_at(shared);
-        let length = section_length(options);
+        let length = delta_section_length(options);
         for (part, base) in against.chunks(length).zip(reference.chunks(length)) {
             encode_section_against(part, &base[..part.len()], options, Kernel::detect(), &mut frame)?;
         }
-        for part in alone.chunks(length) {
+        for part in alone.chunks(section_length(options)) {
             encode_section(part, options, Kernel::detect(), &mut frame)?;
         }
         Ok(())
@@ -48,13 +64,18 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Re
 }
 
 /// Bytes of whole elements that both buffers have.
-fn shared_length(current: usize, reference: usize, options: &Options) -> usize {
+pub(super) fn shared_length(current: usize, reference: usize, options: &Options) -> usize {
     let width = options.scalar_width();
     current.min(reference) / width * width
 }
 
+/// Bytes of a full section with a reference.
+pub(super) fn delta_section_length(options: &Options) -> usize {
+    section_length_within(SECTION, options)
+}
+
 /// Appends one section, the shorter of one with the reference and one without. `reference` is as long as `bytes`, and both are whole elements.
-fn encode_section_against(
+pub(super) fn encode_section_against(
     bytes: &[u8],
     reference: &[u8],
     options: &Options,
@@ -68,12 +89,56 @@ fn encode_section_against(
         let plan = Plan { model, block_length: UNCHANGED_BLOCK };
         return encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame);
     }
-    let Plan { model, block_length } =
-        Plan::choose(&differences(bytes, reference, width, kernel)?, options, kernel)?;
-    let plan = Plan { model: Model::Difference(DifferenceModel::new(width, model)), block_length };
-    encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
+    if let Some(fields) = options.dtype.and_then(Fields::of) {
+        let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
+        let (with, without) = (bits / 8, alone_estimate(bytes, options, kernel)?);
+        // Estimates are trusted where they are far apart; else both are tried.
+        if with / 2 > without {
+            return encode_section(bytes, options, kernel, frame);
+        }
+        let block_length = block_length(bytes.len(), width, bits);
+        let plan = Plan { model: Model::Reference(Box::new(model)), block_length };
+        encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
+        if with + with / 4 < without {
+            return Ok(());
+        }
+    } else {
+        let Plan { model, block_length } =
+            Plan::choose(&differences(bytes, reference, width, kernel)?, options, kernel)?;
+        let plan = Plan { model: Model::Difference(DifferenceModel::new(width, model)), block_length };
+        encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
+    }
     let mut alone = Vec::new();
     encode_section(bytes, options, kernel, &mut alone)?;
     keep_shorter(frame, start, &alone);
     Ok(())
+}
+
+/// About how many bytes a section takes without its reference, from pieces all over it: optimizer states and embeddings have long stretches of zeros.
+fn alone_estimate(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<u64> {
+    let width = options.scalar_width();
+    let piece = SAMPLE / SAMPLE_PIECES;
+    let mut sample = Vec::with_capacity(SAMPLE);
+    if bytes.len() <= SAMPLE {
+        sample.extend_from_slice(bytes);
+    } else {
+        let step = bytes.len() / SAMPLE_PIECES / width * width;
+        bytes
+            .chunks(step)
+            .take(SAMPLE_PIECES)
+            .for_each(|part| sample.extend_from_slice(&part[..piece.min(part.len())]));
+    }
+    let mut frame = Vec::new();
+    encode_section(&sample, &Options { shape: None, ..options.clone() }, kernel, &mut frame)?;
+    Ok(frame.len() as u64 * bytes.len() as u64 / sample.len().max(1) as u64)
+}
+
+/// Bytes per block: more where little changed, because every block costs the same few hundred bytes of states.
+fn block_length(length: usize, width: usize, bits: u64) -> usize {
+    let encoded = |elements: usize| bits / 8 * (elements * width) as u64 / (length as u64).max(1);
+    let mut elements = BLOCK_ELEMENTS;
+    while elements < MOST_BLOCK_ELEMENTS && encoded(elements) < BLOCK_ENCODED {
+        elements *= 2;
+    }
+    elements * width
 }

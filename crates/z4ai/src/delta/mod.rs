@@ -3,9 +3,11 @@
 
 mod compress;
 mod decompress;
+mod stream;
 
 pub use compress::compress_delta;
 pub use decompress::{
     decompress_delta, decompress_delta_into, decompress_delta_into_with, decompress_delta_range,
     decompress_delta_range_trusted, decompress_delta_with,
 };
+pub use stream::{compress_delta_stream, decompress_delta_stream};

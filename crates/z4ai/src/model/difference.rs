@@ -28,8 +28,8 @@ impl DifferenceModel {
 
     /// Reads the model of a section of `length` bytes.
     pub fn read(reader: &mut Reader, dtype: Option<Dtype>, length: usize, kernel: Kernel) -> Result<Self> {
-        if let Some(&(super::DIFFERENCE | super::STORED)) = reader.peek().first() {
-            return Err(Error::corrupt("differences of differences, or stored ones"));
+        if let Some(&(super::DIFFERENCE | super::REFERENCE | super::STORED)) = reader.peek().first() {
+            return Err(Error::corrupt("differences are coded with a model that needs no reference"));
         }
         let inner = Model::read_from(reader, dtype, length, kernel)?;
         Ok(Self::new(dtype.map_or(1, Dtype::scalar_width), inner))

@@ -18,9 +18,10 @@ use crate::dtype::Dtype;
 use crate::error::{Error, Result};
 use crate::frame::STORED;
 use crate::frame::wire::Reader;
-use crate::transform::float::FloatModel;
+use crate::transform::float::{AdaptiveModel, FloatModel};
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
+use crate::transform::reference::{Fields, ReferenceModel};
 
 const OPAQUE: u8 = 1;
 const FLOAT: u8 = 2;
@@ -30,6 +31,8 @@ const PALETTE: u8 = 5;
 const GRID: u8 = 6;
 const SPARSE: u8 = 7;
 const DIFFERENCE: u8 = 8;
+const REFERENCE: u8 = 9;
+const ADAPTIVE: u8 = 10;
 
 /// How the blocks of a section are coded.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(crate) enum Model {
     Opaque { level: i32, long: bool },
     /// As floats with scales.
     Float(Box<FloatModel>),
+    /// As floats with scales that are learnt on the way.
+    Adaptive(Box<AdaptiveModel>),
     /// As byte planes of elements.
     Planes(PlanesModel),
     /// As floats with nested bit planes.
@@ -52,6 +57,8 @@ pub(crate) enum Model {
     Sparse(SparseModel),
     /// As differences from the elements of the reference.
     Difference(DifferenceModel),
+    /// As floats in the context of those of the reference.
+    Reference(Box<ReferenceModel>),
 }
 
 impl Model {
@@ -61,12 +68,14 @@ impl Model {
             Self::Stored => "stored",
             Self::Opaque { .. } => "opaque",
             Self::Float(_) => "float",
+            Self::Adaptive(_) => "adaptive",
             Self::Planes(_) => "planes",
             Self::Fast(_) => "fast",
             Self::Palette(_) => "palette",
             Self::Grid(_) => "grid",
             Self::Sparse(_) => "sparse",
             Self::Difference(_) => "difference",
+            Self::Reference(_) => "reference",
         }
     }
 
@@ -78,6 +87,10 @@ impl Model {
             Self::Opaque { .. } => tag(out, OPAQUE),
             Self::Float(model) => {
                 tag(out, FLOAT);
+                model.write(kernel, out)?;
+            }
+            Self::Adaptive(model) => {
+                tag(out, ADAPTIVE);
                 model.write(kernel, out)?;
             }
             Self::Planes(model) => {
@@ -104,6 +117,10 @@ impl Model {
                 tag(out, DIFFERENCE);
                 model.write(kernel, out)?;
             }
+            Self::Reference(model) => {
+                tag(out, REFERENCE);
+                model.write(kernel, out)?;
+            }
         }
         Ok(())
     }
@@ -127,12 +144,25 @@ impl Model {
                     layout.ok_or_else(|| Error::corrupt("float planes of a dtype that is not a float"))?;
                 Self::Float(Box::new(FloatModel::read(layout, reader, length / width, kernel)?))
             }
+            ADAPTIVE => {
+                let layout =
+                    dtype.and_then(Dtype::float_layout).filter(|&layout| AdaptiveModel::supports(layout));
+                let layout =
+                    layout.ok_or_else(|| Error::corrupt("adaptive floats of a dtype without them"))?;
+                Self::Adaptive(Box::new(AdaptiveModel::read(layout, reader, length / width, kernel)?))
+            }
             PLANES => Self::Planes(PlanesModel::read(reader, width)?),
             FAST => Self::Fast(FastModel::read(reader, dtype, length / width, kernel)?),
             PALETTE => Self::Palette(PaletteModel::read(reader, width, kernel)?),
             GRID => Self::Grid(GridModel::read(reader, dtype)?),
             SPARSE => Self::Sparse(SparseModel::read(reader, dtype, length, kernel)?),
             DIFFERENCE => Self::Difference(DifferenceModel::read(reader, dtype, length, kernel)?),
+            REFERENCE => {
+                let fields = dtype.and_then(Fields::of);
+                let fields = fields
+                    .ok_or_else(|| Error::corrupt("float differences of a dtype that is not a float"))?;
+                Self::Reference(Box::new(ReferenceModel::read(fields, reader, kernel)?))
+            }
             tag => return Err(Error::corrupt(format!("unknown transform {tag}"))),
         })
     }
@@ -151,12 +181,14 @@ impl Model {
             Self::Stored => out.extend_from_slice(bytes),
             Self::Opaque { level, long } => out.extend(opaque::encode(bytes, *level, *long)?),
             Self::Float(model) => model.encode(bytes, start, kernel, out)?,
+            Self::Adaptive(model) => model.encode(bytes, start, kernel, out)?,
             Self::Planes(model) => model.encode(bytes, kernel, out),
             Self::Fast(model) => model.encode(bytes, start, kernel, out)?,
             Self::Palette(model) => model.encode(bytes, kernel, out)?,
             Self::Grid(model) => model.encode(bytes, start, kernel, out)?,
             Self::Sparse(model) => model.encode(bytes, kernel, out)?,
             Self::Difference(model) => model.encode(bytes, start, reference, kernel, out)?,
+            Self::Reference(model) => model.encode(bytes, reference, kernel, out)?,
         }
         Ok(())
     }
@@ -174,12 +206,14 @@ impl Model {
             Self::Stored => out.copy_from_slice(reader.take(out.len())?),
             Self::Opaque { .. } => opaque::decode(reader.rest(), out)?,
             Self::Float(model) => model.decode(reader, start, kernel, out)?,
+            Self::Adaptive(model) => model.decode(reader, start, kernel, out)?,
             Self::Planes(model) => model.decode(reader, kernel, out)?,
             Self::Fast(model) => model.decode(reader, start, kernel, out)?,
             Self::Palette(model) => model.decode(reader, kernel, out)?,
             Self::Grid(model) => model.decode(reader, start, kernel, out)?,
             Self::Sparse(model) => model.decode(reader, kernel, out)?,
             Self::Difference(model) => model.decode(reader, start, reference, kernel, out)?,
+            Self::Reference(model) => model.decode(reader, reference, kernel, out)?,
         }
         Ok(())
     }
@@ -189,11 +223,13 @@ impl Model {
         let whole = |name: &str, reader: &Reader| vec![(name.to_owned(), reader.remaining())];
         match self {
             Self::Float(model) => model.parts(reader, elements),
+            Self::Adaptive(model) => model.parts(reader, elements),
             Self::Planes(model) => model.parts(reader, elements),
             Self::Palette(_) => Ok(whole("palette indices", reader)),
             Self::Grid(model) => model.parts(reader),
             Self::Sparse(model) => model.parts(reader, elements),
             Self::Difference(model) => model.parts(reader, elements),
+            Self::Reference(model) => model.parts(reader, elements),
             Self::Fast(_) => Ok(whole("nested planes", reader)),
             Self::Opaque { .. } | Self::Stored => Ok(whole("bytes", reader)),
         }

@@ -5,4 +5,5 @@ pub(crate) mod grid;
 pub(crate) mod opaque;
 pub(crate) mod palette;
 pub(crate) mod planes;
+pub(crate) mod reference;
 pub(crate) mod sparse;

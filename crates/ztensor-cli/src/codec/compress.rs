@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use z4ai::Encoder;
 
-use super::streams::{CodecOptions, Target, is_pipe, open, pump};
+use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, open, pump};
 use crate::display::{complain, size};
 use crate::progress::Progress;
 use crate::{Outcome, Result};
@@ -28,15 +28,9 @@ impl Compress {
     pub(crate) fn run(self) -> Result {
         let options = self.codec.options()?;
         let (mut input, length) = open(&self.file)?;
-        let output = self.output.unwrap_or_else(|| {
-            let mut name = self.file.clone().into_os_string();
-            if !is_pipe(&self.file) {
-                name.push(".z4ai");
-            }
-            name.into()
-        });
+        let output = compressed_name(&self.file, self.output);
         let progress = Progress::new("compressing", length.unwrap_or(0));
-        let target = Counted { inner: Target::create(&output, self.force)?, written: 0 };
+        let target = Counted::new(Target::create(&output, self.force)?);
         let mut encoder = Encoder::new(target, options)?;
         let read = pump(&mut input, &mut encoder, |bytes| progress.advance(bytes))?;
         let target = encoder.finish()?;
@@ -48,23 +42,5 @@ impl Compress {
             complain(&format!("{} -> {} ({}, {ratio:.2}x)", size(read), output.display(), size(written)));
         }
         Ok(Outcome::Done)
-    }
-}
-
-/// A target that counts what it gets.
-struct Counted {
-    inner: Target,
-    written: u64,
-}
-
-impl std::io::Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let count = self.inner.write(bytes)?;
-        self.written += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.inner.flush()
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use z4ai::Decoder;
 
-use super::streams::{Target, is_pipe, open, pump};
+use super::streams::{Target, open, pump, restored_name};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
 
@@ -26,19 +26,7 @@ pub(crate) struct Decompress {
 
 impl Decompress {
     pub(crate) fn run(self) -> Result {
-        let output = match &self.output {
-            Some(output) => output.clone(),
-            None if is_pipe(&self.file) => self.file.clone(),
-            None if self.file.extension().is_some_and(|extension| extension == "z4ai") => {
-                self.file.with_extension("")
-            }
-            None => {
-                return Err(Failure::new(format!(
-                    "\"{}\" does not end in .z4ai; name an output with -o",
-                    self.file.display()
-                )));
-            }
-        };
+        let output = restored_name(&self.file, self.output)?;
         let (input, _) = open(&self.file)?;
         let named = |error: z4ai::Error| Failure::new(format!("\"{}\": {error}", self.file.display()));
         let mut decoder = Decoder::with_threads(input, self.threads).map_err(named)?;

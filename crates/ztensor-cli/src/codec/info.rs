@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use z4ai::Part;
+use z4ai::{Part, ReferenceId};
 
 use super::streams::open;
 use crate::display::{count, say, say_json, size, table};
@@ -35,6 +35,7 @@ impl Info {
                 "dtype": info.dtype.map(z4ai::Dtype::name),
                 "shape": info.shape,
                 "effort": info.effort.name(),
+                "reference": info.reference.map(|reference| json!({ "bytes": reference.length, "digest": digest(&reference) })),
                 "bytes": info.decoded_len,
                 "stored_bytes": info.encoded_len,
                 "ratio": info.ratio(),
@@ -47,6 +48,13 @@ impl Info {
         }
         let shape = info.shape.as_ref().map(|shape| format!(" {shape:?}")).unwrap_or_default();
         say(&format!("{}: {dtype}{shape}, effort {}", self.file.display(), info.effort.name()))?;
+        if let Some(reference) = &info.reference {
+            say(&format!(
+                "a delta against {} with the digest {}",
+                size(reference.length),
+                digest(reference)
+            ))?;
+        }
         say(&format!(
             "{} -> {}, {:.3}x, {:.3} bits per element, {} blocks",
             size(info.decoded_len),
@@ -64,6 +72,10 @@ impl Info {
         show("\nBytes by plane", &info.planes, info.encoded_len)?;
         Ok(Outcome::Done)
     }
+}
+
+fn digest(reference: &ReferenceId) -> String {
+    reference.digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn show(title: &str, parts: &[Part], total: u64) -> Result<()> {

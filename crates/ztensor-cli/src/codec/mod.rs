@@ -1,7 +1,8 @@
-//! The `z4ai` command: compress, decompress, info and estimate, on files and pipes.
+//! The `z4ai` command: compress, decompress, delta, apply, info and estimate, on files and pipes.
 
 mod compress;
 mod decompress;
+mod delta;
 mod estimate;
 mod info;
 mod streams;
@@ -24,6 +25,10 @@ enum Command {
     Compress(compress::Compress),
     /// Restore what was compressed
     Decompress(decompress::Decompress),
+    /// Compress a file against another one, such as a checkpoint against the one before it
+    Delta(delta::Delta),
+    /// Restore what a delta stands for, with the file that it was made against
+    Apply(delta::Apply),
     /// Describe a compressed file: ratio, transforms, planes and the entropy floor
     Info(info::Info),
     /// Predict the ratio from a sample
@@ -35,6 +40,8 @@ impl Arguments {
         match self.command {
             Command::Compress(command) => command.run(),
             Command::Decompress(command) => command.run(),
+            Command::Delta(command) => command.run(),
+            Command::Apply(command) => command.run(),
             Command::Info(command) => command.run(),
             Command::Estimate(command) => command.run(),
         }

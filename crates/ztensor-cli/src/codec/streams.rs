@@ -133,6 +133,54 @@ impl Write for Target {
     }
 }
 
+/// A target that counts what it gets.
+pub(super) struct Counted {
+    pub(super) inner: Target,
+    pub(super) written: u64,
+}
+
+impl Counted {
+    pub(super) fn new(inner: Target) -> Self {
+        Counted { inner, written: 0 }
+    }
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.written += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Where the compressed form of `file` goes, unless the user says.
+pub(super) fn compressed_name(file: &Path, output: Option<PathBuf>) -> PathBuf {
+    output.unwrap_or_else(|| {
+        let mut name = file.to_path_buf().into_os_string();
+        if !is_pipe(file) {
+            name.push(".z4ai");
+        }
+        name.into()
+    })
+}
+
+/// Where what `file` restores goes, unless the user says.
+pub(super) fn restored_name(file: &Path, output: Option<PathBuf>) -> Result<PathBuf> {
+    match output {
+        Some(output) => Ok(output),
+        None if is_pipe(file) => Ok(file.to_path_buf()),
+        None if file.extension().is_some_and(|extension| extension == "z4ai") => Ok(file.with_extension("")),
+        None => {
+            let message = format!("\"{}\" does not end in .z4ai; name an output with -o", file.display());
+            Err(Failure::new(message))
+        }
+    }
+}
+
 /// Moves everything from a reader to a writer in pieces; says how much it was.
 pub(super) fn pump(
     reader: &mut dyn Read,

@@ -1,0 +1,183 @@
+//! Chunks as the encoder sees them: differences and their class, and how often each symbol occurs in each class and with each exponent of the reference.
+
+use super::classes::Classes;
+use super::decay::Decay;
+use super::element::Word;
+use super::symbols::Alphabet;
+use super::{CHUNK, CLASSES, EXPONENTS, Fields};
+use crate::arch::Kernel;
+use crate::entropy::table::{Histogram, SYMBOLS};
+
+/// What the differences of a section are taken from and how exponents are told apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View {
+    pub fields: Fields,
+    pub decay: Decay,
+    /// The exponent from which numbers are counted downwards; all above share its number.
+    pub top_exponent: usize,
+}
+
+/// One chunk, transformed.
+#[derive(Debug)]
+pub(super) struct ChunkScratch<W> {
+    pub differences: [W; CHUNK],
+    pub symbols: [u8; CHUNK],
+    /// The exponents' numbers, below [`EXPONENTS`].
+    pub exponents: [u8; CHUNK],
+    pub length: usize,
+}
+
+impl<W: Word> Default for ChunkScratch<W> {
+    fn default() -> Self {
+        Self { differences: [W::default(); CHUNK], symbols: [0; CHUNK], exponents: [0; CHUNK], length: 0 }
+    }
+}
+
+impl<W: Word> ChunkScratch<W> {
+    /// Transforms a chunk of at most [`CHUNK`] elements and says its class; symbols are made unless that is 0.
+    #[inline(always)]
+    pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View, classes: &Classes) -> u8 {
+        let class = classes.of(self.subtract(bytes, reference, view));
+        if class > 0 {
+            let alphabet = Alphabet::of_width(W::BYTES);
+            for (symbol, &difference) in self.symbols.iter_mut().zip(&self.differences[..self.length]) {
+                *symbol = alphabet.symbol(difference);
+            }
+            exponent_numbers::<W>(reference, view, &mut self.exponents);
+        }
+        class
+    }
+
+    /// Computes the differences of a chunk and says how many bits they have in all.
+    #[inline(always)]
+    pub fn subtract(&mut self, bytes: &[u8], reference: &[u8], view: View) -> u32 {
+        let differences = &mut self.differences[..bytes.len() / W::BYTES];
+        self.length = differences.len();
+        let elements = bytes.chunks_exact(W::BYTES).zip(reference.chunks_exact(W::BYTES));
+        let pairs = elements.map(
+            #[inline(always)]
+            |(current, base)| (W::from_bytes(current), W::from_bytes(base)),
+        );
+        if view.decay.rate == 0 {
+            for (difference, (current, base)) in differences.iter_mut().zip(pairs) {
+                *difference = W::difference::<false>(current, base, view.decay);
+            }
+        } else {
+            for (difference, (current, base)) in differences.iter_mut().zip(pairs) {
+                *difference = W::difference::<true>(current, base, view.decay);
+            }
+        }
+        differences.iter().map(|difference| difference.length()).sum()
+    }
+}
+
+/// The numbers of the exponents of at most [`CHUNK`] elements.
+#[inline(always)]
+pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &mut [u8; CHUNK]) {
+    let top = view.top_exponent as i32;
+    for (number, base) in numbers.iter_mut().zip(reference.chunks_exact(W::BYTES)) {
+        let exponent = W::from_bytes(base).exponent(view.fields.mantissa_bits) as i32;
+        *number = exponent_number(top - exponent);
+    }
+}
+
+/// The number of an exponent so far below the top: each its own at first, then four and then eight together, so that optimizer states have numbers too.
+#[inline(always)]
+fn exponent_number(below: i32) -> u8 {
+    (below.clamp(0, 16) + (below - 16).clamp(0, 32) / 4 + (below - 48).clamp(0, 56) / 8) as u8
+}
+
+/// The exponent that only few elements exceed.
+pub(super) fn top_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize {
+    let mut counts = vec![0u32; fields.exponents()];
+    let stride = (reference.len() / W::BYTES).div_ceil(EXPONENT_SAMPLE) | 1;
+    let mut sampled = 0;
+    for base in reference.chunks_exact(W::BYTES).step_by(stride) {
+        if let Some(count) = counts.get_mut(W::from_bytes(base).exponent(fields.mantissa_bits)) {
+            *count += 1;
+        }
+        sampled += 1;
+    }
+    let mut rare = sampled / 2000;
+    let top = counts.iter().rposition(|&count| {
+        let kept = count > rare;
+        rare -= count.min(rare);
+        kept
+    });
+    top.unwrap_or(0)
+}
+
+/// Elements looked at for the range of exponents.
+const EXPONENT_SAMPLE: usize = 1 << 16;
+
+/// How often each symbol occurs, by class and exponent.
+#[derive(Debug, Clone)]
+pub(super) struct Counts {
+    cells: Vec<Histogram>,
+    /// How many chunks have each class.
+    pub classes: Histogram,
+    pub raw_bits: u64,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { cells: vec![[0; SYMBOLS]; CLASSES * EXPONENTS], classes: [0; SYMBOLS], raw_bits: 0 }
+    }
+}
+
+impl Counts {
+    /// Adds the chunks of a stretch of whole elements.
+    pub fn add<W: Word>(
+        &mut self,
+        bytes: &[u8],
+        reference: &[u8],
+        view: View,
+        classes: &Classes,
+        kernel: Kernel,
+    ) {
+        let alphabet = Alphabet::of_width(W::BYTES);
+        let mut scratch = ChunkScratch::<W>::default();
+        let length = CHUNK * W::BYTES;
+        for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
+            let class = kernel.vectorised(
+                #[inline(always)]
+                || scratch.transform(chunk, base, view, classes),
+            );
+            self.classes[usize::from(class)] += 1;
+            if class == 0 {
+                continue;
+            }
+            let Some(cells) =
+                self.cells.get_mut(usize::from(class) * EXPONENTS..).and_then(<[_]>::first_chunk_mut)
+            else {
+                continue;
+            };
+            count(cells, &scratch.symbols[..scratch.length], &scratch.exponents);
+            let raw = scratch.symbols[..scratch.length].iter().map(|&symbol| alphabet.raw_bits(symbol));
+            self.raw_bits += u64::from(raw.sum::<u32>());
+        }
+    }
+
+    pub fn merge(mut self, other: &Self) -> Self {
+        for (mine, theirs) in self.cells.as_flattened_mut().iter_mut().zip(other.cells.as_flattened()) {
+            *mine += theirs;
+        }
+        self.classes.iter_mut().zip(other.classes).for_each(|(mine, theirs)| *mine += theirs);
+        self.raw_bits += other.raw_bits;
+        self
+    }
+
+    /// The cells that occur, by class and exponent number.
+    pub fn used(&self) -> impl Iterator<Item = (usize, usize, &Histogram)> {
+        let cells = self.cells.iter().enumerate();
+        cells
+            .filter(|(_, histogram)| histogram.iter().any(|&count| count > 0))
+            .map(|(index, histogram)| (index / EXPONENTS, index % EXPONENTS, histogram))
+    }
+}
+
+fn count(cells: &mut [Histogram; EXPONENTS], symbols: &[u8], exponents: &[u8; CHUNK]) {
+    for (&symbol, &exponent) in symbols.iter().zip(exponents) {
+        cells[usize::from(exponent) % EXPONENTS][usize::from(symbol)] += 1;
+    }
+}

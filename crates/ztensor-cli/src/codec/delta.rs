@@ -1,0 +1,139 @@
+//! `z4ai delta` and `z4ai apply`
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use z4ai::ReferenceId;
+
+use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, open, restored_name};
+use crate::display::{complain, size};
+use crate::progress::Progress;
+use crate::{Failure, Outcome, Result};
+
+#[derive(Args)]
+pub(crate) struct Delta {
+    /// The file; - is standard input
+    file: PathBuf,
+    /// The file that it is compressed against, such as the checkpoint before it
+    #[arg(short, long, value_name = "PATH")]
+    reference: PathBuf,
+    /// Output; - is standard output [default: the file's name with .z4ai added]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    codec: CodecOptions,
+    /// Replace an output that exists
+    #[arg(short, long)]
+    force: bool,
+}
+
+impl Delta {
+    pub(crate) fn run(self) -> Result {
+        let options = self.codec.options()?;
+        let (input, length) = open(&self.file)?;
+        let reference = Reference::open(&self.reference)?;
+        let output = compressed_name(&self.file, self.output);
+        let mut target = Counted::new(Target::create(&output, self.force)?);
+        let id = reference.id()?;
+        let progress = Progress::new("compressing", length.unwrap_or(0));
+        let advance = |bytes| progress.advance(bytes);
+        let read = z4ai::compress_delta_stream(input, reference.read()?, id, &options, &mut target, advance)?;
+        target.inner.finish()?;
+        drop(progress);
+        if !is_pipe(&output) {
+            let ratio = read as f64 / target.written.max(1) as f64;
+            complain(&format!(
+                "{} -> {} ({}, {ratio:.2}x)",
+                size(read),
+                output.display(),
+                size(target.written)
+            ));
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct Apply {
+    /// The delta; - is standard input
+    file: PathBuf,
+    /// The file that the delta was made against
+    #[arg(short, long, value_name = "PATH")]
+    reference: PathBuf,
+    /// Output; - is standard output [default: the delta's name without .z4ai]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Replace an output that exists
+    #[arg(short, long)]
+    force: bool,
+}
+
+impl Apply {
+    pub(crate) fn run(self) -> Result {
+        let output = restored_name(&self.file, self.output.clone())?;
+        let (input, _) = open(&self.file)?;
+        let reference = Reference::open(&self.reference)?;
+        let mut target = Target::create(&output, self.force)?;
+        let id = reference.id()?;
+        let progress = Progress::new("applying", 0);
+        let advance = |bytes| progress.advance(bytes);
+        z4ai::decompress_delta_stream(input, reference.read()?, id, &mut target, self.threads, advance)
+            .map_err(|error| self.named(&error))?;
+        target.finish()?;
+        Ok(Outcome::Done)
+    }
+
+    /// An error with the name of the file that it is about.
+    fn named(&self, error: &z4ai::Error) -> Failure {
+        let path = match error.kind() {
+            z4ai::ErrorKind::WrongReference => &self.reference,
+            _ => &self.file,
+        };
+        Failure::new(format!("\"{}\": {error}", path.display()))
+    }
+}
+
+/// The reference: a file, because it is read twice.
+struct Reference<'a>(&'a Path);
+
+impl<'a> Reference<'a> {
+    fn open(path: &'a Path) -> Result<Self> {
+        if is_pipe(path) {
+            return Err(Failure::new("the reference is read twice, so it cannot be standard input"));
+        }
+        open(path)?;
+        Ok(Reference(path))
+    }
+
+    /// Its identity, from a first reading.
+    fn id(&self) -> Result<ReferenceId> {
+        let (reader, length) = open(self.0)?;
+        let progress = Progress::new("reading the reference", length.unwrap_or(0));
+        let watched = Watched { reader, progress };
+        ReferenceId::of_stream(watched)
+            .map_err(|error| Failure::new(format!("\"{}\": {error}", self.0.display())))
+    }
+
+    /// Its bytes, for the second reading.
+    fn read(&self) -> Result<Box<dyn Read>> {
+        Ok(open(self.0)?.0)
+    }
+}
+
+/// A reader that shows how far it is.
+struct Watched {
+    reader: Box<dyn Read>,
+    progress: Progress,
+}
+
+impl Read for Watched {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.progress.advance(count as u64);
+        Ok(count)
+    }
+}

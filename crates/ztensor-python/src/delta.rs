@@ -1,0 +1,52 @@
+//! Deltas for Python: a buffer, array or tensor against another one.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::array::ArrayBytes;
+use crate::codec::{Typed, buffer, decoded_length, deliver, raise, request};
+
+/// Compresses a buffer, an array or a tensor against a reference.
+#[pyfunction]
+#[pyo3(signature = (current, reference, *, dtype=None, shape=None, level=None, threads=0, effort=None))]
+#[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
+pub(crate) fn compress_delta<'py>(
+    current: &Bound<'py, PyAny>,
+    reference: &Bound<'py, PyAny>,
+    dtype: Option<&str>,
+    shape: Option<Vec<u64>>,
+    level: Option<i32>,
+    threads: usize,
+    effort: Option<&str>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let py = current.py();
+    let (bytes, options) = request(current, dtype, shape, level, threads, effort)?;
+    let reference = contents(reference)?;
+    let frame =
+        py.detach(|| z4ai::compress_delta(bytes.bytes(), reference.bytes(), &options)).map_err(raise)?;
+    Ok(PyBytes::new(py, &frame))
+}
+
+/// Restores the bytes of a delta with its reference, into `out` if it is given.
+#[pyfunction]
+#[pyo3(signature = (blob, reference, *, out=None, threads=0))]
+pub(crate) fn decompress_delta<'py>(
+    blob: &Bound<'py, PyAny>,
+    reference: &Bound<'py, PyAny>,
+    out: Option<Bound<'py, PyAny>>,
+    threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (frame, reference) = (buffer(blob)?, contents(reference)?);
+    let length = decoded_length(frame.bytes())?;
+    deliver(blob.py(), length, out, |memory| {
+        z4ai::decompress_delta_into_with(frame.bytes(), reference.bytes(), memory, threads)
+    })
+}
+
+/// The bytes of a buffer, an array or a tensor.
+fn contents(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
+    match Typed::of(value)? {
+        Some(typed) => Ok(typed.bytes),
+        None => buffer(value),
+    }
+}
