@@ -16,6 +16,7 @@ pub fn read(bytes: &[u8]) {
             }
         }
         if object.decoded_length() <= LARGEST / 16 {
+            let _ = reader.check_sparse(name);
             let _ = reader.dequantize(name);
         }
     }
