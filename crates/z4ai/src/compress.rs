@@ -22,12 +22,17 @@ use crate::threads;
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
+    compress_on(bytes, options, Kernel::detect())
+}
+
+/// [`compress`] with this implementation of the hot loops, all of which give the same frame.
+pub(crate) fn compress_on(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<Vec<u8>> {
     options.check_shape(bytes.len() as u64)?;
     let mut frame = Vec::new();
     Header::new(options, Some(bytes.len() as u64)).write(&mut frame);
     threads::run(options.threads, || -> Result<()> {
         for part in bytes.chunks(section_length(options)) {
-            encode_section(part, options, Kernel::detect(), &mut frame)?;
+            encode_section(part, options, kernel, &mut frame)?;
         }
         Ok(())
     })?;
