@@ -64,8 +64,9 @@ bench-delta: .venv/.built .venv/.test ## Measure checkpoint deltas on a small mo
 fuzz: ## Fuzz one parser: make fuzz TARGET=safetensors SECONDS=600
 	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(or $(SECONDS),600)
 
-fuzz-smoke: ## Replay the committed inputs and a few thousand mutations of them through every parser
+fuzz-smoke: ## Replay the committed inputs and a few thousand mutations of them through every parser and the codec
 	cargo test --quiet --package ztensor --test mutations
+	cargo test --quiet --package z4ai --test mutations
 
 docs: ## Build the Rust API documentation
 	cargo doc --workspace --no-deps --quiet

@@ -1,5 +1,6 @@
-//! What every parser's fuzz target does with its bytes: open them, and decode every tensor of a moderate size.
+//! What fuzz targets share: opening bytes as a file and decoding every tensor of a moderate size, and a case for the codec from bytes.
 
+use z4ai::{Dtype, Effort, Options};
 use ztensor::Reader;
 
 /// Larger tensors are legal, but decoding them tells nothing new and slows the search.
@@ -15,7 +16,31 @@ pub fn read(bytes: &[u8]) {
             }
         }
         if object.decoded_length() <= LARGEST / 16 {
+            let _ = reader.check_sparse(name);
             let _ = reader.dequantize(name);
         }
     }
+}
+
+/// Options and data for the codec. Four bytes choose dtype, effort and threads, row length, and how often the others are repeated with changes, so that small
+/// inputs reach the code for long tensors.
+pub fn codec_case(data: &[u8]) -> Option<(Options, Vec<u8>)> {
+    let (&[dtype, choice, row, repeat], bytes) = data.split_first_chunk::<4>()?;
+    let dtype = Dtype::all().nth(usize::from(dtype) % (Dtype::all().count() + 1));
+    let effort = [Effort::Fast, Effort::Default, Effort::Max][usize::from(choice) % 3];
+    let mut options = Options { dtype, effort, threads: usize::from(choice / 3 % 3), ..Options::default() };
+    let mut long = Vec::new();
+    for turn in 0..1 + usize::from(repeat) * usize::from(repeat) / 16 {
+        if long.len() > 1 << 18 {
+            break;
+        }
+        let change = (turn as u8).wrapping_mul(choice);
+        long.extend(bytes.iter().map(|byte| byte.wrapping_add(change)));
+    }
+    let row_bytes = usize::from(row) * dtype.map_or(1, Dtype::width);
+    if let Some(rows) = long.len().checked_div(row_bytes) {
+        long.truncate(rows * row_bytes);
+        options.shape = Some(vec![rows as u64, u64::from(row)]);
+    }
+    Some((options, long))
 }

@@ -173,5 +173,8 @@ def _targets(weights: Weights, outcomes: list[Outcome]) -> list[Target]:
         smaller("default", zstd, "zstd -3", 1 / (1 + 64 / weights.path.stat().st_size))
     else:
         grouped = "-row" in name or "-group" in name
+        if name.startswith("tied"):
+            # What repeats is another tensor, which only the whole set shows.
+            ours = {effort: find(outcomes, OURS, effort) for effort in ours}
         smaller("default", old, "z4ai 0.2", (1.3 if name == "int8-row.bf16" else 2.0) if grouped else 1.0)
     return targets

@@ -9,7 +9,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         None => return,
     };
     ztensor_fuzz::read(&file);
-    let _ = ztensor::formats::pytorch::scan_source(&ztensor::Source::from_bytes(file), ztensor::Limits::default());
+    let _ = ztensor::formats::pytorch::scan_source(
+        &ztensor::Source::from_bytes(file),
+        ztensor::Limits::default(),
+    );
 });
 
 /// A zip archive of stored members.
@@ -19,9 +22,14 @@ fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
         let (size, offset) = ((content.len() as u32).to_le_bytes(), (file.len() as u32).to_le_bytes());
         let shared = [&[0; 12][..], &size, &size, &(name.len() as u16).to_le_bytes(), &[0, 0]].concat();
         file.extend([b"PK\x03\x04\x0a\x00", &shared[..], name.as_bytes(), content].concat());
-        directory.extend([b"PK\x01\x02\x0a\x00\x0a\x00", &shared[..], &[0; 10], &offset, name.as_bytes()].concat());
+        directory.extend(
+            [b"PK\x01\x02\x0a\x00\x0a\x00", &shared[..], &[0; 10], &offset, name.as_bytes()].concat(),
+        );
     }
-    let (count, start, length) = ((members.len() as u16).to_le_bytes(), file.len() as u32, directory.len() as u32);
-    let end = [&b"PK\x05\x06\0\0\0\0"[..], &count, &count, &length.to_le_bytes(), &start.to_le_bytes(), &[0, 0]].concat();
+    let (count, start, length) =
+        ((members.len() as u16).to_le_bytes(), file.len() as u32, directory.len() as u32);
+    let end =
+        [&b"PK\x05\x06\0\0\0\0"[..], &count, &count, &length.to_le_bytes(), &start.to_le_bytes(), &[0, 0]]
+            .concat();
     [file, directory, end].concat()
 }

@@ -105,7 +105,7 @@ def compress(
         know it themselves.
     :param shape: the shape of the tensor in a buffer; knowing rows and columns makes the frame smaller.
     :param level: zstd level, 1 to 22, for what is not coded as floats; by default one that suits the effort.
-    :param threads: worker threads; 0 uses all cores.
+    :param threads: how many threads may work at the same time, the caller among them; 0 is one per core.
     :param effort: ``"fast"`` decodes fastest, ``None`` (or ``"balanced"``) is the default, ``"max"`` is smallest.
     """
     return native.compress(data, dtype=dtype, shape=shape, level=level, threads=threads, effort=effort)

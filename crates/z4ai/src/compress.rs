@@ -22,12 +22,17 @@ use crate::threads;
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
+    compress_on(bytes, options, Kernel::detect())
+}
+
+/// [`compress`] with this implementation of the hot loops, all of which give the same frame.
+pub(crate) fn compress_on(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<Vec<u8>> {
     options.check_shape(bytes.len() as u64)?;
     let mut frame = Vec::new();
     Header::new(options, Some(bytes.len() as u64)).write(&mut frame);
     threads::run(options.threads, || -> Result<()> {
         for part in bytes.chunks(section_length(options)) {
-            encode_section(part, options, Kernel::detect(), &mut frame)?;
+            encode_section(part, options, kernel, &mut frame)?;
         }
         Ok(())
     })?;
@@ -87,6 +92,14 @@ fn encode_planned(
     let start = frame.len();
     let plan = Plan::choose(bytes, options, kernel)?;
     encode_with(&plan, Part { bytes, copies, reference: &[] }, options, kernel, frame)?;
+    if let Some(learning) = plan.with_learning(bytes, options)? {
+        let mut other = Vec::new();
+        encode_with(&learning, Part { bytes, copies, reference: &[] }, options, kernel, &mut other)?;
+        // It decodes much slower, so a hair's breadth is not enough.
+        if (other.len() as u64) * LEARNING_GAIN < (frame.len() - start) as u64 * (LEARNING_GAIN - 1) {
+            keep_shorter(frame, start, &other);
+        }
+    }
     // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
     if let Some(long) = plan.with_long_distances(bytes.len()) {
         let mut whole = Vec::new();
@@ -103,6 +116,9 @@ pub(crate) fn keep_shorter(frame: &mut Vec<u8>, start: usize, other: &[u8]) {
         frame.extend_from_slice(other);
     }
 }
+
+/// One part in so many is what learning must save.
+const LEARNING_GAIN: u64 = 1024;
 
 /// What a section is made from.
 #[derive(Debug, Clone, Copy)]

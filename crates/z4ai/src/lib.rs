@@ -3,6 +3,8 @@
 //! [`compress`] makes a self-describing frame; [`decompress`], [`decompress_into`] and [`decompress_range`] restore all or part of it on all cores. The
 //! dtype and the shape in [`Options`] tell the encoder what the bytes are; it finds out by itself how they were made.
 
+#[cfg(any(test, fuzzing))]
+pub mod agreement;
 mod arch;
 mod block;
 mod compress;

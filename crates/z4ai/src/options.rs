@@ -117,6 +117,19 @@ impl Options {
         ))
     }
 
+    /// Scalars per kernel of a convolution, if the shape has one: the product of all dimensions behind the second.
+    pub(crate) fn kernel_length(&self) -> Option<usize> {
+        let inner = self.shape.as_ref()?.get(2..)?;
+        let length = inner.iter().try_fold(1u64, |product, &size| product.checked_mul(size))?;
+        usize::try_from(length).ok().filter(|&length| length > 1)
+    }
+
+    /// Scalars per line of a convolution's kernel: the last dimension.
+    pub(crate) fn line_length(&self) -> Option<usize> {
+        self.kernel_length()?;
+        usize::try_from(*self.shape.as_ref()?.last()?).ok()
+    }
+
     /// Scalars per row, if the shape says: the product of all dimensions but the first.
     pub(crate) fn row_length(&self) -> Option<usize> {
         let shape = self.shape.as_ref()?;

@@ -7,7 +7,7 @@ use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::model::{FastModel, GridModel, Model, PaletteModel, SparseModel};
 use crate::options::{Effort, Options};
-use crate::transform::float::FloatModel;
+use crate::transform::float::{AdaptiveModel, FloatModel, Geometry};
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
 
@@ -15,6 +15,8 @@ use crate::transform::planes::PlanesModel;
 const BLOCK_ELEMENTS: usize = 1 << 17;
 /// Blocks consist of whole chunks of the float and nested coders.
 const BLOCK_UNIT: usize = 1 << 12;
+/// Elements per block of a model that begins to learn anew with each.
+const LEARNING_BLOCK_ELEMENTS: usize = 1 << 19;
 /// Bytes per block of opaque data.
 const OPAQUE_BLOCK: usize = 1 << 20;
 
@@ -86,6 +88,22 @@ impl Plan {
         };
         let fitted = FloatModel::fit(layout, elements, options.row_length(), options.effort, block, kernel)?;
         Ok(Model::Float(Box::new(fitted)))
+    }
+
+    /// A plan that learns from element to element in place of one with tables, for maximum effort.
+    pub fn with_learning(&self, bytes: &[u8], options: &Options) -> Result<Option<Self>> {
+        let (Model::Float(_), Effort::Max) = (&self.model, options.effort) else { return Ok(None) };
+        let layout = options.dtype.and_then(Dtype::float_layout);
+        let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
+        let elements = &bytes[..bytes.len() / layout.width * layout.width];
+        let block_length = LEARNING_BLOCK_ELEMENTS * layout.width;
+        let geometry = Geometry {
+            row_length: options.row_length(),
+            kernel_length: options.kernel_length(),
+            line_length: options.line_length(),
+        };
+        let model = AdaptiveModel::fit(layout, elements, geometry, block_length)?;
+        Ok(Some(Self { model: Model::Adaptive(Box::new(model)), block_length }))
     }
 
     /// The same plan with one block for the whole section, if that may find more repeats.

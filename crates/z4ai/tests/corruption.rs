@@ -25,6 +25,13 @@ fn frames() -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect();
     let tile: Vec<u8> =
         (0..2500u32).flat_map(|i| (i.wrapping_mul(i).wrapping_mul(2654435761) >> 3).to_le_bytes()).collect();
+    // Kernels of very different sizes.
+    let filters: Vec<u8> = (0..2304u32)
+        .flat_map(|i| {
+            let exponent = 0x3a00 + ((i / 9).wrapping_mul(2654435761) >> 28 << 7) as u16;
+            (exponent + (i.wrapping_mul(i).wrapping_mul(2654435761) >> 24) as u16).to_le_bytes()
+        })
+        .collect();
     let tiled = [&tile[..], &floats, &tile].concat();
     let mut frames = Vec::new();
     for effort in [Effort::Fast, Effort::Default, Effort::Max] {
@@ -39,6 +46,7 @@ fn frames() -> Vec<(Vec<u8>, Vec<u8>)> {
             (&pruned, Options::new(Dtype::Bf16)),
             (&quantised, Options::new(Dtype::F32).shape([20, 30])),
             (&few, Options::new(Dtype::F32)),
+            (&filters, Options::new(Dtype::Bf16).shape([16, 16, 3, 3])),
         ] {
             let mut options = options.effort(effort);
             options.numpy_dtype = Some("<f4".into());
@@ -58,7 +66,9 @@ fn all_transforms_take_part() {
         .flat_map(|(_, frame)| z4ai::Info::read(frame).unwrap().transforms)
         .map(|part| part.name)
         .collect();
-    for name in ["float", "planes", "fast", "palette", "grid", "sparse", "opaque", "constant", "copy"] {
+    for name in
+        ["float", "adaptive", "planes", "fast", "palette", "grid", "sparse", "opaque", "constant", "copy"]
+    {
         assert!(names.contains(name), "{name} is not in {names:?}");
     }
 }

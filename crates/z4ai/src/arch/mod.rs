@@ -69,7 +69,7 @@ impl Kernel {
     }
 
     /// Every implementation that this CPU can run.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub fn available() -> Vec<Self> {
         let mut kernels = vec![Self::PORTABLE];
         if Self::detect() != Self::PORTABLE {
@@ -110,21 +110,29 @@ impl Kernel {
         }
     }
 
-    /// Decodes whole groups of [`LANES`] symbols while `words` certainly suffices for the next group, and returns how many symbols were written and
-    /// bytes of `words` read. The caller finishes the rest one by one.
+    /// Decodes whole groups of one symbol per lane, of a stream with 1, 4 or [`LANES`], while `words` certainly suffices for the next group, and returns how many
+    /// symbols were written and bytes of `words` read. The caller finishes the rest one by one.
     pub fn rans_decode(
         self,
         tables: &DecoderTables,
+        lanes: usize,
         states: &mut [u32; LANES],
         offsets: &[u16],
         words: &[u8],
         out: &mut [u8],
     ) -> (usize, usize) {
-        match self.0 {
-            Level::Portable => portable::rans_decode(tables, states, offsets, words, out),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2::rans_decode(tables, states, offsets, words, out) },
+        match lanes {
+            1 => portable::rans_decode::<1>(tables, states, offsets, words, out),
+            4 => self.vectorised(
+                #[inline(always)]
+                || portable::rans_decode::<4>(tables, states, offsets, words, out),
+            ),
+            _ => match self.0 {
+                Level::Portable => portable::rans_decode::<LANES>(tables, states, offsets, words, out),
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+                Level::Avx2 => unsafe { avx2::rans_decode(tables, states, offsets, words, out) },
+            },
         }
     }
 

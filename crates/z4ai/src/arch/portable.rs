@@ -2,8 +2,9 @@
 
 use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, STATE_MIN};
 
-/// See [`super::Kernel::rans_decode`].
-pub(super) fn rans_decode(
+/// See [`super::Kernel::rans_decode`], for streams of N lanes.
+#[inline(always)]
+pub(super) fn rans_decode<const N: usize>(
     tables: &DecoderTables,
     states: &mut [u32; LANES],
     offsets: &[u16],
@@ -11,13 +12,14 @@ pub(super) fn rans_decode(
     out: &mut [u8],
 ) -> (usize, usize) {
     if offsets.is_empty() {
-        decode::<false>(tables, states, offsets, words, out)
+        decode::<N, false>(tables, states, offsets, words, out)
     } else {
-        decode::<true>(tables, states, offsets, words, out)
+        decode::<N, true>(tables, states, offsets, words, out)
     }
 }
 
-fn decode<const OFFSETS: bool>(
+#[inline(always)]
+fn decode<const N: usize, const OFFSETS: bool>(
     tables: &DecoderTables,
     states: &mut [u32; LANES],
     offsets: &[u16],
@@ -27,16 +29,17 @@ fn decode<const OFFSETS: bool>(
     let (slots, precision) = (tables.slots(), tables.precision());
     let slot_mask = (1usize << precision) - 1;
     let (mut symbols, mut bytes) = (0, 0);
-    for group in out.chunks_exact_mut(LANES) {
+    let mut lanes: [u32; N] = std::array::from_fn(|lane| states[lane & (LANES - 1)]);
+    for group in out.as_chunks_mut::<N>().0 {
         // A group takes at most one word per lane.
         let Some(window) = words.get(bytes..).and_then(<[u8]>::first_chunk::<{ 2 * LANES }>) else { break };
-        let group_offsets = offsets.get(symbols..).and_then(<[u16]>::first_chunk::<LANES>);
+        let group_offsets = offsets.get(symbols..).and_then(<[u16]>::first_chunk::<N>);
         if OFFSETS && group_offsets.is_none() {
             break;
         }
         let mut used = 0usize;
-        for lane in 0..LANES {
-            let state = states[lane];
+        for lane in 0..N {
+            let state = lanes[lane];
             let mut index = state as usize & slot_mask;
             if OFFSETS && let Some(group_offsets) = group_offsets {
                 index |= usize::from(group_offsets[lane]);
@@ -48,12 +51,13 @@ fn decode<const OFFSETS: bool>(
             let position = 2 * (used & (LANES - 1));
             let word = u32::from(window[position]) | u32::from(window[position + 1]) << 8;
             let small = u32::from(next < STATE_MIN);
-            states[lane] = next << (16 * small) | word & small.wrapping_neg();
+            lanes[lane] = next << (16 * small) | word & small.wrapping_neg();
             used += small as usize;
         }
-        symbols += LANES;
+        symbols += N;
         bytes += 2 * used;
     }
+    states.iter_mut().zip(lanes).for_each(|(state, lane)| *state = lane);
     (symbols, bytes)
 }
 

@@ -26,6 +26,8 @@ const MOST_BLOCK_ELEMENTS: usize = 1 << 20;
 const BLOCK_ENCODED: u64 = 1 << 16;
 /// Bytes that are compressed for a guess of what the section takes without its reference.
 const SAMPLE: usize = 1 << 18;
+/// Pieces that these are taken in.
+const SAMPLE_PIECES: usize = 16;
 
 /// Compresses `current` against `reference` into a frame that [`crate::decompress_delta`] restores with the same reference. The buffers may have different
 /// lengths; element *i* is coded against element *i*. The frame is never much larger than that of [`crate::compress`], and depends on the two buffers and the
@@ -91,7 +93,7 @@ pub(super) fn encode_section_against(
         let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
         let (with, without) = (bits / 8, alone_estimate(bytes, options, kernel)?);
         // Estimates are trusted where they are far apart; else both are tried.
-        if with > without.saturating_add(without / 4) {
+        if with / 2 > without {
             return encode_section(bytes, options, kernel, frame);
         }
         let block_length = block_length(bytes.len(), width, bits);
@@ -112,15 +114,23 @@ pub(super) fn encode_section_against(
     Ok(())
 }
 
-/// About how many bytes a section takes without its reference, from a sample; as good as none where it is too short to tell.
+/// About how many bytes a section takes without its reference, from pieces all over it: optimizer states and embeddings have long stretches of zeros.
 fn alone_estimate(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<u64> {
     let width = options.scalar_width();
-    let length = SAMPLE.min(bytes.len()) / width * width;
-    let start = (bytes.len() - length) / 2 / width * width;
-    let sample = &bytes[start..start + length];
+    let piece = SAMPLE / SAMPLE_PIECES;
+    let mut sample = Vec::with_capacity(SAMPLE);
+    if bytes.len() <= SAMPLE {
+        sample.extend_from_slice(bytes);
+    } else {
+        let step = bytes.len() / SAMPLE_PIECES / width * width;
+        bytes
+            .chunks(step)
+            .take(SAMPLE_PIECES)
+            .for_each(|part| sample.extend_from_slice(&part[..piece.min(part.len())]));
+    }
     let mut frame = Vec::new();
-    encode_section(sample, &Options { shape: None, ..options.clone() }, kernel, &mut frame)?;
-    Ok(frame.len() as u64 * bytes.len() as u64 / length.max(1) as u64)
+    encode_section(&sample, &Options { shape: None, ..options.clone() }, kernel, &mut frame)?;
+    Ok(frame.len() as u64 * bytes.len() as u64 / sample.len().max(1) as u64)
 }
 
 /// Bytes per block: more where little changed, because every block costs the same few hundred bytes of states.

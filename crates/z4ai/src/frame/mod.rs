@@ -17,5 +17,9 @@ pub(crate) const STORED: u8 = 0;
 
 /// The 32-bit checksum of every part of a frame: the low half of XXH3-64.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+    // A fuzzer would hardly get past it.
+    if cfg!(fuzzing) {
+        return 0;
+    }
     xxhash_rust::xxh3::xxh3_64(bytes) as u32
 }

@@ -18,7 +18,7 @@ use crate::dtype::Dtype;
 use crate::error::{Error, Result};
 use crate::frame::STORED;
 use crate::frame::wire::Reader;
-use crate::transform::float::FloatModel;
+use crate::transform::float::{AdaptiveModel, FloatModel};
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
 use crate::transform::reference::{Fields, ReferenceModel};
@@ -32,6 +32,7 @@ const GRID: u8 = 6;
 const SPARSE: u8 = 7;
 const DIFFERENCE: u8 = 8;
 const REFERENCE: u8 = 9;
+const ADAPTIVE: u8 = 10;
 
 /// How the blocks of a section are coded.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) enum Model {
     Opaque { level: i32, long: bool },
     /// As floats with scales.
     Float(Box<FloatModel>),
+    /// As floats with scales that are learnt on the way.
+    Adaptive(Box<AdaptiveModel>),
     /// As byte planes of elements.
     Planes(PlanesModel),
     /// As floats with nested bit planes.
@@ -65,6 +68,7 @@ impl Model {
             Self::Stored => "stored",
             Self::Opaque { .. } => "opaque",
             Self::Float(_) => "float",
+            Self::Adaptive(_) => "adaptive",
             Self::Planes(_) => "planes",
             Self::Fast(_) => "fast",
             Self::Palette(_) => "palette",
@@ -83,6 +87,10 @@ impl Model {
             Self::Opaque { .. } => tag(out, OPAQUE),
             Self::Float(model) => {
                 tag(out, FLOAT);
+                model.write(kernel, out)?;
+            }
+            Self::Adaptive(model) => {
+                tag(out, ADAPTIVE);
                 model.write(kernel, out)?;
             }
             Self::Planes(model) => {
@@ -136,6 +144,13 @@ impl Model {
                     layout.ok_or_else(|| Error::corrupt("float planes of a dtype that is not a float"))?;
                 Self::Float(Box::new(FloatModel::read(layout, reader, length / width, kernel)?))
             }
+            ADAPTIVE => {
+                let layout =
+                    dtype.and_then(Dtype::float_layout).filter(|&layout| AdaptiveModel::supports(layout));
+                let layout =
+                    layout.ok_or_else(|| Error::corrupt("adaptive floats of a dtype without them"))?;
+                Self::Adaptive(Box::new(AdaptiveModel::read(layout, reader, length / width, kernel)?))
+            }
             PLANES => Self::Planes(PlanesModel::read(reader, width)?),
             FAST => Self::Fast(FastModel::read(reader, dtype, length / width, kernel)?),
             PALETTE => Self::Palette(PaletteModel::read(reader, width, kernel)?),
@@ -166,6 +181,7 @@ impl Model {
             Self::Stored => out.extend_from_slice(bytes),
             Self::Opaque { level, long } => out.extend(opaque::encode(bytes, *level, *long)?),
             Self::Float(model) => model.encode(bytes, start, kernel, out)?,
+            Self::Adaptive(model) => model.encode(bytes, start, kernel, out)?,
             Self::Planes(model) => model.encode(bytes, kernel, out),
             Self::Fast(model) => model.encode(bytes, start, kernel, out)?,
             Self::Palette(model) => model.encode(bytes, kernel, out)?,
@@ -190,6 +206,7 @@ impl Model {
             Self::Stored => out.copy_from_slice(reader.take(out.len())?),
             Self::Opaque { .. } => opaque::decode(reader.rest(), out)?,
             Self::Float(model) => model.decode(reader, start, kernel, out)?,
+            Self::Adaptive(model) => model.decode(reader, start, kernel, out)?,
             Self::Planes(model) => model.decode(reader, kernel, out)?,
             Self::Fast(model) => model.decode(reader, start, kernel, out)?,
             Self::Palette(model) => model.decode(reader, kernel, out)?,
@@ -206,6 +223,7 @@ impl Model {
         let whole = |name: &str, reader: &Reader| vec![(name.to_owned(), reader.remaining())];
         match self {
             Self::Float(model) => model.parts(reader, elements),
+            Self::Adaptive(model) => model.parts(reader, elements),
             Self::Planes(model) => model.parts(reader, elements),
             Self::Palette(_) => Ok(whole("palette indices", reader)),
             Self::Grid(model) => model.parts(reader),

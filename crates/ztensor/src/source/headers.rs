@@ -9,7 +9,9 @@ use super::Source;
 use crate::error::Result;
 
 /// Bytes that are read at once.
-const WINDOW: usize = 4096;
+const PAGE: usize = 4096;
+/// Pages that are kept: headers that are neighbours in the file need not be neighbours in the order of the walk.
+const KEPT: usize = 2048;
 /// Smaller files are in the address space sooner than they are read.
 const LARGE: u64 = 4 << 20;
 
@@ -17,7 +19,7 @@ const LARGE: u64 = 4 << 20;
 #[derive(Clone)]
 pub(crate) enum Piece<'a> {
     Borrowed(&'a [u8]),
-    Shared(Rc<[u8]>, Range<usize>),
+    Shared(Rc<Vec<u8>>, Range<usize>),
 }
 
 impl<'a> Piece<'a> {
@@ -48,55 +50,87 @@ impl Deref for Piece<'_> {
 impl From<Vec<u8>> for Piece<'_> {
     fn from(bytes: Vec<u8>) -> Self {
         let range = 0..bytes.len();
-        Piece::Shared(bytes.into(), range)
+        Piece::Shared(Rc::new(bytes), range)
     }
 }
+
+/// A page's number and its bytes.
+type Page = (u64, Rc<Vec<u8>>);
 
 /// Reads headers of one source.
 pub(crate) struct HeaderReader<'a> {
     source: &'a Source,
-    strewn: bool,
-    /// What was read last, and where it begins.
-    window: RefCell<(u64, Rc<[u8]>)>,
+    /// Pages read so far, each at its number modulo their count; empty where nothing is read past the map.
+    pages: RefCell<Vec<Option<Page>>>,
 }
 
 impl<'a> HeaderReader<'a> {
     pub(crate) fn new(source: &'a Source) -> Self {
         let strewn = source.len() >= LARGE && source.reads_directly();
-        HeaderReader { source, strewn, window: RefCell::new((0, Rc::from([]))) }
+        HeaderReader { source, pages: RefCell::new(vec![None; if strewn { KEPT } else { 0 }]) }
     }
 
     /// A range of the source.
     pub(crate) fn read(&self, offset: u64, length: u64) -> Result<Piece<'a>> {
         self.source.check(offset, length)?;
-        let wanted = usize::try_from(length).unwrap_or(usize::MAX);
-        if !self.strewn || wanted > WINDOW {
+        let mut pages = self.pages.borrow_mut();
+        let (number, start) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
+        let slot = pages.get_mut(number as usize % KEPT);
+        let (Some(slot), true) = (slot, length <= PAGE as u64) else {
             return match self.source.slice(offset, length) {
                 Some(bytes) => Ok(Piece::Borrowed(bytes)),
                 None => Ok(self.source.bytes(offset, length)?.into_owned().into()),
             };
+        };
+        let range = start..start + length as usize;
+        if range.end > PAGE {
+            // It goes on on the next page.
+            return self.fetch(offset, length as usize).map(Piece::from);
         }
-        let mut window = self.window.borrow_mut();
-        if let Some(piece) = within(&window, offset, wanted) {
-            return Ok(piece);
-        }
-        // Neighbours lie before as often as behind, so the window begins at a page.
-        let page = offset - offset % WINDOW as u64;
-        let start = if offset - page + length <= WINDOW as u64 { page } else { offset };
-        let count = WINDOW.min(usize::try_from(self.source.len() - start).unwrap_or(WINDOW));
-        // The buffer is taken again unless somebody still holds a part of it.
-        if window.1.len() != count || Rc::get_mut(&mut window.1).is_none() {
-            window.1 = vec![0; count].into();
-        }
-        let buffer = Rc::get_mut(&mut window.1).unwrap_or_default();
-        self.source.read_directly(start, buffer)?;
-        window.0 = start;
-        Ok(within(&window, offset, wanted).unwrap_or(Piece::Borrowed(&[])))
+        let page = match slot {
+            Some((known, page)) if *known == number => Rc::clone(page),
+            _ => {
+                let begin = number * PAGE as u64;
+                let count = (self.source.len() - begin).min(PAGE as u64) as usize;
+                let page = Rc::new(self.fetch(begin, count)?);
+                *slot = Some((number, Rc::clone(&page)));
+                page
+            }
+        };
+        Ok(Piece::Shared(page, range))
+    }
+
+    fn fetch(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.source.read_directly(offset, &mut bytes)?;
+        Ok(bytes)
     }
 }
 
-fn within<'a>((start, bytes): &(u64, Rc<[u8]>), offset: u64, length: usize) -> Option<Piece<'a>> {
-    let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
-    let end = from.checked_add(length).filter(|end| *end <= bytes.len())?;
-    Some(Piece::Shared(Rc::clone(bytes), from..end))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Io;
+
+    #[test]
+    fn headers_are_the_bytes_of_the_file_however_they_are_read() {
+        let bytes: Vec<u8> = (0..LARGE as u32 / 4 + 700).flat_map(u32::to_le_bytes).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, &bytes).unwrap();
+        for io in [Io::Mmap, Io::Read] {
+            let source = Source::open(&path, io).unwrap();
+            let reader = HeaderReader::new(&source);
+            let end = bytes.len();
+            for (offset, length) in
+                [(0, 0), (0, 8), (4090, 12), (4096, 4096), (100, 5000), (end - 3, 3), (end, 0), (8, 8)]
+            {
+                let piece = reader.read(offset as u64, length as u64).unwrap();
+                assert!(*piece == bytes[offset..offset + length], "{length} bytes at {offset}");
+                assert!(piece.part(1..length + 1).is_none());
+                assert!(length == 0 || *piece.part(1..length).unwrap() == bytes[offset + 1..offset + length]);
+            }
+            assert!(reader.read(end as u64 - 2, 3).is_err());
+        }
+    }
 }

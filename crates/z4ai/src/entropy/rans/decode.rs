@@ -41,13 +41,9 @@ impl<'a> Decoder<'a> {
     /// Decodes the next `out.len()` symbols; every piece but the last must be a multiple of [`LANES`] long. `offsets` has where in the slots each symbol's
     /// context begins ([`DecoderTables::precision`] bits to the left of its number), or is empty for context 0 throughout.
     pub fn decode(&mut self, offsets: &[u16], out: &mut [u8]) -> Result<()> {
-        let mut done = 0;
-        if self.lanes == LANES {
-            let (symbols, bytes) =
-                self.kernel.rans_decode(self.tables, &mut self.states, offsets, self.words, out);
-            done = symbols;
-            self.words = self.words.get(bytes..).unwrap_or_default();
-        }
+        let (tables, states) = (self.tables, &mut self.states);
+        let (done, bytes) = self.kernel.rans_decode(tables, self.lanes, states, offsets, self.words, out);
+        self.words = self.words.get(bytes..).unwrap_or_default();
         for (index, symbol) in out.iter_mut().enumerate().skip(done) {
             *symbol = self.step(index, usize::from(offsets.get(index).copied().unwrap_or(0)))?;
         }

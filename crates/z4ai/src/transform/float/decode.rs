@@ -245,7 +245,7 @@ impl FloatModel {
 
 /// Writes whole elements from their heads and tail planes.
 #[inline(always)]
-fn interleave(width: usize, heads: &[u16], planes: &[&[u8]; MAX_TAILS], out: &mut [u8]) {
+pub(super) fn interleave(width: usize, heads: &[u16], planes: &[&[u8]; MAX_TAILS], out: &mut [u8]) {
     match width {
         2 => {
             for (element, head) in out.chunks_exact_mut(2).zip(heads) {

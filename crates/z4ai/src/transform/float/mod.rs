@@ -1,16 +1,20 @@
 //! Floats of two bytes and more. The exponent minus the scale expected at its place, joined with the top two mantissa bits, is one symbol for the entropy
 //! coder; sign and other mantissa bits of the head are stored as they are; the bytes below the head are planes of their own.
 //!
-//! `scale` has the expectations, `model` what a section shares (and how it is chosen), `encode` and `decode` the two directions of one block.
+//! `scale` has the expectations, `model` what a section shares (and how it is chosen), `encode` and `decode` the two directions of one block. `adaptive` is the other way to code the
+//! same floats, for maximum effort; `learner` has what it learns.
 
+mod adaptive;
 mod decode;
 mod encode;
+mod learner;
 mod low_bits;
 mod model;
 pub(crate) mod scale;
 mod signs;
 mod tails;
 
+pub(crate) use adaptive::{AdaptiveModel, Geometry};
 pub(crate) use model::{FloatModel, choose_scales};
 
 /// Elements that are transformed together; all the temporaries of a chunk stay in the first-level cache.

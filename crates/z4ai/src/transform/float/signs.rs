@@ -33,7 +33,7 @@ pub(super) struct SignContexts {
 
 /// The contexts of a block's signs, one after the other: which of the neighbours to the left, above and above left are negative, as the low bits. Outside the
 /// block all is positive.
-struct Neighbours {
+pub(super) struct Neighbours {
     /// The signs so far, behind as many positive ones as the row above needs.
     signs: Vec<u8>,
     left: usize,
@@ -42,13 +42,13 @@ struct Neighbours {
 }
 
 impl Neighbours {
-    fn new(row_length: usize, count: usize) -> Self {
+    pub fn new(row_length: usize, count: usize) -> Self {
         Self { signs: vec![0; row_length + count], left: 0, above_left: 0, position: 0 }
     }
 
     /// The context of the next sign, which `code` then encodes or decodes.
     #[inline(always)]
-    fn next(&mut self, row_length: usize, code: impl FnOnce(usize) -> Result<u8>) -> Result<u8> {
+    pub fn next(&mut self, row_length: usize, code: impl FnOnce(usize) -> Result<u8>) -> Result<u8> {
         let above = self.signs.get(self.position).map_or(0, |&sign| usize::from(sign));
         let sign = code(self.left | above << 1 | self.above_left << 2)?;
         if let Some(target) = self.signs.get_mut(self.position + row_length) {

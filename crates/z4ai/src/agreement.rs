@@ -1,0 +1,114 @@
+//! Whether every implementation of the hot loops gives the same bytes, and refuses the same ones: for tests and fuzzing only.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::arch::Kernel;
+use crate::compress::compress_on;
+use crate::decompress::Layout;
+use crate::options::Options;
+
+/// Decodes larger than this say nothing new.
+const LARGEST: u64 = 16 << 20;
+
+/// Panics unless all kernels make the same frame of `bytes`, and `bytes` of that frame. Returns the frame.
+pub fn compress(bytes: &[u8], options: &Options) -> Vec<u8> {
+    let mut frames = Kernel::available()
+        .into_iter()
+        .map(|kernel| compress_on(bytes, options, kernel).expect("compresses"));
+    let frame = frames.next().expect("there is always a kernel");
+    assert!(frames.all(|other| other == frame), "the kernels make different frames");
+    assert!(decompress(&frame).is_some_and(|decoded| decoded == bytes), "the frame decodes to other bytes");
+    frame
+}
+
+/// Panics unless all kernels restore the same from `frame`, valid or not. Returns what that is.
+pub fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
+    let layout = Layout::read(frame).ok().filter(|layout| layout.length <= LARGEST)?;
+    let mut decoded = Kernel::available().into_iter().map(|kernel| {
+        // Memory that is not clean shows elements that are never written.
+        let mut out = vec![0x5a; layout.length as usize];
+        layout.decode(0..layout.length, &mut out, kernel).ok().map(|()| out)
+    });
+    let first = decoded.next().expect("there is always a kernel");
+    assert!(decoded.all(|other| other == first), "the kernels decode differently");
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dtype, Effort};
+    use proptest::prelude::*;
+
+    /// Numbers that look like weights: a bell of magnitudes, whose scale drifts along the rows, here and there a zero or an extreme.
+    fn weights(dtype: Dtype, count: usize, row: usize, seed: u64) -> Vec<u8> {
+        let mut state = seed | 1;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u32
+        };
+        let mut bytes = Vec::with_capacity(count * dtype.width());
+        for index in 0..count {
+            let bell = (0..4).map(|_| f64::from(next() % 1000) - 499.5).sum::<f64>() / 1000.0;
+            let scale = ((index / row) as f64 / 9.0).sin() + ((index % row) as f64 / 5.0).cos();
+            let value = match next() % 1000 {
+                0 => 0.0,
+                1 => 1e9,
+                _ => bell * scale.exp2() * 0.1,
+            };
+            match dtype {
+                Dtype::Bf16 => bytes.extend_from_slice(&(value as f32).to_le_bytes()[2..]),
+                Dtype::F32 => bytes.extend_from_slice(&(value as f32).to_le_bytes()),
+                Dtype::F64 => bytes.extend_from_slice(&value.to_le_bytes()),
+                // The top of an fp32 with the exponent cut to five bits.
+                _ => {
+                    let bits = (value as f32).to_bits();
+                    let exponent = ((bits >> 23 & 0xff) as i32 - 112).clamp(0, 31) as u16;
+                    let half = (bits >> 16 & 0x8000) as u16 | exponent << 10 | (bits >> 13 & 0x3ff) as u16;
+                    bytes.extend_from_slice(&half.to_le_bytes());
+                }
+            }
+        }
+        bytes
+    }
+
+    fn dtypes() -> impl Strategy<Value = Dtype> {
+        prop_oneof![Just(Dtype::Bf16), Just(Dtype::F16), Just(Dtype::F32), Just(Dtype::F64)]
+    }
+
+    fn efforts() -> impl Strategy<Value = Effort> {
+        prop_oneof![Just(Effort::Fast), Just(Effort::Default), Just(Effort::Max)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn weights_of_any_length(
+            dtype in dtypes(),
+            effort in efforts(),
+            rows in 1usize..400,
+            row in 1usize..300,
+            seed in any::<u64>(),
+            positive in any::<bool>(),
+        ) {
+            let mut bytes = weights(dtype, rows * row, row, seed);
+            if positive {
+                bytes.chunks_exact_mut(dtype.width()).for_each(|element| element[dtype.width() - 1] &= 0x7f);
+            }
+            compress(&bytes, &Options::new(dtype).shape([rows as u64, row as u64]).effort(effort));
+        }
+
+        #[test]
+        fn damaged_frames(dtype in dtypes(), effort in efforts(), seed in any::<u64>(), flips in prop::collection::vec(any::<(u32, u8)>(), 1..4)) {
+            let bytes = weights(dtype, 36_000, 120, seed);
+            let options = Options::new(dtype).shape([300, 120]).effort(effort);
+            let mut frame = compress_on(&bytes, &options, Kernel::PORTABLE).unwrap();
+            for (place, flip) in flips {
+                // The blocks, past the checksummed parts.
+                let place = frame.len() / 20 + place as usize % (frame.len() - frame.len() / 20);
+                frame[place] ^= flip;
+            }
+            decompress(&frame);
+        }
+    }
+}

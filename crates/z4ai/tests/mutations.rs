@@ -1,0 +1,122 @@
+//! A fixed amount of fuzzing that needs no fuzzer: frames of every kind of model are mutated in their models and blocks, the checksum of the section's header
+//! is put right, and each mutant is decoded. Nothing may panic or hang, and what decodes must be the original.
+#![allow(clippy::unwrap_used)]
+
+use z4ai::{Dtype, Effort, Options};
+
+/// Mutants per frame.
+const MUTANTS: usize = 200;
+
+/// A small generator, so that every run tries the same mutants.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+/// Data that each model suits: dense floats, few values, a quantised grid, zeros, integers, text.
+fn cases() -> Vec<(Vec<u8>, Dtype)> {
+    let mut random = Random(7);
+    let mut bell = || (0..6).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() / 50_000.0;
+    let dense: Vec<f32> = (0..6000).map(|_| bell()).collect();
+    let floats = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+    let halves = |values: &[f32]| {
+        values.iter().flat_map(|value| value.to_le_bytes()[2..].to_vec()).collect::<Vec<u8>>()
+    };
+    let grid: Vec<f32> = dense
+        .chunks(60)
+        .flat_map(|group| {
+            let scale = group.iter().fold(0f32, |most, value| most.max(value.abs())) / 127.0;
+            group.iter().map(move |value| (value / scale).round() * scale).collect::<Vec<_>>()
+        })
+        .collect();
+    let few: Vec<f32> = dense.iter().map(|value| (value * 100.0).round() / 100.0).collect();
+    let pruned: Vec<f32> = dense.iter().map(|&value| if value.abs() < 0.03 { 0.0 } else { value }).collect();
+    let doubles: Vec<u8> = dense.iter().flat_map(|&value| f64::from(value).to_le_bytes()).collect();
+    let integers: Vec<u8> = dense.iter().flat_map(|value| ((value * 3000.0) as i16).to_le_bytes()).collect();
+    vec![
+        (halves(&dense), Dtype::Bf16),
+        (floats(&dense), Dtype::F32),
+        (doubles, Dtype::F64),
+        (floats(&few), Dtype::F32),
+        (floats(&grid), Dtype::F32),
+        (halves(&pruned), Dtype::Bf16),
+        (integers, Dtype::I16),
+        (b"all models are wrong, some are useful. ".repeat(150), Dtype::U8),
+    ]
+}
+
+fn varint(frame: &[u8], place: &mut usize) -> usize {
+    let mut value = 0;
+    for shift in (0..).step_by(7) {
+        let byte = frame[*place];
+        *place += 1;
+        value |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            break;
+        }
+    }
+    value
+}
+
+/// Where the model of the only section begins, where it ends, and where the section does begin.
+fn model_of(frame: &[u8]) -> (usize, usize, usize) {
+    // Magic, version, flags and dtype; length; no shape; checksum.
+    let mut place = 7;
+    varint(frame, &mut place);
+    let section = place + 2;
+    place = section;
+    let length = varint(frame, &mut place);
+    let block = varint(frame, &mut place);
+    let model = varint(frame, &mut place);
+    let blocks = if block == 0 { 1 } else { length.div_ceil(block) };
+    for _ in 0..blocks {
+        varint(frame, &mut place);
+    }
+    let start = place + 4 * blocks;
+    (start, start + model, section)
+}
+
+#[test]
+fn mutants_of_every_kind_of_frame_are_survived() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for (bytes, dtype) in cases() {
+        for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+            let original = z4ai::compress(&bytes, &Options::new(dtype).effort(effort)).unwrap();
+            let (start, end, section) = model_of(&original);
+            assert_eq!(
+                &xxhash_rust::xxh3::xxh3_64(&original[section..end]).to_le_bytes()[..4],
+                &original[end..end + 4]
+            );
+            for turn in 0..MUTANTS {
+                let mut frame = original.clone();
+                for _ in 0..=random.below(3) {
+                    // The model is short and steers everything, so it gets half of the mutations.
+                    let at = match turn % 2 {
+                        0 => start + random.below(end - start),
+                        _ => end + 4 + random.below(frame.len() - end - 4),
+                    };
+                    match random.below(3) {
+                        0 => frame[at] ^= 1 << random.below(8),
+                        1 => frame[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+                        _ => frame[at] = random.next() as u8,
+                    }
+                }
+                let sum = xxhash_rust::xxh3::xxh3_64(&frame[section..end]).to_le_bytes();
+                frame[end..end + 4].copy_from_slice(&sum[..4]);
+                if let Ok(decoded) = z4ai::decompress_with(&frame, 1) {
+                    assert!(decoded == bytes);
+                }
+            }
+        }
+    }
+}

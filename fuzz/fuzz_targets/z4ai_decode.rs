@@ -1,0 +1,19 @@
+//! Compressed frames: whole, a range from the middle, and what describes them. Frames of fuzzing builds have no checksums.
+#![no_main]
+
+/// Larger frames are legal, but decoding them tells nothing new and slows the search.
+const LARGEST: u64 = 16 << 20;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let frame = [b"Z4AI\x02", data].concat();
+    let _ = z4ai::describe(&frame);
+    let Ok(length) = z4ai::decoded_len(&frame) else { return };
+    if length > LARGEST {
+        return;
+    }
+    let mut part = vec![0; (length / 2 - length / 3) as usize];
+    let part_decodes = z4ai::decompress_range(&frame, length / 3..length / 2, &mut part).is_ok();
+    if let Ok(whole) = z4ai::decompress_with(&frame, 1) {
+        assert!(part_decodes && part == whole[(length / 3) as usize..(length / 2) as usize]);
+    }
+});
