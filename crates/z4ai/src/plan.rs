@@ -65,7 +65,9 @@ impl Plan {
         };
         let sparse = SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse);
         // Integers have no model that is likely to win, so zstd always takes part there.
-        let opaque = dtype.float_layout().is_none() || bytes_repeat(elements)?;
+        let opaque = dtype.float_layout().is_none()
+            || bytes_repeat(elements)?
+            || values_recur(elements, dtype.scalar_width());
         let opaque = opaque.then(|| Model::Opaque { level: block_level(options), long: false });
         Ok([palette, grid, sparse, opaque].into_iter().flatten().collect())
     }
@@ -192,6 +194,22 @@ fn words_repeat(sample: &[u8]) -> bool {
         looked += 1;
     }
     seen * 8 >= looked
+}
+
+/// Whether a quarter of some evenly spread elements occur more than once among them, however far apart: tables of sines do, trained weights of four bytes or
+/// more do not. Narrower elements recur whatever they are.
+fn values_recur(elements: &[u8], width: usize) -> bool {
+    const ELEMENTS: usize = 4096;
+    if width < 4 {
+        return false;
+    }
+    let step = (elements.len() / width).div_ceil(ELEMENTS).max(1);
+    let spread = elements.chunks_exact(width).step_by(step);
+    let mut values: Vec<&[u8]> = spread.collect();
+    let looked = values.len();
+    values.sort_unstable();
+    values.dedup();
+    (looked - values.len()) * 4 >= looked.max(1)
 }
 
 /// Evenly spread parts of `elements` of `length` bytes each, with their offsets; all of them as one part if there are not many more.

@@ -226,3 +226,17 @@ fn ranges_of_repeated_data_are_right() {
         }
     }
 }
+
+#[test]
+fn values_that_recur_far_apart_are_no_larger_than_opaque_bytes() {
+    // The basis of a Fourier transform, as models for sound carry it.
+    let basis: Vec<u8> = (0..256 * 256u32)
+        .map(|i| f64::from((i / 256) * (i % 256) % 256) / 256.0 * std::f64::consts::TAU)
+        .flat_map(|angle| (angle.cos() as f32).to_le_bytes())
+        .collect();
+    let floats = Options { shape: Some(vec![256, 256]), ..Options::new(Dtype::F32) };
+    let (typed, opaque) =
+        (z4ai::compress(&basis, &floats).unwrap(), z4ai::compress(&basis, &Options::default()).unwrap());
+    assert!(typed.len() <= opaque.len() + 64, "{} {}", typed.len(), opaque.len());
+    assert_eq!(z4ai::decompress(&typed).unwrap(), basis);
+}

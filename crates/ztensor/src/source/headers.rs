@@ -11,7 +11,7 @@ use crate::error::Result;
 /// Bytes that are read at once.
 const PAGE: usize = 4096;
 /// Pages that are kept: headers that are neighbours in the file need not be neighbours in the order of the walk.
-const KEPT: usize = 2048;
+const KEPT: usize = 64;
 /// Smaller files are in the address space sooner than they are read.
 const LARGE: u64 = 4 << 20;
 
