@@ -196,7 +196,7 @@ fn words_repeat(sample: &[u8]) -> bool {
     seen * 8 >= looked
 }
 
-/// Whether a quarter of some evenly spread elements occur more than once among them, however far apart: tables of sines do, trained weights of four bytes or
+/// Whether a sixteenth of some evenly spread elements occur more than once among them, however far apart: tables of sines do, trained weights of four bytes or
 /// more do not. Narrower elements recur whatever they are.
 fn values_recur(elements: &[u8], width: usize) -> bool {
     const ELEMENTS: usize = 4096;
@@ -209,7 +209,7 @@ fn values_recur(elements: &[u8], width: usize) -> bool {
     let looked = values.len();
     values.sort_unstable();
     values.dedup();
-    (looked - values.len()) * 4 >= looked.max(1)
+    (looked - values.len()) * 16 >= looked.max(1)
 }
 
 /// Evenly spread parts of `elements` of `length` bytes each, with their offsets; all of them as one part if there are not many more.
