@@ -163,10 +163,10 @@ pub(crate) fn encode_with(
     plan.model.write(kernel, &mut model)?;
     let start = frame.len();
     section::write(bytes.len(), closing, copies, block_length, &model, &blocks, frame);
-    if frame.len() - start > bytes.len() + section::STORED_OVERHEAD {
-        frame.truncate(start);
-        let stored = [(bytes.to_vec(), checksum(bytes))];
-        section::write(bytes.len(), closing, copies, bytes.len(), &[STORED], &stored, frame);
+    if frame.len() - start > bytes.len() {
+        let (mut stored, block) = (Vec::new(), [(bytes.to_vec(), checksum(bytes))]);
+        section::write(bytes.len(), closing, copies, bytes.len(), &[STORED], &block, &mut stored);
+        keep_shorter(frame, start, &stored);
     }
     Ok(())
 }

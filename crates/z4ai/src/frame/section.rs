@@ -6,8 +6,6 @@ use super::{MAX_SECTION, checksum};
 use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
-/// What a section of one stored block takes besides its data, at most.
-pub(crate) const STORED_OVERHEAD: usize = 24;
 /// How much longer than its data a section's model and blocks may be; an encoder stores data that does not shrink.
 const MAX_EXPANSION: usize = 4096;
 /// The longest section: its data, and at most this for a table of as many blocks as a section can have.
