@@ -44,6 +44,16 @@ const SAMPLE_PIECES: usize = 16;
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Result<Vec<u8>> {
+    compress_delta_on(current, reference, options, Kernel::detect())
+}
+
+/// [`compress_delta`] with this implementation of the hot loops, all of which give the same frame.
+pub(crate) fn compress_delta_on(
+    current: &[u8],
+    reference: &[u8],
+    options: &Options,
+    kernel: Kernel,
+) -> Result<Vec<u8>> {
     options.check_shape(current.len() as u64)?;
     let id = ReferenceId::of(reference, options.threads)?;
     let mut frame = Vec::new();
@@ -53,10 +63,10 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Re
         let (against, alone) = current.split_at(shared);
         let length = delta_section_length(options);
         for (part, base) in against.chunks(length).zip(reference.chunks(length)) {
-            encode_section_against(part, &base[..part.len()], options, Kernel::detect(), &mut frame)?;
+            encode_section_against(part, &base[..part.len()], options, kernel, &mut frame)?;
         }
         for part in alone.chunks(section_length(options)) {
-            encode_section(part, options, Kernel::detect(), &mut frame)?;
+            encode_section(part, options, kernel, &mut frame)?;
         }
         Ok(())
     })?;
@@ -92,14 +102,14 @@ pub(super) fn encode_section_against(
     if let Some(fields) = options.dtype.and_then(Fields::of) {
         let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
         let (with, without) = (bits / 8, alone_estimate(bytes, options, kernel)?);
-        // Estimates are trusted where they are far apart; else both are tried.
-        if with / 2 > without {
+        // What the section takes with its reference is known well, without it from a sample; where that is a little less, both are tried.
+        if without < with - with / 10 {
             return encode_section(bytes, options, kernel, frame);
         }
         let block_length = block_length(bytes.len(), width, bits);
         let plan = Plan { model: Model::Reference(Box::new(model)), block_length };
         encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
-        if with + with / 4 < without {
+        if with <= without {
             return Ok(());
         }
     } else {
