@@ -125,7 +125,9 @@ class Reader:
         verify: bool = True,
         *,
         base: _Path | Reader | None = None,
-    ) -> Self: ...
+        keep_open: bool = False,
+    ) -> Self:
+        """:param keep_open: keep a mapped file open as well: copies are then read, which is faster than out of the map."""
     @staticmethod
     def from_bytes(data: bytes | bytearray, verify: bool = True, *, base: _Path | Reader | None = None) -> Reader:
         """Opens a file that is already in memory. Tensors are copied out of it."""

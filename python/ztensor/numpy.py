@@ -54,7 +54,7 @@ def load_file(
         used. ``True`` gives arrays in memory of their own.
     :param base: the base of a delta, as a path or an opened file.
     """
-    reader = _native.Reader(filename, base=base)
+    reader = _native.Reader(filename, base=base, keep_open=copy)
     warn_of_skipped(reader.skipped(), filename)
     arrays: _Arrays = reader.read_numpy(reader.keys(), copy=copy)
     return arrays

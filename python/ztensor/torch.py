@@ -58,7 +58,7 @@ def load_file(
         used. ``True`` gives tensors in memory of their own.
     :param base: the base of a delta, as a path or an opened file.
     """
-    reader = _native.Reader(filename, base=base)
+    reader = _native.Reader(filename, base=base, keep_open=copy)
     warn_of_skipped(reader.skipped(), filename)
     tensors: dict[str, torch.Tensor] = reader.read_torch(reader.keys(), copy=copy, device=device)
     return tensors

@@ -24,6 +24,7 @@ mod safe_open;
 mod save;
 mod single;
 mod slices;
+mod spare;
 mod sparse;
 mod tensor;
 mod torch;

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use memmap2::{MmapMut, MmapOptions};
 use pyo3::prelude::*;
 use ztensor::{Error, Kind};
 
-/// From this size on a block asks for huge pages.
+use crate::spare;
+
+/// From this size on a block asks for huge pages, and is kept for the next load when its arrays are gone.
 pub(crate) const HUGE: usize = 4 << 20;
 
 /// The object that keeps an array's memory alive; NumPy shows it as the array's `base`.
@@ -17,7 +19,7 @@ pub(crate) struct Memory(Holder);
 enum Holder {
     /// A mapped file, together with the others its reader opened.
     File(Arc<ztensor::Reader>),
-    Block(MmapRaw),
+    Block(Block),
 }
 
 impl Memory {
@@ -28,7 +30,7 @@ impl Memory {
 
     /// Takes over a filled block.
     pub(crate) fn of_block(py: Python<'_>, block: Block) -> PyResult<Py<Memory>> {
-        Py::new(py, Memory(Holder::Block(block.0.into())))
+        Py::new(py, Memory(Holder::Block(block)))
     }
 
     /// Start and length of the memory: of the block, or of the map of one of the reader's files.
@@ -38,17 +40,20 @@ impl Memory {
                 let source = reader.sources().get(file)?;
                 Some((source.map_address()?, usize::try_from(source.len()).ok()?))
             }
-            Holder::Block(map) => Some((map.as_mut_ptr(), map.len())),
+            Holder::Block(block) => block.0.as_ref().map(|map| (map.as_ptr().cast_mut(), map.len())),
         }
     }
 }
 
-/// Zeroed memory that is being filled.
-pub(crate) struct Block(MmapMut);
+/// Memory that is being filled, or lies under arrays. Until it is filled its content is arbitrary.
+pub(crate) struct Block(Option<MmapMut>);
 
 impl Block {
-    /// Asks the operating system for memory; a refusal is an error, not an abort.
+    /// Takes a spare block or asks the operating system for memory; a refusal is an error, not an abort.
     pub(crate) fn new(length: usize) -> ztensor::Result<Block> {
+        if let Some(map) = spare::take(length) {
+            return Ok(Block(Some(map)));
+        }
         let map = MmapOptions::new().len(length.max(1)).map_anon().map_err(|cause| {
             Error::new(Kind::Limit, format!("not enough memory for {length} bytes")).with_cause(cause)
         })?;
@@ -57,11 +62,19 @@ impl Block {
             // Advice only: a kernel without huge pages serves small ones.
             let _ = map.advise(memmap2::Advice::HugePage);
         }
-        Ok(Block(map))
+        Ok(Block(Some(map)))
     }
 
     /// The memory to fill.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        &mut self.0
+        self.0.as_deref_mut().unwrap_or_default()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(map) = self.0.take_if(|map| map.len() >= HUGE) {
+            spare::keep(map);
+        }
     }
 }

@@ -43,9 +43,11 @@ impl Reader {
         io: &str,
         verify: bool,
         base: Option<&Bound<'_, PyAny>>,
+        keep_open: bool,
     ) -> PyResult<Self> {
         let options = OpenOptions {
             io: Io::parse(io).or_raise()?,
+            keep_open,
             skip_checksums: !verify,
             base: base.map(archive::opened).transpose()?,
             ..OpenOptions::default()
@@ -57,15 +59,16 @@ impl Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (path, io="auto", verify=true, *, base=None))]
+    #[pyo3(signature = (path, io="auto", verify=true, *, base=None, keep_open=false))]
     fn from_path(
         py: Python<'_>,
         path: PathBuf,
         io: &str,
         verify: bool,
         base: Option<&Bound<'_, PyAny>>,
+        keep_open: bool,
     ) -> PyResult<Self> {
-        Reader::open(py, path, io, verify, base)
+        Reader::open(py, path, io, verify, base, keep_open)
     }
 
     /// Opens a file that is already in memory. Tensors are copied out of it.

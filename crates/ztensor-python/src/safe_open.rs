@@ -81,7 +81,7 @@ impl safe_open {
             }
         };
         target.torch(py)?;
-        Ok(safe_open { reader: Reader::open(py, filename, io, true, base)?, target: Arc::new(target) })
+        Ok(safe_open { reader: Reader::open(py, filename, io, true, base, false)?, target: Arc::new(target) })
     }
 
     /// The names of all tensors, sorted.

@@ -31,6 +31,9 @@ pub struct OpenOptions {
     pub skip_checksums: bool,
     /// The base of a delta. Without one, a file of the right name and length beside the delta is taken. Files that are no deltas need none.
     pub base: Option<Arc<Reader>>,
+    /// Keep mapped files open as well: tensors that are copied are then read, which is faster than copying them out of the map. Costs a file
+    /// descriptor for as long as the reader, or an array over its map, lives.
+    pub keep_open: bool,
 }
 
 impl OpenOptions {
@@ -56,9 +59,9 @@ impl OpenOptions {
         // An archive reads like its original. Archives of archives are legal, but not without end.
         for _ in 0..MOST_NESTED {
             let Some(description) = Description::find(&index) else {
-                return Ok(Reader::new(input.into_files(), index, archived, !self.skip_checksums));
+                return Ok(Reader::new(self.files(input), index, archived, !self.skip_checksums));
             };
-            let (description, files) = (description?, input.into_files());
+            let (description, files) = (description?, self.files(input));
             archived.get_or_insert_with(|| ArchiveInfo::new(&description, &files));
             let base = self.base_of(&description, &files, links)?;
             let source = assemble(&description, &index, &files, base.as_ref(), &self.limits)?;
@@ -96,7 +99,7 @@ impl OpenOptions {
             Err(Error::argument(format!("this is a {} file, not an archive", index.format))
                 .with_hint("Archives are made by `ztensor archive`."))
         })?;
-        Ok((description, index, input.into_files()))
+        Ok((description, index, self.files(input)))
     }
 
     fn read_archive(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
@@ -104,6 +107,15 @@ impl OpenOptions {
         let base = self.base_of(&description, &files, LONGEST_CHAIN)?;
         let source = assemble(&description, &index, &files, base.as_ref(), &self.limits)?;
         Ok((description, source, base))
+    }
+
+    /// The opened files. Once the headers are read, a map keeps the bytes by itself.
+    fn files(&self, input: Input) -> Vec<Arc<Source>> {
+        let files = input.into_files();
+        if !self.keep_open {
+            files.iter().for_each(|file| file.close_file());
+        }
+        files
     }
 
     /// The base of a delta: the one that was given, or a file of its name and length beside the delta.

@@ -131,3 +131,60 @@ def test_torch_tensors_may_be_resized_moved_and_trained(path: Path) -> None:
     with torch.no_grad():
         parameter -= parameter.grad
     assert (tensor == 3).all()
+
+
+def test_memory_of_gone_copies_serves_again_and_shows_nothing_of_them(tmp_path: Path) -> None:
+    large = 8 << 20
+    for number in range(4):
+        arrays = {"a": np.full(large, number, np.uint8), "b": np.full(large // 4, -number, np.float32)}
+        ztensor.numpy.save_file(arrays, tmp_path / f"{number}.zt", compression=number % 2 == 1)
+    held = ztensor.numpy.load_file(tmp_path / "3.zt", copy=True)
+    for number in (1, 2, 0, 1):
+        loaded = ztensor.numpy.load_file(tmp_path / f"{number}.zt", copy=True)
+        assert (loaded["a"] == number).all() and (loaded["b"] == -number).all()
+        loaded["a"][:] = 77
+        del loaded
+    assert (held["a"] == 3).all() and (held["b"] == -3).all(), "memory in use is never given away"
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_memory_kept_for_the_next_copy_is_bounded(tmp_path: Path) -> None:
+    ztensor.numpy.save_file({"a": np.zeros(64 << 20, np.uint8)}, tmp_path / "64.zt")
+    reader = ztensor.Reader(tmp_path / "64.zt")
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    # 40 copies at once, 2.5 GB, then none.
+    copies = [reader.read_numpy(["a"], copy=True) for _ in range(40)]
+    del copies
+    gc.collect()
+    assert resident() - before < (1 << 30) + (256 << 20)
+
+
+def test_a_copy_of_a_file_that_shrank_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.zt"
+    ztensor.numpy.save_file({"a": np.ones(1 << 20, np.float32)}, path)
+    reader = ztensor.Reader(path, keep_open=True)
+    os.truncate(path, 1000)
+    with pytest.raises(ztensor.ZTensorError, match="became shorter"):
+        reader.read_numpy(["a"], copy=True)
+
+
+def test_files_are_closed_unless_they_are_to_stay_open(path: Path) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc")
+    before = descriptors()
+    readers = [ztensor.Reader(path) for _ in range(5)]
+    views = ztensor.numpy.load_file(path)
+    copies = ztensor.numpy.load_file(path, copy=True)
+    assert descriptors() == before
+    kept = [ztensor.Reader(path, keep_open=True) for _ in range(5)]
+    assert descriptors() == before + 5
+    del readers, views, copies, kept
+    gc.collect()
+    assert descriptors() == before

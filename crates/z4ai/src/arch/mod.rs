@@ -23,6 +23,7 @@ use crate::entropy::nested::{self, Geometry, Portable, Shifts};
 use crate::entropy::rans::{DecoderTables, EncoderTables, LANES};
 use crate::error::Result;
 use crate::transform::reference::{Alphabet, RawLanes, RawReader, Word, Words};
+use std::ops::Range;
 
 /// Which implementation of the hot loops runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,6 @@ enum Level {
 /// Where the bits of a float's head come from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadFormat {
-    pub exponent_bits: u32,
     /// Mantissa bits that are stored verbatim.
     pub low_mantissa: u32,
     /// All bits that are stored verbatim: these, and the sign above them unless it is constant.
@@ -49,12 +49,20 @@ pub(crate) struct HeadFormat {
     pub centre: i16,
 }
 
+/// The scales that are expected of a chunk's elements.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Expected<'a> {
+    /// One for each element.
+    Each(&'a [i16]),
+    /// One for each group of [`LANES`] elements.
+    Group(&'a [i16]),
+}
+
 /// What the heads of a chunk are made from besides the entropy-coded symbols.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadInputs<'a> {
     pub format: HeadFormat,
-    /// The scale expected of each element.
-    pub expected: &'a [i16],
+    pub expected: Expected<'a>,
     /// The verbatim bits.
     pub packed: &'a [u8],
 }
@@ -143,22 +151,27 @@ impl Kernel {
         }
     }
 
-    /// Decodes the symbols of a whole chunk of floats as [`Self::rans_decode`] does, in the contexts of the expected scales, and makes their heads with them.
-    /// Returns how many heads were made and bytes of `words` read. The caller finishes the rest, on the portable kernel everything, step by step.
+    /// Decodes the symbols of elements `range` of a chunk of floats as [`Self::rans_decode`] does, in the contexts of the expected scales, and makes their heads with
+    /// them. Returns up to where heads were made and how many bytes of `words` were read. Each group's escaped exponents, whose heads are yet to be corrected, are
+    /// told by a bit in `escaped`. The chunk has a multiple of 256 elements. `None`, always on the portable kernel, leaves all of it to the caller.
+    #[expect(clippy::too_many_arguments)]
     pub fn decode_heads(
         self,
         tables: &DecoderTables,
         inputs: HeadInputs,
         states: &mut [u32; LANES],
         words: &[u8],
-        symbols: &mut [u8],
+        range: Range<usize>,
+        escaped: &mut [u32],
         heads: &mut [u16],
-    ) -> (usize, usize) {
+    ) -> Option<(usize, usize)> {
         match self.0 {
-            Level::Portable => (0, 0),
+            Level::Portable => None,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_heads::decode_heads(tables, inputs, states, words, symbols, heads) },
+            Level::Avx2 => unsafe {
+                avx2_heads::decode_heads(tables, inputs, states, words, range, escaped, heads)
+            },
         }
     }
 

@@ -234,16 +234,17 @@ fn gather(files: &Files, spans: &[Span], mut out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Copies a range on all cores: page faults and copies of one large tensor are as much work as those of many small ones.
+/// Copies a range on all cores: page faults and copies of one large tensor are as much work as those of many small ones. A file that is
+/// open is read, because mapping its pages costs about as much as copying them.
 fn copy(source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
     const PIECE: usize = 4 << 20;
     if out.len() <= PIECE || source.is_assembled() {
-        return source.read_into(offset, out);
+        return source.read_directly(offset, out);
     }
     source.check(offset, out.len() as u64)?;
     out.par_chunks_mut(PIECE)
         .enumerate()
-        .try_for_each(|(number, piece)| source.read_into(offset + (number * PIECE) as u64, piece))
+        .try_for_each(|(number, piece)| source.read_directly(offset + (number * PIECE) as u64, piece))
 }
 
 fn stored(files: &Files, span: Span) -> Result<Cow<'_, [u8]>> {

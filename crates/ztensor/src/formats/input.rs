@@ -113,7 +113,6 @@ impl Input {
 
     /// The opened files, by [`FileId`].
     pub fn into_files(self) -> Vec<Arc<Source>> {
-        self.files.iter().for_each(|file| file.close_file());
         self.files
     }
 }

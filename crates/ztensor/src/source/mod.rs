@@ -10,7 +10,7 @@ mod map;
 use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Kind, Result};
 
@@ -45,8 +45,8 @@ pub struct Source {
     backing: Backing,
     length: u64,
     path: Option<PathBuf>,
-    /// The file behind a map, as long as its headers are read.
-    file: Mutex<Option<File>>,
+    /// The file behind a map, until it is closed.
+    file: Mutex<Option<Arc<File>>>,
 }
 
 enum Backing {
@@ -89,7 +89,7 @@ impl Source {
         source.backing = if mapped {
             let map = map::Map::new(&file, source.length)
                 .map_err(|cause| Error::io("cannot map the file", path, cause))?;
-            source.file = Mutex::new(Some(file));
+            source.file = Mutex::new(Some(Arc::new(file)));
             Backing::Map(map)
         } else {
             Backing::File(file)
@@ -186,40 +186,46 @@ impl Source {
             return Ok(());
         }
         match &self.backing {
-            Backing::File(file) => read_exact_at(file, buffer, offset).map_err(|cause| {
-                let error = Error::from(cause).with_offset(offset);
-                let error = match error.kind() {
-                    Kind::Truncated => {
-                        Error::truncated("the file became shorter while it was open").with_offset(offset)
-                    }
-                    _ => error,
-                };
-                self.name(error)
-            }),
+            Backing::File(file) => self.read_file(file, offset, buffer),
             Backing::Assembly(assembly) => assembly.read(offset, buffer).map_err(|error| self.name(error)),
             // `check` passed, so a borrowed range always exists for the other backings.
             Backing::Map(_) | Backing::Memory(_) => Err(self.beyond(offset, buffer.len() as u64)),
         }
     }
 
-    /// Whether there is a file that can be read past the map.
-    #[cfg(feature = "hdf5")]
-    fn reads_directly(&self) -> bool {
-        matches!(self.backing, Backing::File(_))
-            || self.file.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    /// Copies a range into a buffer without touching the map.
-    #[cfg(feature = "hdf5")]
-    fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.check(offset, buffer.len() as u64)?;
-        match &*self.file.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(file) => read_exact_at(file, buffer, offset).map_err(|cause| self.name(cause.into())),
+    /// Copies a range into a buffer without touching the map, as long as the file behind it is open.
+    pub(crate) fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self.file_behind_map() {
+            Some(file) => {
+                self.check(offset, buffer.len() as u64)?;
+                self.read_file(&file, offset, buffer)
+            }
             None => self.read_into(offset, buffer),
         }
     }
 
-    /// Closes the file behind a map: once the headers are read, the map alone keeps the bytes.
+    /// Whether there is a file that can be read past the map.
+    #[cfg(feature = "hdf5")]
+    fn reads_directly(&self) -> bool {
+        matches!(self.backing, Backing::File(_)) || self.file_behind_map().is_some()
+    }
+
+    fn file_behind_map(&self) -> Option<Arc<File>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn read_file(&self, file: &File, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        read_exact_at(file, buffer, offset).map_err(|cause| {
+            let error = Error::from(cause);
+            let error = match error.kind() {
+                Kind::Truncated => Error::truncated("the file became shorter while it was open"),
+                _ => error,
+            };
+            self.name(error.with_offset(offset))
+        })
+    }
+
+    /// Closes the file behind a map, which keeps the bytes by itself.
     pub(crate) fn close_file(&self) {
         *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
