@@ -17,7 +17,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     file.extend_from_slice(manifest);
     file.extend_from_slice(&offset.to_le_bytes());
     file.extend_from_slice(&(manifest.len() as u64).to_le_bytes());
-    file.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(manifest).to_le_bytes());
+    file.extend_from_slice(&twox_hash::XxHash3_64::oneshot(manifest).to_le_bytes());
     file.extend_from_slice(&2u64.to_le_bytes());
     file.extend_from_slice(MAGIC);
     ztensor_fuzz::read(&file);

@@ -30,13 +30,23 @@ pub(crate) fn compress_on(bytes: &[u8], options: &Options, kernel: Kernel) -> Re
     options.check_shape(bytes.len() as u64)?;
     let mut frame = Vec::new();
     Header::new(options, Some(bytes.len() as u64)).write(&mut frame);
-    threads::run(options.threads, || -> Result<()> {
-        for part in bytes.chunks(section_length(options)) {
-            encode_section(part, options, kernel, &mut frame)?;
-        }
-        Ok(())
-    })?;
+    threads::run(options.threads, || -> Result<()> { encode_sections(bytes, options, kernel, &mut frame) })?;
     Ok(frame)
+}
+
+/// Appends the sections of the last `bytes` of a frame that has its length in the header.
+pub(crate) fn encode_sections(
+    bytes: &[u8],
+    options: &Options,
+    kernel: Kernel,
+    frame: &mut Vec<u8>,
+) -> Result<()> {
+    let length = section_length(options);
+    let last = bytes.len().div_ceil(length);
+    for (index, bytes) in bytes.chunks(length).enumerate() {
+        encode_section(Part { closing: index + 1 == last, ..Part::new(bytes) }, options, kernel, frame)?;
+    }
+    Ok(())
 }
 
 /// The bytes of a full section.
@@ -61,49 +71,43 @@ fn copy_unit(options: &Options) -> usize {
 /// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
 /// that too.
 pub(crate) fn encode_section(
-    bytes: &[u8],
+    part: Part,
     options: &Options,
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
     let start = frame.len();
-    let repeats = repeats::find(bytes, options.scalar_width(), copy_unit(options));
-    let (bytes, copies) = match &repeats {
-        Some(repeats) => (repeats.originals.as_slice(), repeats.copies.as_slice()),
-        None => (bytes, &[][..]),
+    let repeats = repeats::find(part.bytes, options.scalar_width(), copy_unit(options));
+    let part = match &repeats {
+        Some(repeats) => Part { bytes: &repeats.originals, copies: &repeats.copies, ..part },
+        None => part,
     };
-    encode_planned(bytes, copies, options, kernel, frame)?;
+    encode_planned(part, options, kernel, frame)?;
     if options.effort == Effort::Max {
         let mut plain = Vec::new();
         let options = Options { effort: Effort::Default, ..options.clone() };
-        encode_planned(bytes, copies, &options, kernel, &mut plain)?;
+        encode_planned(part, &options, kernel, &mut plain)?;
         keep_shorter(frame, start, &plain);
     }
     Ok(())
 }
 
-fn encode_planned(
-    bytes: &[u8],
-    copies: &[Copy],
-    options: &Options,
-    kernel: Kernel,
-    frame: &mut Vec<u8>,
-) -> Result<()> {
+fn encode_planned(part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
     let start = frame.len();
-    let plan = Plan::choose(bytes, options, kernel)?;
-    encode_with(&plan, Part { bytes, copies, reference: &[] }, options, kernel, frame)?;
-    if let Some(learning) = plan.with_learning(bytes, options)? {
+    let plan = Plan::choose(part.bytes, options, kernel)?;
+    encode_with(&plan, part, options, kernel, frame)?;
+    if let Some(learning) = plan.with_learning(part.bytes, options)? {
         let mut other = Vec::new();
-        encode_with(&learning, Part { bytes, copies, reference: &[] }, options, kernel, &mut other)?;
+        encode_with(&learning, part, options, kernel, &mut other)?;
         // It decodes much slower, so a hair's breadth is not enough.
         if (other.len() as u64) * LEARNING_GAIN < (frame.len() - start) as u64 * (LEARNING_GAIN - 1) {
             keep_shorter(frame, start, &other);
         }
     }
     // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
-    if let Some(long) = plan.with_long_distances(bytes.len()) {
+    if let Some(long) = plan.with_long_distances(part.bytes.len()) {
         let mut whole = Vec::new();
-        encode_with(&long, Part { bytes, copies, reference: &[] }, options, kernel, &mut whole)?;
+        encode_with(&long, part, options, kernel, &mut whole)?;
         keep_shorter(frame, start, &whole);
     }
     Ok(())
@@ -129,6 +133,15 @@ pub(crate) struct Part<'a> {
     pub copies: &'a [Copy],
     /// What the data is coded against: as many bytes as there are in `bytes`, or none.
     pub reference: &'a [u8],
+    /// Whether it is the last section of a frame that has its length in the header.
+    pub closing: bool,
+}
+
+impl<'a> Part<'a> {
+    /// A section of this data alone.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, copies: &[], reference: &[], closing: false }
+    }
 }
 
 /// Appends one section with this plan, or the bytes as they are where that is shorter.
@@ -139,7 +152,7 @@ pub(crate) fn encode_with(
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
-    let Part { bytes, copies, reference } = part;
+    let Part { bytes, copies, reference, closing } = part;
     let block_length = plan.block_length.min(bytes.len());
     let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel, reference };
     let blocks = threads::map(bytes.chunks(block_length).enumerate(), |(index, block)| {
@@ -149,11 +162,11 @@ pub(crate) fn encode_with(
     let mut model = Vec::new();
     plan.model.write(kernel, &mut model)?;
     let start = frame.len();
-    section::write(bytes.len(), copies, block_length, &model, &blocks, frame);
-    if frame.len() - start > bytes.len() + section::STORED_OVERHEAD {
-        frame.truncate(start);
-        let stored = [(bytes.to_vec(), checksum(bytes))];
-        section::write(bytes.len(), copies, bytes.len(), &[STORED], &stored, frame);
+    section::write(bytes.len(), closing, copies, block_length, &model, &blocks, frame);
+    if frame.len() - start > bytes.len() {
+        let (mut stored, block) = (Vec::new(), [(bytes.to_vec(), checksum(bytes))]);
+        section::write(bytes.len(), closing, copies, bytes.len(), &[STORED], &block, &mut stored);
+        keep_shorter(frame, start, &stored);
     }
     Ok(())
 }

@@ -36,12 +36,8 @@ impl<'a> Layout<'a> {
         let mut sections = Vec::new();
         let mut length = 0u64;
         while header.length.is_none_or(|declared| length < declared) {
-            let Some(section) = Section::read(&mut reader)? else {
-                if header.length.is_some() {
-                    return Err(Error::corrupt("the frame ends before its declared length"));
-                }
-                break;
-            };
+            let left = header.length.map(|declared| declared - length);
+            let Some(section) = Section::read(&mut reader, left)? else { break };
             length = length
                 .checked_add(section.length as u64)
                 .filter(|&sum| header.length.is_none_or(|declared| sum <= declared))

@@ -4,7 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads;
 use std::io::Read;
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use twox_hash::XxHash3_128;
 
 /// Bytes whose digests are taken independently.
 const PIECE: usize = 1 << 20;
@@ -28,23 +28,23 @@ pub struct ReferenceId {
 impl ReferenceId {
     /// The identity of `bytes`, with this many threads (0: all cores).
     pub fn of(bytes: &[u8], threads: usize) -> Result<Self> {
-        let pieces = threads::run(threads, || threads::map(bytes.chunks(PIECE), xxh3_128));
-        let mut digest = Xxh3::new();
-        pieces.iter().for_each(|piece| digest.update(&piece.to_le_bytes()));
-        Ok(Self { length: bytes.len() as u64, digest: digest.digest128().to_le_bytes() })
+        let pieces = threads::run(threads, || threads::map(bytes.chunks(PIECE), XxHash3_128::oneshot));
+        let mut digest = XxHash3_128::new();
+        pieces.iter().for_each(|piece| digest.write(&piece.to_le_bytes()));
+        Ok(Self { length: bytes.len() as u64, digest: digest.finish_128().to_le_bytes() })
     }
 
     /// The identity of everything that `reader` gives.
     pub fn of_stream(mut reader: impl Read) -> Result<Self> {
-        let (mut digest, mut length) = (Xxh3::new(), 0);
+        let (mut digest, mut length) = (XxHash3_128::new(), 0);
         let mut piece = Vec::with_capacity(PIECE);
         loop {
             piece.clear();
             reader.by_ref().take(PIECE as u64).read_to_end(&mut piece)?;
             if piece.is_empty() {
-                return Ok(Self { length, digest: digest.digest128().to_le_bytes() });
+                return Ok(Self { length, digest: digest.finish_128().to_le_bytes() });
             }
-            digest.update(&xxh3_128(&piece).to_le_bytes());
+            digest.write(&XxHash3_128::oneshot(&piece).to_le_bytes());
             length += piece.len() as u64;
         }
     }

@@ -1,7 +1,7 @@
 //! Streams: a writer that compresses and a reader that decompresses, with memory for one section however long the data is.
 
 use crate::arch::Kernel;
-use crate::compress::{encode_section, section_length};
+use crate::compress::{Part, encode_section, section_length};
 use crate::decompress::{Layout, zeroed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::header::Header;
@@ -60,7 +60,9 @@ impl<W: Write> Encoder<W> {
         }
         let mut encoded = Vec::new();
         let (pending, options) = (&self.pending, &self.options);
-        threads::run(options.threads, || encode_section(pending, options, Kernel::detect(), &mut encoded))?;
+        threads::run(options.threads, || {
+            encode_section(Part::new(pending), options, Kernel::detect(), &mut encoded)
+        })?;
         self.writer.write_all(&encoded)?;
         self.pending.clear();
         Ok(())
@@ -151,12 +153,13 @@ impl<R: Read> Decoder<R> {
     ) -> Result<bool> {
         let complete = self.header.length == Some(self.total);
         if !complete && !self.finished {
+            let left = self.header.length.map(|declared| declared.saturating_sub(self.total));
             let (length, used) = parse(&mut self.reader, &mut self.encoded, |fields| {
-                Ok(Section::read(fields)?.map_or(0, |section| section.length))
+                Ok(Section::read(fields, left)?.map_or(0, |section| section.length))
             })?;
-            let section = Section::read(&mut Reader::new(&self.encoded, "frame"))?;
+            let section = Section::read(&mut Reader::new(&self.encoded, "frame"), left)?;
             self.total += length as u64;
-            if self.header.length.is_some_and(|declared| self.total > declared || length == 0) {
+            if self.header.length.is_some_and(|declared| self.total > declared) {
                 return Err(Error::corrupt("the sections do not add up to the frame's declared length"));
             }
             self.decoded = zeroed(length)?;

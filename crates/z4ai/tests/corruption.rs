@@ -104,7 +104,7 @@ fn every_truncation_is_noticed() {
 
 /// Appends the low `count` bytes of the checksum of `bytes`.
 fn checksummed(mut bytes: Vec<u8>, count: usize) -> Vec<u8> {
-    let sum = xxhash_rust::xxh3::xxh3_64(&bytes).to_le_bytes();
+    let sum = twox_hash::XxHash3_64::oneshot(&bytes).to_le_bytes();
     bytes.extend_from_slice(&sum[..count]);
     bytes
 }

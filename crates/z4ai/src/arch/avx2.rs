@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use crate::entropy::rans::{DecoderTables, LANES, STATE_MIN};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// For each 8-bit mask of lanes that want a word: which of the next words each lane takes, one byte per lane.
-static WORD_OF_LANE: [u64; 256] = word_of_lane();
+pub(super) static WORD_OF_LANE: [u64; 256] = word_of_lane();
 
 const fn word_of_lane() -> [u64; 256] {
     let mut table = [0u64; 256];
@@ -24,6 +25,9 @@ const fn word_of_lane() -> [u64; 256] {
     }
     table
 }
+
+/// Bytes of words that a group may look at: it reads at most one word per lane, and each load reaches 16 bytes.
+pub(super) const REACH: usize = 2 * LANES + 16;
 
 /// See [`super::Kernel::vectorised`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
@@ -55,8 +59,6 @@ fn decode<const OFFSETS: bool>(
     words: &[u8],
     out: &mut [u8],
 ) -> (usize, usize) {
-    /// A group reads at most one word per lane, and each load reaches 16 bytes.
-    const REACH: usize = 2 * LANES + 16;
     let mut groups = out.len() / LANES;
     if OFFSETS {
         groups = groups.min(offsets.len() / LANES);
@@ -114,6 +116,23 @@ pub(super) fn pack_symbols(entries: [__m256i; 4]) -> __m256i {
     _mm256_permutevar8x32_epi32(packed, order)
 }
 
+/// Eight numbers of 32 bits as four of 64. Compilers take such moves apart into one for each half, of which CPUs do no more than one per cycle; with them the
+/// moves would take as long as all the rest of a step.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pairs_of(numbers: __m256i) -> [u64; 4] {
+    let (low, high) = (_mm256_castsi256_si128(numbers), _mm256_extracti128_si256::<1>(numbers));
+    let (first, second, third, fourth): (u64, u64, u64, u64);
+    // SAFETY: these instructions, which AVX has, move from register to register.
+    unsafe {
+        asm!("vmovq {}, {}", out(reg) first, in(xmm_reg) low, options(pure, nomem, nostack, preserves_flags));
+        asm!("vpextrq {}, {}, 1", out(reg) second, in(xmm_reg) low, options(pure, nomem, nostack, preserves_flags));
+        asm!("vmovq {}, {}", out(reg) third, in(xmm_reg) high, options(pure, nomem, nostack, preserves_flags));
+        asm!("vpextrq {}, {}, 1", out(reg) fourth, in(xmm_reg) high, options(pure, nomem, nostack, preserves_flags));
+    }
+    [first, second, third, fourth]
+}
+
 /// The decoder's table with the constants of a step.
 pub(super) struct Lookup<'a> {
     slots: &'a [u32],
@@ -135,21 +154,19 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// [`Self::entry`] in the contexts of the eight scales at `scale`.
-    ///
-    /// # Safety
-    ///
-    /// With CONTEXTS, `scale` must point to eight values.
+    /// Where the contexts of eight scales begin.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub unsafe fn next<const CONTEXTS: bool>(&self, state: __m256i, scale: *const i16) -> (__m256i, __m256i) {
-        if !CONTEXTS {
-            return self.entry(state, _mm256_setzero_si256());
-        }
-        // SAFETY: the caller vouches for eight values.
-        let scale = unsafe { _mm256_cvtepu16_epi32(_mm_loadu_si128(scale.cast())) };
-        let context = _mm256_and_si256(scale, _mm256_set1_epi32(3));
-        self.entry(state, _mm256_sll_epi32(context, self.precision))
+    pub fn context_offsets(&self, scales: __m128i) -> __m256i {
+        let contexts = _mm256_and_si256(_mm256_cvtepu16_epi32(scales), _mm256_set1_epi32(3));
+        _mm256_sll_epi32(contexts, self.precision)
+    }
+
+    /// The same for one scale, eight times.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn context_offset(&self, scale: i16) -> __m256i {
+        _mm256_sll_epi32(_mm256_set1_epi32(i32::from(scale & 3)), self.precision)
     }
 
     /// The table's entries for eight states whose contexts begin at these offsets, and the states without the symbol.
@@ -170,16 +187,9 @@ impl<'a> Lookup<'a> {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn slots_at(&self, index: __m256i) -> __m256i {
-        let (low, high) = (_mm256_castsi256_si128(index), _mm256_extracti128_si256::<1>(index));
-        let pairs = [
-            _mm_cvtsi128_si64(low) as u64,
-            _mm_extract_epi64::<1>(low) as u64,
-            _mm_cvtsi128_si64(high) as u64,
-            _mm_extract_epi64::<1>(high) as u64,
-        ];
+        let [a, b, c, d] = pairs_of(index);
         // SAFETY: every index was masked below the power-of-two number of slots.
         let slot = |index: u64| unsafe { *self.slots.get_unchecked(index as u32 as usize) as i32 };
-        let [a, b, c, d] = pairs;
         _mm256_setr_epi32(
             slot(a),
             slot(a >> 32),

@@ -2,13 +2,12 @@
 //! the time; the rest of the work fills these gaps.
 #![allow(unsafe_code)]
 
-use super::avx2::Lookup;
-use super::{HeadFormat, HeadInputs};
+use super::avx2::{Lookup, REACH};
+use super::{Expected, HeadFormat, HeadInputs};
 use crate::entropy::rans::{DecoderTables, LANES};
+use crate::transform::float::JOINT_BITS;
 use std::arch::x86_64::*;
-
-/// A group reads at most one word per lane, and each load reaches 16 bytes.
-const REACH: usize = 2 * LANES + 16;
+use std::ops::Range;
 
 /// See [`super::Kernel::decode_heads`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
@@ -17,41 +16,69 @@ pub(super) fn decode_heads(
     inputs: HeadInputs,
     states: &mut [u32; LANES],
     words: &[u8],
-    symbols: &mut [u8],
+    range: Range<usize>,
+    escaped: &mut [u32],
     heads: &mut [u16],
-) -> (usize, usize) {
+) -> Option<(usize, usize)> {
     // The numbers of bits that the layouts of floats have, with and without a sign, get loops of their own.
-    match (tables.slots().len() > 1 << tables.precision(), inputs.format.low_bits) {
-        (false, 2) => decode::<false, 2>(tables, inputs, states, words, symbols, heads),
-        (false, 3) => decode::<false, 3>(tables, inputs, states, words, symbols, heads),
-        (false, 5) => decode::<false, 5>(tables, inputs, states, words, symbols, heads),
-        (false, 6) => decode::<false, 6>(tables, inputs, states, words, symbols, heads),
-        (false, 8) => decode::<false, 8>(tables, inputs, states, words, symbols, heads),
-        (false, 9) => decode::<false, 9>(tables, inputs, states, words, symbols, heads),
-        (true, 2) => decode::<true, 2>(tables, inputs, states, words, symbols, heads),
-        (true, 3) => decode::<true, 3>(tables, inputs, states, words, symbols, heads),
-        (true, 5) => decode::<true, 5>(tables, inputs, states, words, symbols, heads),
-        (true, 6) => decode::<true, 6>(tables, inputs, states, words, symbols, heads),
-        (true, 8) => decode::<true, 8>(tables, inputs, states, words, symbols, heads),
-        (true, 9) => decode::<true, 9>(tables, inputs, states, words, symbols, heads),
-        _ => (0, 0),
-    }
+    let made = match inputs.format.low_bits {
+        2 => choose::<2>(tables, inputs, states, words, range, escaped, heads),
+        3 => choose::<3>(tables, inputs, states, words, range, escaped, heads),
+        5 => choose::<5>(tables, inputs, states, words, range, escaped, heads),
+        6 => choose::<6>(tables, inputs, states, words, range, escaped, heads),
+        8 => choose::<8>(tables, inputs, states, words, range, escaped, heads),
+        9 => choose::<9>(tables, inputs, states, words, range, escaped, heads),
+        _ => return None,
+    };
+    Some(made)
 }
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-fn decode<const CONTEXTS: bool, const BITS: usize>(
+fn choose<const BITS: usize>(
     tables: &DecoderTables,
     inputs: HeadInputs,
     states: &mut [u32; LANES],
     words: &[u8],
-    symbols: &mut [u8],
+    range: Range<usize>,
+    escaped: &mut [u32],
     heads: &mut [u16],
 ) -> (usize, usize) {
-    let HeadInputs { format, expected, packed } = inputs;
+    let scales = match inputs.expected {
+        Expected::Each(scales) | Expected::Group(scales) => scales,
+    };
+    match (tables.slots().len() > 1 << tables.precision(), inputs.expected) {
+        (false, Expected::Each(_)) => {
+            decode::<false, false, BITS>(tables, inputs, scales, states, words, range, escaped, heads)
+        }
+        (false, Expected::Group(_)) => {
+            decode::<false, true, BITS>(tables, inputs, scales, states, words, range, escaped, heads)
+        }
+        (true, Expected::Each(_)) => {
+            decode::<true, false, BITS>(tables, inputs, scales, states, words, range, escaped, heads)
+        }
+        (true, Expected::Group(_)) => {
+            decode::<true, true, BITS>(tables, inputs, scales, states, words, range, escaped, heads)
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments)]
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+fn decode<const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
+    tables: &DecoderTables,
+    inputs: HeadInputs,
+    scales: &[i16],
+    states: &mut [u32; LANES],
+    words: &[u8],
+    range: Range<usize>,
+    escaped: &mut [u32],
+    heads: &mut [u16],
+) -> (usize, usize) {
+    let HeadInputs { format, packed, .. } = inputs;
     let count = heads.len();
-    assert!(
-        count.is_power_of_two() && count >= 8 * LANES && expected.len() == count && symbols.len() == count
-    );
+    assert!(count.is_multiple_of(8 * LANES) && escaped.len() == count / LANES);
+    assert!(range.start.is_multiple_of(LANES) && range.end <= count && range.end.is_multiple_of(LANES));
+    assert!(scales.len() == if GROUPS { count / LANES } else { count });
     assert!(packed.len() >= count / 8 * BITS);
     let lookup = Lookup::new(tables);
     let assembly = Assembly::new(format);
@@ -61,34 +88,40 @@ fn decode<const CONTEXTS: bool, const BITS: usize>(
         *vector = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
     }
     let [mut first, mut second, mut third, mut fourth] = state;
-    let (mut done, mut bytes) = (0, 0usize);
-    while done < count && words.len() - bytes >= REACH {
-        // SAFETY: `done` is a multiple of 32 below `count`, the length of `expected`, `symbols` and `heads`; REACH bytes of words are left, and each
-        // refill takes at most 16 of them; a part holds `stride` bytes, a multiple of 32, inside `packed`.
+    let mut eights = Part::<BITS, 8>::new(count, range.start);
+    let mut fours = Part::<BITS, 4>::new(count, range.start);
+    let mut twos = Part::<BITS, 2>::new(count, range.start);
+    let mut ones = Part::<BITS, 1>::new(count, range.start);
+    let (mut done, mut bytes) = (range.start, 0usize);
+    while done < range.end && words.len() - bytes >= REACH {
+        // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `scales` and `escaped` agree; REACH bytes of words are
+        // left, and each refill takes at most 16 of them; `packed` holds `count` fields, of which the parts have given as many as there are heads.
         unsafe {
-            let scale = expected.as_ptr().add(done);
-            let a = lookup.next::<CONTEXTS>(first, scale);
-            let b = lookup.next::<CONTEXTS>(second, scale.add(8));
-            let c = lookup.next::<CONTEXTS>(third, scale.add(16));
-            let d = lookup.next::<CONTEXTS>(fourth, scale.add(24));
+            let scale = scales.as_ptr().add(if GROUPS { done / LANES } else { done });
+            let offset = |vector: usize| match (CONTEXTS, GROUPS) {
+                (false, _) => _mm256_setzero_si256(),
+                (true, false) => lookup.context_offsets(_mm_loadu_si128(scale.add(8 * vector).cast())),
+                (true, true) => lookup.context_offset(*scale),
+            };
+            let a = lookup.entry(first, offset(0));
+            let b = lookup.entry(second, offset(1));
+            let c = lookup.entry(third, offset(2));
+            let d = lookup.entry(fourth, offset(3));
             first = lookup.refill(a.1, words.as_ptr(), &mut bytes);
             second = lookup.refill(b.1, words.as_ptr(), &mut bytes);
             third = lookup.refill(c.1, words.as_ptr(), &mut bytes);
             fourth = lookup.refill(d.1, words.as_ptr(), &mut bytes);
-            let found = super::avx2::pack_symbols([a.0, b.0, c.0, d.0]);
-            _mm256_storeu_si256(symbols.as_mut_ptr().add(done).cast(), found);
+            let symbols = [symbols_of(a.0, b.0), symbols_of(c.0, d.0)];
+            *escaped.as_mut_ptr().add(done / LANES) = escapes_of(symbols);
 
+            let one = ones.next(packed);
             let low = if BITS >= 8 {
-                part::<BITS, 8>(packed, count, done)
+                eights.next(packed)
             } else {
-                let low = _mm256_or_si256(
-                    part::<BITS, 4>(packed, count, done),
-                    part::<BITS, 2>(packed, count, done),
-                );
-                _mm256_or_si256(low, part::<BITS, 1>(packed, count, done))
+                _mm256_or_si256(_mm256_or_si256(fours.next(packed), twos.next(packed)), one)
             };
             let target = heads.as_mut_ptr().add(done);
-            for half in 0..2 {
+            for (half, symbols) in symbols.into_iter().enumerate() {
                 let bytes_of = |whole: __m256i| {
                     let half = if half == 0 {
                         _mm256_castsi256_si128(whole)
@@ -99,12 +132,17 @@ fn decode<const CONTEXTS: bool, const BITS: usize>(
                 };
                 let mut field = bytes_of(low);
                 if BITS > 8 {
-                    let high = bytes_of(part::<BITS, 1>(packed, count, done));
-                    field = _mm256_or_si256(field, _mm256_slli_epi16::<8>(high));
+                    field = _mm256_or_si256(field, _mm256_slli_epi16::<8>(bytes_of(one)));
                 }
-                let scale = _mm256_loadu_si256(scale.add(16 * half).cast());
-                let head = assembly.head(bytes_of(found), field, scale);
-                _mm256_storeu_si256(target.add(16 * half).cast(), head);
+                let scale = if GROUPS {
+                    _mm256_set1_epi16(*scale)
+                } else {
+                    _mm256_loadu_si256(scale.add(16 * half).cast())
+                };
+                _mm256_storeu_si256(
+                    target.add(16 * half).cast(),
+                    assembly.head::<BITS>(symbols, field, scale),
+                );
             }
         }
         done += LANES;
@@ -116,64 +154,115 @@ fn decode<const CONTEXTS: bool, const BITS: usize>(
     (done, bytes)
 }
 
-/// The part of WIDTH bits of 32 fields from `done` on, in its place below bit 8 or (of nine bits) at bit 0; zero if fields of BITS bits have no such part. See
-/// `low_bits` for how `count` fields are stored.
-///
-/// # Safety
-///
-/// `done` must be a multiple of 32 below `count`, a power of two, and `packed` hold `count` fields.
+/// The symbols of sixteen entries, 16 bits each.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn part<const BITS: usize, const WIDTH: usize>(packed: &[u8], count: usize, done: usize) -> __m256i {
-    if BITS & WIDTH == 0 {
-        return _mm256_setzero_si256();
+fn symbols_of(low: __m256i, high: __m256i) -> __m256i {
+    let byte = _mm256_set1_epi32(0xff);
+    let packed = _mm256_packus_epi32(_mm256_and_si256(low, byte), _mm256_and_si256(high, byte));
+    // Packing works per 128-bit half; the permutation puts the groups of four back in order.
+    _mm256_permute4x64_epi64::<0b11_01_10_00>(packed)
+}
+
+/// One bit for each of 32 symbols: whether its exponent is an escape.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn escapes_of(symbols: [__m256i; 2]) -> u32 {
+    let last = _mm256_set1_epi8((1 << JOINT_BITS) - 1);
+    let bytes = _mm256_packus_epi16(symbols[0], symbols[1]);
+    let escaped = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, last), bytes);
+    let [first, third, second, fourth] = _mm256_movemask_epi8(escaped).to_le_bytes();
+    u32::from_le_bytes([first, second, third, fourth])
+}
+
+/// Walks over the parts of WIDTH bits of packed fields, if fields of BITS bits have such parts. See `low_bits` for how fields are stored.
+struct Part<const BITS: usize, const WIDTH: usize> {
+    /// Where the bytes with this part begin, how many they are, and at which of them and of their bits the next fields are.
+    start: usize,
+    stride: usize,
+    place: usize,
+    shift: usize,
+}
+
+impl<const BITS: usize, const WIDTH: usize> Part<BITS, WIDTH> {
+    /// Where the part is in a field; wider parts are below it.
+    const POSITION: usize = BITS & !(2 * WIDTH - 1);
+
+    /// The parts of `count` fields, a multiple of 256, from field `done` on, a multiple of 32.
+    fn new(count: usize, done: usize) -> Self {
+        let stride = (count / 8 * WIDTH).max(1);
+        let start = count / 8 * Self::POSITION;
+        Self { start, stride, place: done % stride, shift: done / stride * WIDTH }
     }
-    let position = BITS & !(2 * WIDTH - 1);
-    let stride = count / 8 * WIDTH;
-    let (turn, place) = (done >> stride.trailing_zeros(), done & (stride - 1));
-    // SAFETY: wider parts take `position` bits of each field and come first; `place` is a multiple of 32 below `stride`.
-    let stored = unsafe { _mm256_loadu_si256(packed.as_ptr().add(count / 8 * position + place).cast()) };
-    let bits = _mm256_srl_epi16(stored, _mm_cvtsi32_si128((turn * WIDTH) as i32));
-    let bits = _mm256_and_si256(bits, _mm256_set1_epi8(((1u16 << WIDTH) - 1) as u8 as i8));
-    _mm256_sll_epi16(bits, _mm_cvtsi32_si128((position & 7) as i32))
+
+    /// The parts of the next 32 fields, in their place below bit 8, or at bit 0 if that is bit 8; zero if there are none.
+    ///
+    /// # Safety
+    ///
+    /// `packed` must hold `count` fields, of which 32 are left.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn next(&mut self, packed: &[u8]) -> __m256i {
+        if BITS & WIDTH == 0 {
+            return _mm256_setzero_si256();
+        }
+        // SAFETY: wider parts take POSITION bits of each field and come first; `place` is a multiple of 32 below `stride`, which is one too.
+        let stored = unsafe { _mm256_loadu_si256(packed.as_ptr().add(self.start + self.place).cast()) };
+        let bits = _mm256_srl_epi16(stored, _mm_cvtsi32_si128(self.shift as i32));
+        self.place += LANES;
+        if self.place == self.stride {
+            (self.place, self.shift) = (0, self.shift + WIDTH);
+        }
+        let bits = _mm256_and_si256(bits, _mm256_set1_epi8(((1u16 << WIDTH) - 1) as u8 as i8));
+        _mm256_sll_epi16(bits, _mm_cvtsi32_si128((Self::POSITION & 7) as i32))
+    }
 }
 
 /// The constants of putting heads together.
 struct Assembly {
-    exponent_mask: __m256i,
-    mantissa_bits: __m128i,
+    /// By which symbols are shifted to where the exponent and the joint mantissa bits are.
     low_mantissa: __m128i,
-    mantissa_mask: __m256i,
+    /// The exponent and the joint mantissa bits.
+    top_mask: __m256i,
+    /// By which the sign is shifted from above the low mantissa to the top.
     sign_shift: __m128i,
+    /// The low mantissa.
+    low_mask: __m256i,
+    /// The sign and the low mantissa.
+    field_mask: __m256i,
+    /// The constant sign.
     sign: __m256i,
+    /// What is taken from the scale, without its fraction.
     centre: __m256i,
 }
 
 impl Assembly {
     #[target_feature(enable = "avx2")]
     fn new(format: HeadFormat) -> Self {
-        let low = format.low_mantissa as i32;
+        let low = format.low_mantissa;
+        let low_mask = (1u16 << low) - 1;
+        let field_mask = low_mask | 0x8000;
         Self {
-            exponent_mask: _mm256_set1_epi16((1 << format.exponent_bits) - 1),
-            mantissa_bits: _mm_cvtsi32_si128(15 - format.exponent_bits as i32),
-            low_mantissa: _mm_cvtsi32_si128(low),
-            mantissa_mask: _mm256_set1_epi16((1 << low) - 1),
-            sign_shift: _mm_cvtsi32_si128(15 - low),
+            low_mantissa: _mm_cvtsi32_si128(low as i32),
+            top_mask: _mm256_set1_epi16(!field_mask as i16),
+            sign_shift: _mm_cvtsi32_si128(15 - low as i32),
+            low_mask: _mm256_set1_epi16(low_mask as i16),
+            field_mask: _mm256_set1_epi16(field_mask as i16),
             sign: _mm256_set1_epi16(format.sign as i16),
-            centre: _mm256_set1_epi16(format.centre),
+            centre: _mm256_set1_epi16(format.centre << JOINT_BITS),
         }
     }
 
-    /// Sixteen heads.
+    /// Sixteen heads. Scales have as many fraction bits as symbols have mantissa bits, so that whole octaves can be added as they are.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn head(&self, symbol: __m256i, field: __m256i, scale: __m256i) -> __m256i {
-        let octave = _mm256_sub_epi16(_mm256_srai_epi16::<2>(scale), self.centre);
-        let exponent = _mm256_add_epi16(_mm256_srli_epi16::<2>(symbol), octave);
-        let exponent = _mm256_sll_epi16(_mm256_and_si256(exponent, self.exponent_mask), self.mantissa_bits);
-        let joint = _mm256_sll_epi16(_mm256_and_si256(symbol, _mm256_set1_epi16(3)), self.low_mantissa);
-        let sign = _mm256_sll_epi16(_mm256_andnot_si256(self.mantissa_mask, field), self.sign_shift);
-        let low = _mm256_or_si256(_mm256_and_si256(field, self.mantissa_mask), self.sign);
-        _mm256_or_si256(_mm256_or_si256(exponent, joint), _mm256_or_si256(sign, low))
+    fn head<const BITS: usize>(&self, symbols: __m256i, fields: __m256i, scales: __m256i) -> __m256i {
+        let octaves = _mm256_sub_epi16(_mm256_and_si256(scales, _mm256_set1_epi16(!3)), self.centre);
+        let top = _mm256_sll_epi16(_mm256_add_epi16(symbols, octaves), self.low_mantissa);
+        // The sign is the field's top bit, or zero. In wide fields the bits below it must not go along.
+        let signs = if BITS < 8 { fields } else { _mm256_andnot_si256(self.low_mask, fields) };
+        let fields = _mm256_or_si256(_mm256_sll_epi16(signs, self.sign_shift), fields);
+        let fields = _mm256_or_si256(_mm256_and_si256(fields, self.field_mask), self.sign);
+        _mm256_or_si256(_mm256_and_si256(top, self.top_mask), fields)
     }
 }

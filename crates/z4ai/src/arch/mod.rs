@@ -9,13 +9,21 @@ mod avx2_encode;
 #[cfg(target_arch = "x86_64")]
 mod avx2_heads;
 #[cfg(target_arch = "x86_64")]
+mod avx2_look_up;
+#[cfg(target_arch = "x86_64")]
 mod avx2_nested;
+#[cfg(target_arch = "x86_64")]
+mod avx2_raw_bits;
+#[cfg(target_arch = "x86_64")]
+mod avx2_symbols;
 pub(crate) mod memory;
 mod portable;
 
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};
 use crate::entropy::rans::{DecoderTables, EncoderTables, LANES};
 use crate::error::Result;
+use crate::transform::reference::{Alphabet, RawLanes, RawReader, Word, Words};
+use std::ops::Range;
 
 /// Which implementation of the hot loops runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +39,6 @@ enum Level {
 /// Where the bits of a float's head come from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadFormat {
-    pub exponent_bits: u32,
     /// Mantissa bits that are stored verbatim.
     pub low_mantissa: u32,
     /// All bits that are stored verbatim: these, and the sign above them unless it is constant.
@@ -42,12 +49,20 @@ pub(crate) struct HeadFormat {
     pub centre: i16,
 }
 
+/// The scales that are expected of a chunk's elements.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Expected<'a> {
+    /// One for each element.
+    Each(&'a [i16]),
+    /// One for each group of [`LANES`] elements.
+    Group(&'a [i16]),
+}
+
 /// What the heads of a chunk are made from besides the entropy-coded symbols.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadInputs<'a> {
     pub format: HeadFormat,
-    /// The scale expected of each element.
-    pub expected: &'a [i16],
+    pub expected: Expected<'a>,
     /// The verbatim bits.
     pub packed: &'a [u8],
 }
@@ -136,22 +151,27 @@ impl Kernel {
         }
     }
 
-    /// Decodes the symbols of a whole chunk of floats as [`Self::rans_decode`] does, in the contexts of the expected scales, and makes their heads with them.
-    /// Returns how many heads were made and bytes of `words` read. The caller finishes the rest, on the portable kernel everything, step by step.
+    /// Decodes the symbols of elements `range` of a chunk of floats as [`Self::rans_decode`] does, in the contexts of the expected scales, and makes their heads with
+    /// them. Returns up to where heads were made and how many bytes of `words` were read. Each group's escaped exponents, whose heads are yet to be corrected, are
+    /// told by a bit in `escaped`. The chunk has a multiple of 256 elements. `None`, always on the portable kernel, leaves all of it to the caller.
+    #[expect(clippy::too_many_arguments)]
     pub fn decode_heads(
         self,
         tables: &DecoderTables,
         inputs: HeadInputs,
         states: &mut [u32; LANES],
         words: &[u8],
-        symbols: &mut [u8],
+        range: Range<usize>,
+        escaped: &mut [u32],
         heads: &mut [u16],
-    ) -> (usize, usize) {
+    ) -> Option<(usize, usize)> {
         match self.0 {
-            Level::Portable => (0, 0),
+            Level::Portable => None,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_heads::decode_heads(tables, inputs, states, words, symbols, heads) },
+            Level::Avx2 => unsafe {
+                avx2_heads::decode_heads(tables, inputs, states, words, range, escaped, heads)
+            },
         }
     }
 
@@ -193,6 +213,66 @@ impl Kernel {
         }
     }
 
+    /// `table[index]` for each of the indices, modulo 32.
+    pub fn look_up(self, table: &[u8; 32], indices: &[u8], found: &mut [u8]) {
+        let done = match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_look_up::look_up(table, indices, found) },
+        };
+        for (found, &index) in found.iter_mut().zip(indices).skip(done) {
+            *found = table[usize::from(index % 32)];
+        }
+    }
+
+    /// The symbols of differences.
+    pub fn symbols<W: Word>(self, alphabet: Alphabet, differences: &[W], symbols: &mut [u8]) {
+        let done = match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_symbols::symbols(alphabet, differences, symbols) },
+        };
+        for (symbol, &difference) in symbols.iter_mut().zip(differences).skip(done) {
+            *symbol = alphabet.symbol(difference);
+        }
+    }
+
+    /// Reads the differences with these symbols in whole pieces, as long as these have no raw bits, or have them in eight lanes and the words certainly suffice; returns how many
+    /// differences that were. The caller reads the next piece and comes back; with the portable kernel it reads all.
+    pub fn read_differences<W: Word>(
+        self,
+        alphabet: Alphabet,
+        symbols: &[u8],
+        raw: &mut RawReader,
+        differences: &mut [W],
+    ) -> usize {
+        match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_raw_bits::read(alphabet, symbols, raw, differences) },
+        }
+    }
+
+    /// Puts the raw bits of whole groups of differences, the last first, before those of eight lanes, or does nothing and says so.
+    pub fn write_raw_bits<W: Word>(
+        self,
+        alphabet: Alphabet,
+        symbols: &[u8],
+        differences: &[W],
+        state: &mut RawLanes,
+        words: &mut Words,
+    ) -> bool {
+        match self.0 {
+            Level::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_raw_bits::write(alphabet, symbols, differences, state, words) },
+        }
+    }
+
     /// Runs `work` compiled for this level's instructions: loops that are inlined into the closure vectorise with the wider registers.
     #[inline]
     pub fn vectorised<R>(self, work: impl FnOnce() -> R) -> R {
@@ -201,6 +281,23 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 => unsafe { avx2::vectorised(work) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bytes_are_looked_up(table in any::<[u8; 32]>(), indices in prop::collection::vec(any::<u8>(), 0..200)) {
+            for kernel in Kernel::available() {
+                let mut found = vec![0; indices.len()];
+                kernel.look_up(&table, &indices, &mut found);
+                prop_assert!(found.iter().zip(&indices).all(|(&byte, &index)| byte == table[usize::from(index) % 32]));
+            }
         }
     }
 }

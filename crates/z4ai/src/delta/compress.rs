@@ -2,7 +2,7 @@
 
 use crate::arch::Kernel;
 use crate::compress::{
-    Part, encode_section, encode_with, keep_shorter, section_length, section_length_within,
+    Part, encode_section, encode_sections, encode_with, keep_shorter, section_length_within,
 };
 use crate::error::Result;
 use crate::frame::header::Header;
@@ -44,6 +44,16 @@ const SAMPLE_PIECES: usize = 16;
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Result<Vec<u8>> {
+    compress_delta_on(current, reference, options, Kernel::detect())
+}
+
+/// [`compress_delta`] with this implementation of the hot loops, all of which give the same frame.
+pub(crate) fn compress_delta_on(
+    current: &[u8],
+    reference: &[u8],
+    options: &Options,
+    kernel: Kernel,
+) -> Result<Vec<u8>> {
     options.check_shape(current.len() as u64)?;
     let id = ReferenceId::of(reference, options.threads)?;
     let mut frame = Vec::new();
@@ -52,13 +62,13 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Re
         let shared = shared_length(current.len(), reference.len(), options);
         let (against, alone) = current.split_at(shared);
         let length = delta_section_length(options);
-        for (part, base) in against.chunks(length).zip(reference.chunks(length)) {
-            encode_section_against(part, &base[..part.len()], options, Kernel::detect(), &mut frame)?;
+        let last = if alone.is_empty() { against.len().div_ceil(length) } else { usize::MAX };
+        for (index, (bytes, base)) in against.chunks(length).zip(reference.chunks(length)).enumerate() {
+            let reference = &base[..bytes.len()];
+            let part = Part { reference, closing: index + 1 == last, ..Part::new(bytes) };
+            encode_section_against(part, options, kernel, &mut frame)?;
         }
-        for part in alone.chunks(section_length(options)) {
-            encode_section(part, options, Kernel::detect(), &mut frame)?;
-        }
-        Ok(())
+        encode_sections(alone, options, kernel, &mut frame)
     })?;
     Ok(frame)
 }
@@ -74,42 +84,43 @@ pub(super) fn delta_section_length(options: &Options) -> usize {
     section_length_within(SECTION, options)
 }
 
-/// Appends one section, the shorter of one with the reference and one without. `reference` is as long as `bytes`, and both are whole elements.
+/// Appends one section, the shorter of one with the reference and one without. The reference is as long as the data, and both are whole elements.
 pub(super) fn encode_section_against(
-    bytes: &[u8],
-    reference: &[u8],
+    part: Part,
     options: &Options,
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
+    let Part { bytes, reference, .. } = part;
+    let without_reference = Part { reference: &[], ..part };
     let start = frame.len();
     let width = options.scalar_width();
     if bytes == reference {
         let model = Model::Difference(DifferenceModel::new(width, Model::Opaque { level: 0, long: false }));
         let plan = Plan { model, block_length: UNCHANGED_BLOCK };
-        return encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame);
+        return encode_with(&plan, part, options, kernel, frame);
     }
     if let Some(fields) = options.dtype.and_then(Fields::of) {
         let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
         let (with, without) = (bits / 8, alone_estimate(bytes, options, kernel)?);
-        // Estimates are trusted where they are far apart; else both are tried.
-        if with / 2 > without {
-            return encode_section(bytes, options, kernel, frame);
+        // What the section takes with its reference is known well, without it from a sample; where that is a little less, both are tried.
+        if without < with - with / 10 {
+            return encode_section(without_reference, options, kernel, frame);
         }
         let block_length = block_length(bytes.len(), width, bits);
         let plan = Plan { model: Model::Reference(Box::new(model)), block_length };
-        encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
-        if with + with / 4 < without {
+        encode_with(&plan, part, options, kernel, frame)?;
+        if with <= without {
             return Ok(());
         }
     } else {
         let Plan { model, block_length } =
             Plan::choose(&differences(bytes, reference, width, kernel)?, options, kernel)?;
         let plan = Plan { model: Model::Difference(DifferenceModel::new(width, model)), block_length };
-        encode_with(&plan, Part { bytes, copies: &[], reference }, options, kernel, frame)?;
+        encode_with(&plan, part, options, kernel, frame)?;
     }
     let mut alone = Vec::new();
-    encode_section(bytes, options, kernel, &mut alone)?;
+    encode_section(without_reference, options, kernel, &mut alone)?;
     keep_shorter(frame, start, &alone);
     Ok(())
 }
@@ -129,7 +140,7 @@ fn alone_estimate(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<u64
             .for_each(|part| sample.extend_from_slice(&part[..piece.min(part.len())]));
     }
     let mut frame = Vec::new();
-    encode_section(&sample, &Options { shape: None, ..options.clone() }, kernel, &mut frame)?;
+    encode_section(Part::new(&sample), &Options { shape: None, ..options.clone() }, kernel, &mut frame)?;
     Ok(frame.len() as u64 * bytes.len() as u64 / sample.len().max(1) as u64)
 }
 

@@ -2,7 +2,7 @@
 
 use super::compress::{delta_section_length, encode_section_against, shared_length};
 use crate::arch::Kernel;
-use crate::compress::encode_section;
+use crate::compress::{Part, encode_section};
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::section;
@@ -45,11 +45,11 @@ pub fn compress_delta_stream(
         let shared = shared_length(bytes.len(), base.len(), options);
         threads::run(options.threads, || -> Result<()> {
             if shared > 0 {
-                let (bytes, base) = (&bytes[..shared], &base[..shared]);
-                encode_section_against(bytes, base, options, Kernel::detect(), &mut frame)?;
+                let part = Part { reference: &base[..shared], ..Part::new(&bytes[..shared]) };
+                encode_section_against(part, options, Kernel::detect(), &mut frame)?;
             }
             if shared < bytes.len() {
-                encode_section(&bytes[shared..], options, Kernel::detect(), &mut frame)?;
+                encode_section(Part::new(&bytes[shared..]), options, Kernel::detect(), &mut frame)?;
             }
             Ok(())
         })?;

@@ -53,12 +53,12 @@ impl Header {
         let flags = fields.iter().filter(|(_, present)| *present).fold(0, |flags, (flag, _)| flags | flag);
         out.push(flags | self.effort.to_code() << EFFORT_SHIFT);
         out.push(Dtype::to_code(self.dtype));
-        if let Some(length) = self.length {
-            put_varint(out, length);
-        }
-        if let Some(shape) = &self.shape {
-            put_length(out, shape.len());
-            shape.iter().for_each(|&size| put_varint(out, size));
+        match &self.shape {
+            Some(shape) => {
+                put_length(out, shape.len());
+                shape.iter().for_each(|&size| put_varint(out, size));
+            }
+            None => self.length.iter().for_each(|&length| put_varint(out, length)),
         }
         if let Some(name) = &self.numpy_dtype {
             put_length(out, name.len());
@@ -117,15 +117,13 @@ impl Header {
         let flags = reader.u8()?;
         let effort = Effort::from_code(flags >> EFFORT_SHIFT)?;
         let dtype = Dtype::from_code(reader.u8()?)?;
-        let length = if flags & HAS_LENGTH != 0 { Some(reader.varint()?) } else { None };
-        let shape = if flags & HAS_SHAPE != 0 {
-            let dimensions = reader.length()?;
-            if dimensions > MAX_DIMENSIONS {
-                return Err(Error::corrupt(format!("a shape of {dimensions} dimensions")));
-            }
-            Some((0..dimensions).map(|_| reader.varint()).collect::<Result<Vec<u64>>>()?)
+        let has_length = flags & HAS_LENGTH != 0;
+        let (length, shape) = if flags & HAS_SHAPE != 0 {
+            let shape = read_shape(reader)?;
+            // A shape says how long the data is.
+            (if has_length { Some(shape_bytes(&shape, dtype)?) } else { None }, Some(shape))
         } else {
-            None
+            (if has_length { Some(reader.varint()?) } else { None }, None)
         };
         let numpy_dtype = if flags & HAS_NUMPY_DTYPE != 0 {
             let length = reader.length()?;
@@ -151,6 +149,21 @@ impl Header {
     }
 }
 
+fn read_shape(reader: &mut Reader) -> Result<Vec<u64>> {
+    let dimensions = reader.length()?;
+    if dimensions > MAX_DIMENSIONS {
+        return Err(Error::corrupt(format!("a shape of {dimensions} dimensions")));
+    }
+    (0..dimensions).map(|_| reader.varint()).collect()
+}
+
+/// The bytes of a tensor.
+fn shape_bytes(shape: &[u64], dtype: Option<Dtype>) -> Result<u64> {
+    let width = dtype.map_or(1, Dtype::width) as u64;
+    let bytes = shape.iter().try_fold(width, |product, &size| product.checked_mul(size));
+    bytes.ok_or_else(|| Error::corrupt("a shape of more bytes than there can be"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,8 +172,8 @@ mod tests {
         Header {
             dtype: Some(Dtype::Bf16),
             effort: Effort::Max,
-            length: Some(1 << 40),
-            shape: Some(vec![3, 0, 7]),
+            length: Some(42 << 30),
+            shape: Some(vec![3, 1 << 30, 7]),
             numpy_dtype: Some("<V2".into()),
             reference: Some(ReferenceId { length: 9, digest: [7; 16] }),
         }

@@ -21,5 +21,5 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     if cfg!(fuzzing) {
         return 0;
     }
-    xxhash_rust::xxh3::xxh3_64(bytes) as u32
+    twox_hash::XxHash3_64::oneshot(bytes) as u32
 }

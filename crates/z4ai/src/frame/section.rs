@@ -6,8 +6,6 @@ use super::{MAX_SECTION, checksum};
 use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
-/// What a section of one stored block takes besides its data, at most.
-pub(crate) const STORED_OVERHEAD: usize = 24;
 /// How much longer than its data a section's model and blocks may be; an encoder stores data that does not shrink.
 const MAX_EXPANSION: usize = 4096;
 /// The longest section: its data, and at most this for a table of as many blocks as a section can have.
@@ -48,15 +46,20 @@ pub(crate) struct Block<'a> {
     pub checksum: u32,
 }
 
-/// Appends a section whose blocks decode to `length` bytes, of which the copies make the rest.
+/// Appends a section whose blocks decode to `length` bytes, of which the copies make the rest. `closing`: it completes a frame that has its length in the
+/// header.
 pub(crate) fn write(
     length: usize,
+    closing: bool,
     copies: &[Copy],
     block_length: usize,
     model: &[u8],
     blocks: &[(Vec<u8>, u32)],
     out: &mut Vec<u8>,
 ) {
+    if let ([(payload, sum)], [], true) = (blocks, copies, closing) {
+        return write_closing(model, payload, *sum, out);
+    }
     let start = out.len();
     let copied: usize = copies.iter().map(|copy| copy.length).sum();
     put_length(out, (length + copied) << 1 | usize::from(!copies.is_empty()));
@@ -83,25 +86,31 @@ pub(crate) fn write(
     }
 }
 
+/// Appends the short form, which most tensors have: one block with all the data that is left. Whatever may be wrong with it shows in the block's checksum.
+fn write_closing(model: &[u8], payload: &[u8], sum: u32, out: &mut Vec<u8>) {
+    put_length(out, 0);
+    put_length(out, model.len());
+    put_length(out, payload.len());
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(model);
+    out.extend_from_slice(payload);
+}
+
 /// Appends the mark that no more sections follow, for frames whose header does not have the length.
 pub(crate) fn write_end(out: &mut Vec<u8>) {
     put_length(out, 0);
 }
 
 impl<'a> Section<'a> {
-    /// Reads the next section; `None` is the end mark.
-    pub fn read(reader: &mut Reader<'a>) -> Result<Option<Self>> {
+    /// Reads the next section; `None` is the end mark. `left` is how much data the frame still has to give, if its header says.
+    pub fn read(reader: &mut Reader<'a>, left: Option<u64>) -> Result<Option<Self>> {
         let start = *reader;
         let length = reader.length()?;
         if length == 0 {
-            return Ok(None);
+            return left.map(|left| Self::read_closing(reader, left)).transpose();
         }
         let (length, has_copies) = (length >> 1, length & 1 == 1);
-        if length == 0 || length > MAX_SECTION {
-            return Err(Error::corrupt(format!(
-                "a section of {length} bytes is outside the format's limits"
-            )));
-        }
+        check_length(length)?;
         let copies = if has_copies { read_copies(reader, length)? } else { Vec::new() };
         let original_length = length - copies.iter().map(|copy| copy.length).sum::<usize>();
         let block_length = match reader.length()? {
@@ -117,9 +126,7 @@ impl<'a> Section<'a> {
         }
         let lengths = (0..count).map(|_| reader.length()).collect::<Result<Vec<usize>>>()?;
         let encoded = lengths.iter().try_fold(model_length, |sum, &length| sum.checked_add(length));
-        if encoded.is_none_or(|encoded| encoded > original_length + MAX_EXPANSION) {
-            return Err(Error::corrupt("a section is longer than its own data"));
-        }
+        check_encoded(encoded, original_length)?;
         let sums = reader.take(4 * count)?;
         let model = reader.take(model_length)?;
         let covered = reader.position() - start.position();
@@ -136,6 +143,18 @@ impl<'a> Section<'a> {
             blocks.push(Block { payload: reader.take(length)?, checksum });
         }
         Ok(Some(Self { length, original_length, copies, block_length, model, blocks }))
+    }
+
+    /// Reads what follows the first byte of the short form.
+    fn read_closing(reader: &mut Reader<'a>, left: u64) -> Result<Self> {
+        let length = usize::try_from(left).unwrap_or(usize::MAX);
+        check_length(length)?;
+        let (model_length, block_length) = (reader.length()?, reader.length()?);
+        check_encoded(model_length.checked_add(block_length), length)?;
+        let checksum = reader.u32()?;
+        let model = reader.take(model_length)?;
+        let blocks = vec![Block { payload: reader.take(block_length)?, checksum }];
+        Ok(Self { length, original_length: length, copies: Vec::new(), block_length: length, model, blocks })
     }
 
     /// Decoded bytes of block `index`.
@@ -162,6 +181,22 @@ impl<'a> Section<'a> {
         add(position, kept, self.length - position);
         sources
     }
+}
+
+/// Fails unless a section may decode to so many bytes.
+fn check_length(length: usize) -> Result<()> {
+    if (1..=MAX_SECTION).contains(&length) {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("a section of {length} bytes is outside the format's limits")))
+}
+
+/// Fails unless the model and the blocks of a section may take so many bytes together.
+fn check_encoded(encoded: Option<usize>, original_length: usize) -> Result<()> {
+    if encoded.is_some_and(|encoded| encoded <= original_length + MAX_EXPANSION) {
+        return Ok(());
+    }
+    Err(Error::corrupt("a section is longer than its own data"))
 }
 
 /// Reads the copies of a section of `length` bytes: they leave some originals, and lie inside these.

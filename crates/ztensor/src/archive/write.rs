@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use indexmap::IndexSet;
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 use z4ai::Effort;
 
 use super::description::{ATTRIBUTE, Description, FileIdentity, PIECES, SKELETON, TABLE};
@@ -229,7 +229,7 @@ impl<'a> Pieces<'a> {
         options: &ArchiveOptions,
     ) -> Result<(u64, Option<Encoded>)> {
         let bytes = self.source.bytes(run.offset, run.length)?;
-        let hash = xxh3_64(&bytes);
+        let hash = XxHash3_64::oneshot(&bytes);
         if self.twin_of(hash, &bytes)?.is_some() {
             return Ok((hash, None));
         }

@@ -1,7 +1,9 @@
-//! Checksums as files store them. Each names its algorithm; crc32c and sha256 use the CPU's instructions where it has them.
+//! Checksums as files store them. Each names its algorithm; all use the CPU's instructions where it has them.
+
+use std::hash::Hasher as _;
 
 use sha2::{Digest as _, Sha256};
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_64;
 
 use crate::error::{Error, Kind, Result};
 use crate::index::DigestValue;
@@ -10,7 +12,7 @@ use crate::index::DigestValue;
 pub(crate) enum Hasher {
     Crc32c(u32),
     Sha256(Box<Sha256>),
-    Xxh3(Box<Xxh3>),
+    Xxh3(Box<XxHash3_64>),
 }
 
 impl Hasher {
@@ -30,7 +32,7 @@ impl Hasher {
         match self {
             Hasher::Crc32c(state) => *state = crc32c::crc32c_append(*state, bytes),
             Hasher::Sha256(state) => state.update(bytes),
-            Hasher::Xxh3(state) => state.update(bytes),
+            Hasher::Xxh3(state) => state.write(bytes),
         }
     }
 
@@ -38,7 +40,7 @@ impl Hasher {
         match self {
             Hasher::Crc32c(state) => DigestValue::Crc32c(state),
             Hasher::Sha256(state) => DigestValue::Sha256(Box::new(state.finalize().into())),
-            Hasher::Xxh3(state) => DigestValue::Xxh3(state.digest()),
+            Hasher::Xxh3(state) => DigestValue::Xxh3(state.finish()),
         }
     }
 }

@@ -127,7 +127,7 @@ pub fn finish(mut bytes: Vec<u8>, manifest: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(manifest);
     bytes.extend(offset.to_le_bytes());
     bytes.extend((manifest.len() as u64).to_le_bytes());
-    bytes.extend(xxhash_rust::xxh3::xxh3_64(manifest).to_le_bytes());
+    bytes.extend(twox_hash::XxHash3_64::oneshot(manifest).to_le_bytes());
     bytes.extend(2u32.to_le_bytes());
     bytes.extend(0u32.to_le_bytes());
     bytes.extend(super::corpus::MAGIC);
@@ -145,7 +145,7 @@ pub fn seekable(frames: &[(&[u8], u32, bool)]) -> Vec<u8> {
         frame.extend(&((content.len() as u32) << 3 | 1).to_le_bytes()[..3]);
         frame.extend_from_slice(content);
         if *checksum {
-            frame.extend((xxhash_rust::xxh64::xxh64(content, 0) as u32).to_le_bytes());
+            frame.extend((twox_hash::XxHash64::oneshot(0, content) as u32).to_le_bytes());
         }
         entries.extend((frame.len() as u32).to_le_bytes());
         entries.extend(announced.to_le_bytes());

@@ -50,16 +50,36 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Decodes the symbols of a whole chunk of floats with their heads, as far as the kernel can; returns how far that is. The rest of the chunk is left to
-    /// [`Self::decode`].
-    pub fn decode_heads(&mut self, inputs: HeadInputs, symbols: &mut [u8], heads: &mut [u16]) -> usize {
-        if self.lanes != LANES {
-            return 0;
+    /// Decodes the next symbols with the heads of floats that they belong to, a whole chunk of them, as [`Kernel::decode_heads`] says; `false` if the kernel cannot.
+    pub fn decode_heads(
+        &mut self,
+        inputs: HeadInputs,
+        escaped: &mut [u32],
+        heads: &mut [u16],
+    ) -> Result<bool> {
+        /// Elements that are decoded at a time where the words end, since kernels read further than they need.
+        const LAST: usize = 4 * LANES;
+        if self.lanes != LANES || !heads.len().is_multiple_of(8 * LANES) {
+            return Ok(false);
         }
-        let (tables, states) = (self.tables, &mut self.states);
-        let (done, bytes) = self.kernel.decode_heads(tables, inputs, states, self.words, symbols, heads);
+        let (tables, states, kernel) = (self.tables, &mut self.states, self.kernel);
+        let count = heads.len();
+        let made = kernel.decode_heads(tables, inputs, states, self.words, 0..count, escaped, heads);
+        let Some((mut done, bytes)) = made else { return Ok(false) };
         self.words = self.words.get(bytes..).unwrap_or_default();
-        done
+        while done < count {
+            let mut padded = [0; 4 * LAST];
+            let rest = self.words.len().min(2 * LAST);
+            padded.iter_mut().zip(&self.words[..rest]).for_each(|(padded, &word)| *padded = word);
+            let range = done..count.min(done + LAST);
+            let made = kernel.decode_heads(tables, inputs, states, &padded, range, escaped, heads);
+            let Some((next, bytes)) = made.filter(|made| made.0 > done && made.1 <= rest) else {
+                return Err(Error::truncated("entropy-coded stream"));
+            };
+            self.words = self.words.get(bytes..).unwrap_or_default();
+            done = next;
+        }
+        Ok(true)
     }
 
     /// Decodes symbol `index` of the stream, for contexts that depend on the symbols before it.

@@ -5,9 +5,9 @@ use super::scale::STEPS;
 use super::signs::Signs;
 use super::tails::MAX_TAILS;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
-use crate::arch::{HeadFormat, HeadInputs, Kernel};
+use crate::arch::{Expected, HeadFormat, HeadInputs, Kernel};
 use crate::entropy::plane;
-use crate::entropy::rans;
+use crate::entropy::rans::{self, LANES};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use std::cell::RefCell;
@@ -21,6 +21,8 @@ struct Scratch {
     fields: [u16; CHUNK + 3 * PADDING],
     heads: [u16; CHUNK],
     tails: [[u8; CHUNK]; MAX_TAILS],
+    /// A bit per element.
+    escaped: [u32; CHUNK / LANES],
 }
 
 const PADDING: usize = 128;
@@ -33,19 +35,25 @@ thread_local! {
         fields: [0; CHUNK + 3 * PADDING],
         heads: [0; CHUNK],
         tails: [[0; CHUNK]; MAX_TAILS],
+        escaped: [0; CHUNK / LANES],
     }));
 }
 
-/// What decoding the heads of a chunk step by step goes through, each slice with one value per element.
-struct Steps<'s, 'a> {
+/// What the heads of a chunk are decoded from, and what that goes through: slices with one value per element.
+struct HeadDecoder<'s, 'a> {
     symbols: &'s mut rans::Decoder<'a>,
     kernel: Kernel,
-    expected: &'s [i16],
+    /// The chunk's first element, in the section.
+    start: usize,
+    /// The verbatim bits.
+    packed: &'s [u8],
+    expected: &'s mut [i16],
     /// Where the slots of each symbol's context begin.
     offsets: &'s mut [u16],
     found: &'s mut [u8],
-    /// The verbatim bits.
     fields: &'s mut [u16],
+    /// A bit per element.
+    escaped: &'s mut [u32],
 }
 
 impl FloatModel {
@@ -80,29 +88,28 @@ impl FloatModel {
         let mut tails = self.tails.decoder(reader, start, count, kernel)?;
         for (index, chunk) in out.chunks_mut(CHUNK * width).enumerate() {
             let elements = chunk.len() / width;
-            kernel.vectorised(
-                #[inline(always)]
-                || self.scales.fill(start + index * CHUNK, &mut scratch.expected[..elements]),
-            );
             let (packed, rest) = low.split_at(low_bits::packed_len(elements, bits).min(low.len()));
             low = rest;
-            let mut steps = Steps {
+            let mut decoder = HeadDecoder {
                 symbols: &mut symbols,
                 kernel,
-                expected: &scratch.expected[..elements],
+                start: start + index * CHUNK,
+                packed,
+                expected: &mut scratch.expected[..elements],
                 offsets: &mut scratch.offsets[..elements],
                 found: &mut scratch.symbols[..elements],
                 fields: &mut scratch.fields[..elements],
+                escaped: &mut scratch.escaped[..elements / LANES],
             };
             // Two-byte elements are their heads; on most machines these can be put together in place.
             if width == 2
                 && cfg!(target_endian = "little")
                 && let Ok(heads) = bytemuck::try_cast_slice_mut(chunk)
             {
-                self.decode_heads(&mut steps, packed, &mut escapes, heads)?;
+                self.decode_heads(&mut decoder, &mut escapes, heads)?;
                 continue;
             }
-            self.decode_heads(&mut steps, packed, &mut escapes, &mut scratch.heads[..elements])?;
+            self.decode_heads(&mut decoder, &mut escapes, &mut scratch.heads[..elements])?;
             let planes = tails.next(elements, &mut scratch.tails)?;
             let heads = &scratch.heads[..elements];
             kernel.vectorised(
@@ -118,38 +125,39 @@ impl FloatModel {
     }
 
     /// Decodes the heads of a chunk: all at once where the kernel can, else step by step.
-    fn decode_heads(
-        &self,
-        steps: &mut Steps,
-        packed: &[u8],
-        escapes: &mut &[u8],
-        heads: &mut [u16],
-    ) -> Result<()> {
-        let kernel = steps.kernel;
-        let mut done = 0;
-        if heads.len() == CHUNK {
-            let inputs = HeadInputs { format: self.head_format(), expected: steps.expected, packed };
-            done = steps.symbols.decode_heads(inputs, steps.found, heads);
-        }
-        if done < heads.len() {
-            self.decode_symbols(steps, done)?;
+    fn decode_heads(&self, decoder: &mut HeadDecoder, escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
+        let kernel = decoder.kernel;
+        let groups = heads.len() / LANES;
+        let expected = if self.scales.fill_groups(decoder.start, LANES, &mut decoder.expected[..groups]) {
+            Expected::Group(&decoder.expected[..groups])
+        } else {
             kernel.vectorised(
                 #[inline(always)]
-                || {
-                    low_bits::unpack(packed, self.low_bits(), steps.fields);
-                    self.assemble(steps, heads);
-                },
+                || self.scales.fill(decoder.start, decoder.expected),
             );
+            Expected::Each(decoder.expected)
+        };
+        let inputs = HeadInputs { format: self.head_format(), expected, packed: decoder.packed };
+        if decoder.symbols.decode_heads(inputs, decoder.escaped, heads)? {
+            return self.place_escapes(decoder.escaped, escapes, heads);
         }
         kernel.vectorised(
             #[inline(always)]
-            || self.place_escapes(steps.found, escapes, heads),
+            || self.scales.fill(decoder.start, decoder.expected),
+        );
+        self.decode_symbols(decoder)?;
+        kernel.vectorised(
+            #[inline(always)]
+            || {
+                low_bits::unpack(decoder.packed, self.low_bits(), decoder.fields);
+                self.assemble(decoder, heads);
+                self.place_escapes_of(decoder.found, escapes, heads)
+            },
         )
     }
 
     fn head_format(&self) -> HeadFormat {
         HeadFormat {
-            exponent_bits: self.layout.exponent_bits,
             low_mantissa: self.layout.head_mantissa_bits() - JOINT_BITS,
             low_bits: self.low_bits(),
             sign: self.constant_sign(),
@@ -180,33 +188,33 @@ impl FloatModel {
         Ok(parts)
     }
 
-    /// Decodes the symbols of a chunk from `done` on.
-    fn decode_symbols(&self, steps: &mut Steps, done: usize) -> Result<()> {
+    /// Decodes the symbols of a chunk.
+    fn decode_symbols(&self, decoder: &mut HeadDecoder) -> Result<()> {
         if !self.has_contexts() {
-            return steps.symbols.decode(&[], &mut steps.found[done..]);
+            return decoder.symbols.decode(&[], decoder.found);
         }
         let precision = self.tables.precision();
-        steps.kernel.vectorised(
+        decoder.kernel.vectorised(
             #[inline(always)]
             || {
-                for (&expected, offset) in steps.expected.iter().zip(steps.offsets.iter_mut()) {
+                for (&expected, offset) in decoder.expected.iter().zip(decoder.offsets.iter_mut()) {
                     *offset = ((expected & (STEPS - 1) as i16) as u16) << precision;
                 }
             },
         );
-        steps.symbols.decode(&steps.offsets[done..], &mut steps.found[done..])
+        decoder.symbols.decode(decoder.offsets, decoder.found)
     }
 
     /// Heads from symbols, fields and expectations.
     #[inline(always)]
-    fn assemble(&self, steps: &Steps, heads: &mut [u16]) {
+    fn assemble(&self, decoder: &HeadDecoder, heads: &mut [u16]) {
         let mantissa_bits = self.layout.head_mantissa_bits();
         let low_mantissa = mantissa_bits - JOINT_BITS;
         let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
         let mantissa_mask = (1u16 << low_mantissa) - 1;
         let joint_mask = (1u16 << JOINT_BITS) - 1;
         let sign = self.constant_sign();
-        let inputs = steps.found.iter().zip(steps.fields.iter()).zip(steps.expected);
+        let inputs = decoder.found.iter().zip(decoder.fields.iter()).zip(decoder.expected.iter());
         for (head, ((&symbol, &field), &expected)) in heads.iter_mut().zip(inputs) {
             let symbol = u16::from(symbol);
             let octave = (expected >> STEPS.trailing_zeros()) - CENTRE as i16;
@@ -219,27 +227,43 @@ impl FloatModel {
         }
     }
 
-    /// Replaces the exponents that were escaped, for which the symbols gave garbage.
+    /// Replaces the exponents that were escaped, for which the symbols gave garbage; `escaped` has a bit for each head.
+    fn place_escapes(&self, escaped: &[u32], escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
+        for (&escaped, heads) in
+            escaped.iter().zip(heads.chunks_exact_mut(LANES)).filter(|(bits, _)| **bits != 0)
+        {
+            for (_, head) in heads.iter_mut().enumerate().filter(|(index, _)| escaped >> index & 1 == 1) {
+                *head = self.place_escape(*head, escapes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for heads that `symbols` were decoded for.
     #[inline(always)]
-    fn place_escapes(&self, symbols: &[u8], escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
-        let mantissa_bits = self.layout.head_mantissa_bits();
-        let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
+    fn place_escapes_of(&self, symbols: &[u8], escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
         for (heads, symbols) in heads.chunks_mut(ESCAPE_STRETCH).zip(symbols.chunks(ESCAPE_STRETCH)) {
             let symbols = &symbols[..heads.len()];
             if symbols.iter().fold(u8::MAX, |least, &symbol| least.min(symbol)) >> JOINT_BITS != 0 {
                 continue;
             }
             for (_, head) in symbols.iter().zip(heads).filter(|(symbol, _)| *symbol >> JOINT_BITS == 0) {
-                let (escape, rest) = escapes
-                    .split_at_checked(self.escape_bytes())
-                    .ok_or_else(|| Error::corrupt("a block has fewer escapes than escape symbols"))?;
-                *escapes = rest;
-                let exponent = escape.iter().rev().fold(0u16, |value, &byte| value << 8 | u16::from(byte));
-                *head =
-                    *head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits;
+                *head = self.place_escape(*head, escapes)?;
             }
         }
         Ok(())
+    }
+
+    /// `head` with the next of `escapes` as its exponent.
+    fn place_escape(&self, head: u16, escapes: &mut &[u8]) -> Result<u16> {
+        let mantissa_bits = self.layout.head_mantissa_bits();
+        let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
+        let (escape, rest) = escapes
+            .split_at_checked(self.escape_bytes())
+            .ok_or_else(|| Error::corrupt("a block has fewer escapes than escape symbols"))?;
+        *escapes = rest;
+        let exponent = escape.iter().rev().fold(0u16, |value, &byte| value << 8 | u16::from(byte));
+        Ok(head & !(exponent_mask << mantissa_bits) | (exponent & exponent_mask) << mantissa_bits)
     }
 }
 

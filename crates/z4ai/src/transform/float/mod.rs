@@ -21,7 +21,7 @@ pub(crate) use model::{FloatModel, choose_scales};
 const CHUNK: usize = 4096;
 
 /// Mantissa bits that join the exponent in a symbol.
-const JOINT_BITS: u32 = 2;
+pub(crate) const JOINT_BITS: u32 = 2;
 
 /// A symbol is `(exponent - expected exponent + CENTRE) << JOINT_BITS | top mantissa bits`; the exponent part 0 says that the exponent is an escape.
 const CENTRE: i32 = 48;

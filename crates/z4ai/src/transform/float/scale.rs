@@ -52,6 +52,27 @@ impl Scales {
         }
     }
 
+    /// Writes the expectations of every `group` elements from `start` on, if they are the same for all elements of each.
+    pub fn fill_groups(&self, start: usize, group: usize, out: &mut [i16]) -> bool {
+        if self.row_length == 0 {
+            out.fill(self.base);
+            return true;
+        }
+        if !self.columns.is_empty() || !start.is_multiple_of(group) || !self.row_length.is_multiple_of(group)
+        {
+            return false;
+        }
+        let per_row = self.row_length / group;
+        let (mut row, mut place) = (start / self.row_length, start % self.row_length / group);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let (segment, after) = rest.split_at_mut(rest.len().min(per_row - place));
+            segment.fill(self.base + i16::from(self.rows.get(row).copied().unwrap_or(0)));
+            (row, place, rest) = (row + 1, 0, after);
+        }
+        true
+    }
+
     /// Leaves out offsets that are all zero.
     pub fn drop_zeros(&mut self) {
         for offsets in [&mut self.rows, &mut self.columns] {

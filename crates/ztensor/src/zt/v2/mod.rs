@@ -28,7 +28,7 @@ pub(super) fn footer(offset: u64, manifest: &[u8]) -> [u8; FOOTER as usize] {
     let mut footer = [0; FOOTER as usize];
     footer[..8].copy_from_slice(&offset.to_le_bytes());
     footer[8..16].copy_from_slice(&(manifest.len() as u64).to_le_bytes());
-    footer[16..24].copy_from_slice(&xxhash_rust::xxh3::xxh3_64(manifest).to_le_bytes());
+    footer[16..24].copy_from_slice(&twox_hash::XxHash3_64::oneshot(manifest).to_le_bytes());
     footer[24..28].copy_from_slice(&VERSION.to_le_bytes());
     footer[32..].copy_from_slice(MAGIC);
     footer

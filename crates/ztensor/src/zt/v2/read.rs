@@ -37,7 +37,7 @@ pub(in crate::zt) fn index(input: &mut Input) -> Result<Index> {
         return Err(Error::malformed("the manifest is misplaced").with_offset(data_end));
     }
     let bytes = source.bytes(footer.offset, footer.length)?;
-    if xxhash_rust::xxh3::xxh3_64(&bytes) != footer.hash {
+    if twox_hash::XxHash3_64::oneshot(&bytes) != footer.hash {
         return Err(
             Error::new(Kind::Checksum, "the manifest does not match its hash").with_offset(footer.offset)
         );
