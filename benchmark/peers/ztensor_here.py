@@ -6,7 +6,6 @@ from pathlib import Path
 
 from harness.peer import Peer
 
-
 #: The other formats store no checksums here, and ztensor 2.1 does not check those of its own files unless it is told to.
 UNVERIFIED = "view, unverified"
 

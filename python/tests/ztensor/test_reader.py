@@ -11,6 +11,8 @@ import safetensors.numpy
 import torch
 
 import ztensor
+import ztensor.numpy
+import ztensor.torch
 from ztensor import Reader, Tensor, Writer
 
 TEXT = "naïve/层.weight"
