@@ -36,13 +36,17 @@ impl<W: Word> Default for ChunkScratch<W> {
 impl<W: Word> ChunkScratch<W> {
     /// Transforms a chunk of at most [`CHUNK`] elements and says its class; symbols are made unless that is 0.
     #[inline(always)]
-    pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View, classes: &Classes) -> u8 {
+    pub fn transform(
+        &mut self,
+        bytes: &[u8],
+        reference: &[u8],
+        view: View,
+        classes: &Classes,
+        kernel: Kernel,
+    ) -> u8 {
         let class = classes.of(self.subtract(bytes, reference, view));
         if class > 0 {
-            let alphabet = Alphabet::of_width(W::BYTES);
-            for (symbol, &difference) in self.symbols.iter_mut().zip(&self.differences[..self.length]) {
-                *symbol = alphabet.symbol(difference);
-            }
+            kernel.symbols(Alphabet::of_width(W::BYTES), &self.differences, &mut self.symbols);
             exponent_numbers::<W>(reference, view, &mut self.exponents);
         }
         class
@@ -74,17 +78,31 @@ impl<W: Word> ChunkScratch<W> {
 /// The numbers of the exponents of at most [`CHUNK`] elements.
 #[inline(always)]
 pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &mut [u8; CHUNK]) {
-    let top = view.top_exponent as i32;
-    for (number, base) in numbers.iter_mut().zip(reference.chunks_exact(W::BYTES)) {
-        let exponent = W::from_bytes(base).exponent(view.fields.mantissa_bits) as i32;
-        *number = exponent_number(top - exponent);
+    let exponents = reference.chunks_exact(W::BYTES).map(
+        #[inline(always)]
+        |base| W::from_bytes(base).exponent(view.fields.mantissa_bits),
+    );
+    if view.fields.exponents() > 256 {
+        for (number, exponent) in numbers.iter_mut().zip(exponents) {
+            // Beyond the last number they are all the same.
+            *number = exponent_number(view.top_exponent.saturating_sub(exponent).min(255) as u8);
+        }
+        return;
+    }
+    // In two steps, each of which has as many elements in a register as it can.
+    for (number, exponent) in numbers.iter_mut().zip(exponents) {
+        *number = exponent as u8;
+    }
+    let top = view.top_exponent as u8;
+    for number in numbers {
+        *number = exponent_number(top.saturating_sub(*number));
     }
 }
 
 /// The number of an exponent so far below the top: each its own at first, then four and then eight together, so that optimizer states have numbers too.
 #[inline(always)]
-fn exponent_number(below: i32) -> u8 {
-    (below.clamp(0, 16) + (below - 16).clamp(0, 32) / 4 + (below - 48).clamp(0, 56) / 8) as u8
+fn exponent_number(below: u8) -> u8 {
+    below.min(16) + below.saturating_sub(16).min(32) / 4 + below.saturating_sub(48).min(56) / 8
 }
 
 /// The exponent that only few elements exceed.
@@ -141,7 +159,7 @@ impl Counts {
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
             let class = kernel.vectorised(
                 #[inline(always)]
-                || scratch.transform(chunk, base, view, classes),
+                || scratch.transform(chunk, base, view, classes, kernel),
             );
             self.classes[usize::from(class)] += 1;
             if class == 0 {
