@@ -128,10 +128,13 @@ pub(super) fn top_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize {
 /// Elements looked at for the range of exponents.
 const EXPONENT_SAMPLE: usize = 1 << 16;
 
+/// How often each symbol occurs with each exponent's number.
+type Cells = [Histogram; EXPONENTS];
+
 /// How often each symbol occurs, by class and exponent.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
-    cells: Vec<Histogram>,
+    cells: Vec<Cells>,
     /// How many chunks have each class.
     pub classes: Histogram,
     pub raw_bits: u64,
@@ -139,21 +142,25 @@ pub(super) struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { cells: vec![[0; SYMBOLS]; CLASSES * EXPONENTS], classes: [0; SYMBOLS], raw_bits: 0 }
+        Self { cells: vec![[[0; SYMBOLS]; EXPONENTS]; CLASSES], classes: [0; SYMBOLS], raw_bits: 0 }
     }
 }
 
+/// Neighbours are counted in so many tables in turn: where most are equal, each increment of a single one would wait for the one before.
+const BANKS: usize = 4;
+
 impl Counts {
-    /// Adds the chunks of a stretch of whole elements.
-    pub fn add<W: Word>(
-        &mut self,
+    /// Counts the chunks of a stretch of whole elements.
+    pub fn of<W: Word>(
         bytes: &[u8],
         reference: &[u8],
         view: View,
         classes: &Classes,
         kernel: Kernel,
-    ) {
+    ) -> Self {
         let alphabet = Alphabet::of_width(W::BYTES);
+        let mut counts = Self::default();
+        let mut banks: Vec<[Cells; BANKS]> = vec![[[[0; SYMBOLS]; EXPONENTS]; BANKS]; CLASSES];
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
@@ -161,24 +168,30 @@ impl Counts {
                 #[inline(always)]
                 || scratch.transform(chunk, base, view, classes, kernel),
             );
-            self.classes[usize::from(class)] += 1;
+            counts.classes[usize::from(class)] += 1;
             if class == 0 {
                 continue;
             }
-            let Some(cells) =
-                self.cells.get_mut(usize::from(class) * EXPONENTS..).and_then(<[_]>::first_chunk_mut)
-            else {
-                continue;
-            };
-            count(cells, &scratch.symbols[..scratch.length], &scratch.exponents);
-            let raw = scratch.symbols[..scratch.length].iter().map(|&symbol| alphabet.raw_bits(symbol));
-            self.raw_bits += u64::from(raw.sum::<u32>());
+            let symbols = &scratch.symbols[..scratch.length];
+            counts.raw_bits += kernel.vectorised(
+                #[inline(always)]
+                || alphabet.all_raw_bits(symbols),
+            );
+            count(&mut banks[usize::from(class) % CLASSES], symbols, &scratch.exponents);
         }
+        for ((cells, banks), _) in
+            counts.cells.iter_mut().zip(&banks).zip(counts.classes).filter(|(_, chunks)| *chunks > 0)
+        {
+            banks.iter().for_each(|bank| add(cells, bank));
+        }
+        counts
     }
 
     pub fn merge(mut self, other: &Self) -> Self {
-        for (mine, theirs) in self.cells.as_flattened_mut().iter_mut().zip(other.cells.as_flattened()) {
-            *mine += theirs;
+        for ((mine, theirs), _) in
+            self.cells.iter_mut().zip(&other.cells).zip(other.classes).filter(|(_, chunks)| *chunks > 0)
+        {
+            add(mine, theirs);
         }
         self.classes.iter_mut().zip(other.classes).for_each(|(mine, theirs)| *mine += theirs);
         self.raw_bits += other.raw_bits;
@@ -187,15 +200,27 @@ impl Counts {
 
     /// The cells that occur, by class and exponent number.
     pub fn used(&self) -> impl Iterator<Item = (usize, usize, &Histogram)> {
-        let cells = self.cells.iter().enumerate();
-        cells
-            .filter(|(_, histogram)| histogram.iter().any(|&count| count > 0))
-            .map(|(index, histogram)| (index / EXPONENTS, index % EXPONENTS, histogram))
+        let classes = self.cells.iter().enumerate().filter(|(class, _)| self.classes[*class] > 0);
+        let cells = classes.flat_map(|(class, cells)| {
+            cells.iter().enumerate().map(move |(exponent, histogram)| (class, exponent, histogram))
+        });
+        cells.filter(|(_, _, histogram)| histogram.iter().any(|&count| count > 0))
     }
 }
 
-fn count(cells: &mut [Histogram; EXPONENTS], symbols: &[u8], exponents: &[u8; CHUNK]) {
-    for (&symbol, &exponent) in symbols.iter().zip(exponents) {
-        cells[usize::from(exponent) % EXPONENTS][usize::from(symbol)] += 1;
+fn add(mine: &mut Cells, theirs: &Cells) {
+    mine.as_flattened_mut().iter_mut().zip(theirs.as_flattened()).for_each(|(sum, count)| *sum += count);
+}
+
+fn count(banks: &mut [Cells; BANKS], symbols: &[u8], exponents: &[u8; CHUNK]) {
+    let (groups, rest) = symbols.as_chunks::<BANKS>();
+    let (numbers, _) = exponents.as_chunks::<BANKS>();
+    for (symbols, numbers) in groups.iter().zip(numbers) {
+        for bank in 0..BANKS {
+            banks[bank][usize::from(numbers[bank]) % EXPONENTS][usize::from(symbols[bank])] += 1;
+        }
+    }
+    for (&symbol, &number) in rest.iter().zip(&exponents[symbols.len() - rest.len()..]) {
+        banks[0][usize::from(number) % EXPONENTS][usize::from(symbol)] += 1;
     }
 }
