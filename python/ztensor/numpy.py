@@ -46,15 +46,17 @@ def load_file(
     filename: str | os.PathLike[str],
     copy: bool = False,
     *,
+    verify: bool = True,
     base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> _Arrays:
     """Loads all tensors of a file of any format.
 
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives arrays in memory of their own.
+    :param verify: check the checksums that the file stores. Without them, and with ``False``, views cost no reading at all.
     :param base: the base of a delta, as a path or an opened file.
     """
-    reader = _native.Reader(filename, base=base, keep_open=copy)
+    reader = _native.Reader(filename, verify=verify, base=base, keep_open=copy)
     warn_of_skipped(reader.skipped(), filename)
     arrays: _Arrays = reader.read_numpy(reader.keys(), copy=copy)
     return arrays

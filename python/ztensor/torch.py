@@ -49,6 +49,7 @@ def load_file(
     device: str | int | torch.device = "cpu",
     copy: bool = False,
     *,
+    verify: bool = True,
     base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> dict[str, torch.Tensor]:
     """Loads all tensors of a file of any format.
@@ -56,9 +57,10 @@ def load_file(
     :param device: what ``torch.device`` takes, or the number of a GPU.
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives tensors in memory of their own.
+    :param verify: check the checksums that the file stores. Without them, and with ``False``, views cost no reading at all.
     :param base: the base of a delta, as a path or an opened file.
     """
-    reader = _native.Reader(filename, base=base, keep_open=copy)
+    reader = _native.Reader(filename, verify=verify, base=base, keep_open=copy)
     warn_of_skipped(reader.skipped(), filename)
     tensors: dict[str, torch.Tensor] = reader.read_torch(reader.keys(), copy=copy, device=device)
     return tensors

@@ -4,6 +4,7 @@
 use crate::arch::Kernel;
 use crate::compress::compress_on;
 use crate::decompress::Layout;
+use crate::delta::compress_delta_on;
 use crate::options::Options;
 
 /// Decodes larger than this say nothing new.
@@ -20,9 +21,26 @@ pub fn compress(bytes: &[u8], options: &Options) -> Vec<u8> {
     frame
 }
 
+/// Panics unless all kernels make the same delta of `current` to `reference`, and `current` of that delta. Returns the delta.
+pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Vec<u8> {
+    let mut frames = Kernel::available()
+        .into_iter()
+        .map(|kernel| compress_delta_on(current, reference, options, kernel).expect("compresses"));
+    let frame = frames.next().expect("there is always a kernel");
+    assert!(frames.all(|other| other == frame), "the kernels make different deltas");
+    let decoded = decompress_against(&frame, reference);
+    assert!(decoded.is_some_and(|decoded| decoded == current), "the delta decodes to other bytes");
+    frame
+}
+
 /// Panics unless all kernels restore the same from `frame`, valid or not. Returns what that is.
 pub fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
-    let layout = Layout::read(frame).ok().filter(|layout| layout.length <= LARGEST)?;
+    decompress_against(frame, &[])
+}
+
+/// The same for a delta.
+pub fn decompress_against(frame: &[u8], reference: &[u8]) -> Option<Vec<u8>> {
+    let layout = Layout::read(frame).ok().filter(|layout| layout.length <= LARGEST)?.against(reference);
     let mut decoded = Kernel::available().into_iter().map(|kernel| {
         // Memory that is not clean shows elements that are never written.
         let mut out = vec![0x5a; layout.length as usize];
@@ -110,5 +128,38 @@ mod tests {
             }
             decompress(&frame);
         }
+
+        #[test]
+        fn deltas_of_any_length(
+            dtype in dtypes(),
+            count in 1usize..80_000,
+            seed in any::<u64>(),
+            reach in 0u32..32,
+            kept in 1usize..2000,
+            flips in prop::collection::vec(any::<(u32, u8)>(), 1..4),
+        ) {
+            let base = weights(dtype, count, 100, seed);
+            let current = moved(&base, dtype.width(), reach, kept, seed);
+            let mut frame = compress_delta(&current, &base, &Options::new(dtype));
+            for (place, flip) in flips {
+                let place = frame.len() / 20 + place as usize % (frame.len() - frame.len() / 20);
+                frame[place] ^= flip;
+            }
+            decompress_against(&frame, &base);
+        }
+    }
+
+    /// The elements with up to `reach` low bits of some changed: of one in `kept` to all, in turns.
+    fn moved(base: &[u8], width: usize, reach: u32, kept: usize, seed: u64) -> Vec<u8> {
+        let mut state = seed | 1;
+        let mut bytes = base.to_vec();
+        for (index, element) in bytes.chunks_exact_mut(width).enumerate() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if ((state >> 40) as usize).is_multiple_of(1 + index / 3000 * kept / 10) {
+                let change = state >> 20 & ((1 << reach.min(8 * width as u32 - 1)) - 1);
+                element.iter_mut().zip(change.to_le_bytes()).for_each(|(byte, change)| *byte ^= change);
+            }
+        }
+        bytes
     }
 }

@@ -12,6 +12,7 @@ use ztensor::{Effort, Error, delta};
 use crate::errors::{OrRaise, argument, to_python};
 use crate::reader::Reader;
 use crate::save;
+use crate::work::Work;
 
 /// Archives a model file of any format.
 #[pyfunction]
@@ -25,7 +26,7 @@ pub(crate) fn archive_file<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options(effort, level, threads)?;
-    let stats = py.detach(|| archive::archive(&source, &target, &options, &mut |_| {})).or_raise()?;
+    let stats = py.work(|| archive::archive(&source, &target, &options, &mut |_| {})).or_raise()?;
     report(py, &stats)
 }
 
@@ -40,7 +41,7 @@ pub(crate) fn archive_bytes<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let options = options(effort, level, threads)?;
-    let (bytes, _) = py.detach(|| archive::archive_bytes(data, &options)).or_raise()?;
+    let (bytes, _) = py.work(|| archive::archive_bytes(data, &options)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -58,20 +59,20 @@ pub(crate) fn archive_tensors<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options(effort, level, threads)?;
     let plain = save::safetensors_bytes(tensors, metadata)?;
-    let stats = py.detach(|| archive::archive_bytes_to(plain, &target, &options)).or_raise()?;
+    let stats = py.work(|| archive::archive_bytes_to(plain, &target, &options)).or_raise()?;
     report(py, &stats)
 }
 
 /// Restores the original of an archive. Returns its length.
 #[pyfunction]
 pub(crate) fn restore_file(py: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<u64> {
-    py.detach(|| archive::restore(&source, &target, &mut |_| {})).or_raise()
+    py.work(|| archive::restore(&source, &target, &mut |_| {})).or_raise()
 }
 
 /// Restores the original of an archive that is in memory.
 #[pyfunction]
 pub(crate) fn restore_bytes<'py>(py: Python<'py>, data: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
-    let bytes = py.detach(|| archive::restore_bytes(data)).or_raise()?;
+    let bytes = py.work(|| archive::restore_bytes(data)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn delta_file<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (options, base) = (options(effort, level, threads)?, opened(base)?);
-    let stats = py.detach(|| delta::make(&source, &base, &target, &options, &mut |_| {})).or_raise()?;
+    let stats = py.work(|| delta::make(&source, &base, &target, &options, &mut |_| {})).or_raise()?;
     report(py, &stats)
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn delta_bytes<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (options, base) = (options(effort, level, threads)?, opened(base)?);
-    let (bytes, _) = py.detach(|| delta::make_bytes(data, &base, &options)).or_raise()?;
+    let (bytes, _) = py.work(|| delta::make_bytes(data, &base, &options)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -118,7 +119,7 @@ pub(crate) fn apply_file(
     target: PathBuf,
 ) -> PyResult<u64> {
     let base = base.map(opened).transpose()?;
-    py.detach(|| delta::apply(&source, base, &target, &mut |_| {})).or_raise()
+    py.work(|| delta::apply(&source, base, &target, &mut |_| {})).or_raise()
 }
 
 /// Restores the model file of a delta that is in memory.
@@ -130,7 +131,7 @@ pub(crate) fn apply_bytes<'py>(
     base: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let base = base.map(opened).transpose()?;
-    let bytes = py.detach(|| delta::apply_bytes(data, base)).or_raise()?;
+    let bytes = py.work(|| delta::apply_bytes(data, base)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -140,7 +141,7 @@ pub(crate) fn opened(base: &Bound<'_, PyAny>) -> PyResult<Arc<ztensor::Reader>> 
         return reader.get().file();
     }
     let path: PathBuf = base.extract().map_err(|_| argument("base is neither a path nor a Reader"))?;
-    base.py().detach(|| ztensor::open(path)).or_raise().map(Arc::new)
+    base.py().work(|| ztensor::open(path)).or_raise().map(Arc::new)
 }
 
 /// What an archive says, as a dict.

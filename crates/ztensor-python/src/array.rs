@@ -14,6 +14,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors::argument;
 use crate::memory::{HUGE, Memory};
+use crate::work::Work;
 
 /// A range of some [`Memory`].
 pub(crate) struct Region<'py> {
@@ -201,7 +202,7 @@ pub(crate) fn new_bytes<'py, E: Send>(
         (bytes.cast_into_unchecked::<PyBytes>(), std::slice::from_raw_parts_mut(start, length))
     };
     advise_huge(memory);
-    Ok(py.detach(|| fill(memory)).map(|()| bytes))
+    Ok(py.work(|| fill(memory)).map(|()| bytes))
 }
 
 /// Asks for huge pages under fresh memory; a kernel that declines changes nothing.

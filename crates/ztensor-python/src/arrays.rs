@@ -11,6 +11,7 @@ use crate::errors::{OrRaise, argument};
 use crate::load::{Loaded, Terms};
 use crate::single::Single;
 use crate::torch::Torch;
+use crate::work::Work;
 use crate::{packed, sparse};
 
 /// How tensors are to be read.
@@ -86,7 +87,7 @@ pub(crate) fn numpy_arrays<'py>(
         .iter()
         .map(|single| {
             if packed::is_packed(&single.element) {
-                let bytes = py.detach(|| reader.bytes(single.name)).or_raise()?;
+                let bytes = py.work(|| reader.bytes(single.name)).or_raise()?;
                 return packed::array(py, &bytes, &single.element, &single.shape);
             }
             let descriptor = descriptors.get(&single.element, || element::descriptor(py, &single.element))?;

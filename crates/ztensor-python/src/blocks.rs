@@ -8,6 +8,7 @@ use ztensor::Error;
 use crate::errors::{OrRaise, to_python};
 use crate::load::Wanted;
 use crate::memory::Block;
+use crate::work::Work;
 
 /// Components below this size share a block.
 const SMALL: usize = 1 << 20;
@@ -69,7 +70,7 @@ pub(crate) fn decode(
             bytes += task.1.len();
             batch.push(task);
         }
-        py.detach(|| {
+        py.work(|| {
             batch
                 .into_par_iter()
                 .try_for_each(|(wanted, target)| reader.component_into(wanted.name, wanted.role, target))

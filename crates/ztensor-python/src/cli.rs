@@ -2,16 +2,17 @@
 
 use std::ffi::OsString;
 
+use crate::work::Work;
 use pyo3::prelude::*;
 
 /// Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code.
 #[pyfunction]
 pub(crate) fn run_cli(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| ztensor_cli::run(arguments))
+    py.work(|| ztensor_cli::run(arguments))
 }
 
 /// Runs the z4ai command in the same way.
 #[pyfunction]
 pub(crate) fn run_z4ai(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| ztensor_cli::run_z4ai(arguments))
+    py.work(|| ztensor_cli::run_z4ai(arguments))
 }

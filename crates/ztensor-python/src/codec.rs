@@ -10,6 +10,7 @@ use ztensor::ElementType;
 use crate::array::{ArrayBytes, Region, new_bytes};
 use crate::errors::OrRaise;
 use crate::memory::{Block, Memory};
+use crate::work::Work;
 use crate::{element, torch};
 
 /// Compresses a buffer, a NumPy array or a torch.Tensor into a z4ai frame.
@@ -25,7 +26,7 @@ pub(crate) fn compress<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let py = data.py();
     let (bytes, options) = request(data, dtype, shape, level, threads, effort)?;
-    let frame = py.detach(|| z4ai::compress(bytes.bytes(), &options)).map_err(raise)?;
+    let frame = py.work(|| z4ai::compress(bytes.bytes(), &options)).map_err(raise)?;
     Ok(PyBytes::new(py, &frame))
 }
 
@@ -90,7 +91,7 @@ pub(crate) fn deliver<'py>(
         let message = format!("out has {} bytes, but the frame decodes to {length}", memory.len());
         return Err(PyValueError::new_err(message));
     }
-    py.detach(|| fill(memory)).map_err(raise)?;
+    py.work(|| fill(memory)).map_err(raise)?;
     Ok(out)
 }
 
@@ -120,7 +121,7 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
     };
     let mut block = Block::new(length).or_raise()?;
     if let Some(memory) = block.bytes().get_mut(..length) {
-        py.detach(|| z4ai::decompress_into_with(frame.bytes(), memory, threads)).map_err(raise)?;
+        py.work(|| z4ai::decompress_into_with(frame.bytes(), memory, threads)).map_err(raise)?;
     }
     let memory = Memory::of_block(py, block)?.into_bound(py);
     let region = Region::new(&memory, 0, 0, length as u64);

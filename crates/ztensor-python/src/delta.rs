@@ -5,6 +5,7 @@ use pyo3::types::PyBytes;
 
 use crate::array::ArrayBytes;
 use crate::codec::{Typed, buffer, decoded_length, deliver, raise, request};
+use crate::work::Work;
 
 /// Compresses a buffer, an array or a tensor against a reference.
 #[pyfunction]
@@ -23,7 +24,7 @@ pub(crate) fn compress_delta<'py>(
     let (bytes, options) = request(current, dtype, shape, level, threads, effort)?;
     let reference = contents(reference)?;
     let frame =
-        py.detach(|| z4ai::compress_delta(bytes.bytes(), reference.bytes(), &options)).map_err(raise)?;
+        py.work(|| z4ai::compress_delta(bytes.bytes(), reference.bytes(), &options)).map_err(raise)?;
     Ok(PyBytes::new(py, &frame))
 }
 

@@ -28,6 +28,7 @@ mod spare;
 mod sparse;
 mod tensor;
 mod torch;
+mod work;
 mod writer;
 
 use pyo3::pymodule;
@@ -35,6 +36,8 @@ use pyo3::pymodule;
 /// The native half of ztensor and z4ai.
 #[pymodule(gil_used = false)]
 mod _native {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
@@ -68,4 +71,9 @@ mod _native {
     use crate::tensor::PyTensor;
     #[pymodule_export]
     use crate::writer::Writer;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::work::watch_forks(module)
+    }
 }

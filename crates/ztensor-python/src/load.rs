@@ -11,6 +11,7 @@ use crate::array::Region;
 use crate::blocks;
 use crate::errors::{OrRaise, to_python};
 use crate::memory::Memory;
+use crate::work::Work;
 
 /// One component that is wanted.
 #[derive(Clone, Copy)]
@@ -119,7 +120,7 @@ fn verify<'a>(
     if checked.is_empty() {
         return Ok(());
     }
-    py.detach(|| {
+    py.work(|| {
         checked.par_iter().try_for_each(|wanted| reader.component_view(wanted.name, wanted.role).map(drop))
     })
     .or_raise()

@@ -11,6 +11,7 @@ use crate::element::{self, PerElement};
 use crate::errors::{OrRaise, mismatch};
 use crate::load::{Loaded, Terms, Wanted, load};
 use crate::tensor::PyTensor;
+use crate::work::Work;
 use crate::{attributes, packed};
 
 /// Reads tensors with all their components.
@@ -22,7 +23,7 @@ pub(crate) fn read<'py>(
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut wanted = Vec::with_capacity(names.len());
     for name in names {
-        py.detach(|| file.check_sparse(name)).or_raise()?;
+        py.work(|| file.check_sparse(name)).or_raise()?;
         for (role, component) in &file.object(name).or_raise()?.components {
             wanted.push(Wanted { name, role, component });
         }

@@ -8,6 +8,7 @@ use crate::array::Region;
 use crate::element;
 use crate::errors::{OrRaise, argument};
 use crate::memory::{Block, Memory};
+use crate::work::Work;
 
 /// Whether elements are packed several to a byte.
 pub(crate) fn is_packed(element: &ElementType) -> bool {
@@ -30,7 +31,7 @@ pub(crate) fn array<'py>(
         )?;
     let mut block = Block::new(count).or_raise()?;
     if let Some(target) = block.bytes().get_mut(..count) {
-        py.detach(|| unpack(packed, bits, target));
+        py.work(|| unpack(packed, bits, target));
     }
     let memory = Memory::of_block(py, block)?.into_bound(py);
     let region = Region::new(&memory, 0, 0, count as u64)

@@ -13,6 +13,7 @@ use crate::arrays::{self, How, Names};
 use crate::errors::{OrRaise, argument};
 use crate::metadata::TensorMetadata;
 use crate::torch::Torch;
+use crate::work::Work;
 use crate::{archive, attributes, destinations, objects, slices};
 
 /// Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras.
@@ -52,7 +53,7 @@ impl Reader {
             base: base.map(archive::opened).transpose()?,
             ..OpenOptions::default()
         };
-        py.detach(|| options.open(path)).or_raise().map(Reader::new)
+        py.work(|| options.open(path)).or_raise().map(Reader::new)
     }
 }
 
@@ -82,7 +83,7 @@ impl Reader {
     ) -> PyResult<Self> {
         let base = base.map(archive::opened).transpose()?;
         let options = OpenOptions { skip_checksums: !verify, base, ..OpenOptions::default() };
-        py.detach(|| options.open_bytes(data)).or_raise().map(Reader::new)
+        py.work(|| options.open_bytes(data)).or_raise().map(Reader::new)
     }
 
     /// The names of all tensors.

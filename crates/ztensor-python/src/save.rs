@@ -11,6 +11,7 @@ use ztensor::{Attributes, Checksum, Compression, Error, Kind, TensorInput, Write
 use crate::attributes;
 use crate::errors::{OrRaise, argument, to_python};
 use crate::incoming::Incoming;
+use crate::work::Work;
 use crate::writer::compression as parse_compression;
 
 /// Bytes to write before Python may handle signals, so that Ctrl-C is not ignored for long.
@@ -34,11 +35,11 @@ pub(crate) fn save_file(
         if compression != Compression::None {
             return Err(argument("a .safetensors file cannot be compressed; name it .zt"));
         }
-        return py.detach(|| write_safetensors(&path, &incoming, &metadata)).or_raise();
+        return py.work(|| write_safetensors(&path, &incoming, &metadata)).or_raise();
     }
-    let mut writer = py.detach(|| Writer::create(path)).or_raise()?;
+    let mut writer = py.work(|| Writer::create(path)).or_raise()?;
     fill(py, &mut writer, &incoming, metadata, compression)?;
-    py.detach(|| writer.finish()).or_raise().map(drop)
+    py.work(|| writer.finish()).or_raise().map(drop)
 }
 
 /// Writes NumPy arrays or PyTorch tensors as the bytes of a .zt file.
@@ -55,7 +56,7 @@ pub(crate) fn save<'py>(
     let incoming = collect(tensors)?;
     let mut writer = Writer::in_memory().or_raise()?;
     fill(py, &mut writer, &incoming, metadata, compression)?;
-    let bytes = py.detach(|| writer.into_bytes()).or_raise()?;
+    let bytes = py.work(|| writer.into_bytes()).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -84,7 +85,7 @@ fn fill(
             count += 1;
         }
         let (batch, later) = rest.split_at(count);
-        py.detach(|| {
+        py.work(|| {
             let inputs: Vec<(&str, TensorInput<'_>)> =
                 batch.iter().map(|tensor| (tensor.name.as_str(), tensor.input())).collect();
             writer.write_batch(&inputs, compression, Checksum::None)
@@ -103,10 +104,7 @@ pub(crate) fn safetensors_bytes(
 ) -> PyResult<Vec<u8>> {
     let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
     let (metadata, incoming) = (text_only(&metadata)?, collect(tensors)?);
-    tensors
-        .py()
-        .detach(|| safetensors::to_bytes(entries(&incoming), &metadata, data_of(&incoming)))
-        .or_raise()
+    tensors.py().work(|| safetensors::to_bytes(entries(&incoming), &metadata, data_of(&incoming))).or_raise()
 }
 
 fn write_safetensors(

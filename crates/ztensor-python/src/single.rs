@@ -12,6 +12,7 @@ use crate::errors::{OrRaise, argument, mismatch};
 use crate::load::{Loaded, Terms, Wanted, load};
 use crate::memory::{Block, Memory};
 use crate::packed;
+use crate::work::Work;
 
 /// A tensor that is one array.
 pub(crate) struct Single<'a> {
@@ -101,7 +102,7 @@ impl<'py, 'a> LoadedSingles<'py, 'a> {
         if let Some(memory) = block.bytes().get_mut(..length) {
             let numbers: &mut [f32] = bytemuck::try_cast_slice_mut(memory).map_err(|_| too_large())?;
             let (reader, name) = (&*self.reader, single.name);
-            self.py.detach(|| reader.dequantize_into(name, numbers)).or_raise()?;
+            self.py.work(|| reader.dequantize_into(name, numbers)).or_raise()?;
             self.py.check_signals()?;
         }
         let memory = Memory::of_block(self.py, block)?.into_bound(self.py);

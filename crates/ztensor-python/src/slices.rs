@@ -15,6 +15,7 @@ use crate::memory::{Block, Memory};
 use crate::packed;
 use crate::single::Single;
 use crate::torch::Torch;
+use crate::work::Work;
 use crate::{element, safe_open};
 
 /// A tensor of a file to take parts of, by indexing it as one would index a NumPy array. Made by safe_open.get_slice.
@@ -69,7 +70,7 @@ pub(crate) fn numpy_slice<'py>(
     let py = key.py();
     let single = Single::of(name, reader.object(name).or_raise()?, false)?;
     if packed::is_packed(&single.element) {
-        let bytes = py.detach(|| reader.bytes(name)).or_raise()?;
+        let bytes = py.work(|| reader.bytes(name)).or_raise()?;
         return packed::array(py, &bytes, &single.element, &single.shape)?.get_item(key);
     }
     let descriptor = element::descriptor(py, &single.element)?;
@@ -118,7 +119,7 @@ fn part<'py>(
     let mut block = Block::new(length).or_raise()?;
     if let Some(target) = block.bytes().get_mut(..length) {
         let start = (rows.first * row) as u64;
-        py.detach(|| reader.component_range_into(single.name, "data", start, target)).or_raise()?;
+        py.work(|| reader.component_range_into(single.name, "data", start, target)).or_raise()?;
     }
     let memory = Memory::of_block(py, block)?.into_bound(py);
     let region =

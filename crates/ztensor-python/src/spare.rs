@@ -3,13 +3,14 @@
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use memmap2::MmapMut;
 
 /// Bytes kept at most; the oldest go first.
 const MOST: usize = 1 << 30;
 
+/// Never waited for: in a forked process its holder may not exist any more.
 static SPARE: Mutex<Spare> = Mutex::new(Spare { blocks: VecDeque::new(), bytes: 0 });
 
 struct Spare {
@@ -19,7 +20,7 @@ struct Spare {
 
 /// A block of exactly this length, if one is kept. Its content is arbitrary.
 pub(crate) fn take(length: usize) -> Option<MmapMut> {
-    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut spare = SPARE.try_lock().ok()?;
     let number = spare.blocks.iter().position(|block| block.len() == length)?;
     let block = spare.blocks.remove(number)?;
     spare.bytes -= length;
@@ -32,7 +33,7 @@ pub(crate) fn keep(block: MmapMut) {
         return;
     }
     let mut gone = Vec::new();
-    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(mut spare) = SPARE.try_lock() else { return };
     spare.bytes += block.len();
     spare.blocks.push_back(block);
     while spare.bytes > MOST

@@ -11,6 +11,7 @@ use crate::element;
 use crate::errors::{OrRaise, argument, mismatch};
 use crate::load::{Terms, Wanted, load};
 use crate::torch::Torch;
+use crate::work::Work;
 
 /// A CSR or COO tensor of a file as a PyTorch tensor.
 pub(crate) fn tensor<'py>(
@@ -20,7 +21,7 @@ pub(crate) fn tensor<'py>(
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let object = reader.object(name).or_raise()?;
-    py.detach(|| reader.check_sparse(name)).or_raise()?;
+    py.work(|| reader.check_sparse(name)).or_raise()?;
     let index = |role| part(py, torch, reader, name, object, role, true);
     let values = part(py, torch, reader, name, object, "values", false)?;
     let size = object.shape.to_vec();

@@ -12,6 +12,7 @@ use crate::attributes;
 use crate::errors::{OrRaise, argument};
 use crate::incoming::Incoming;
 use crate::tensor::PyTensor;
+use crate::work::Work;
 
 /// Creates a .zt file, with compression and checksum chosen per tensor.
 ///
@@ -40,7 +41,7 @@ impl Writer {
     ) -> PyResult<()> {
         let compression = compression(compress)?;
         let checksum = Checksum::parse(checksum).or_raise()?;
-        py.detach(|| {
+        py.work(|| {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *state {
                 State::Open(writer) => {
@@ -68,13 +69,13 @@ impl Writer {
             2 => Version::Two,
             other => return Err(argument(format!("versions 1 and 2 are written, not {other}"))),
         };
-        py.detach(|| ztensor::Writer::create_version(path, version)).or_raise().map(Writer::new)
+        py.work(|| ztensor::Writer::create_version(path, version)).or_raise().map(Writer::new)
     }
 
     /// Opens an existing .zt file for more tensors. What it holds is kept, also when the process dies in the middle.
     #[staticmethod]
     fn append(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        py.detach(|| ztensor::Writer::append(path)).or_raise().map(Writer::new)
+        py.work(|| ztensor::Writer::append(path)).or_raise().map(Writer::new)
     }
 
     /// Writes a ztensor.Tensor of any format.
@@ -147,7 +148,7 @@ impl Writer {
     /// Writes the manifest and puts the file in place. Returns its size in bytes.
     fn finish(&self, py: Python<'_>) -> PyResult<u64> {
         match self.take(State::Finished) {
-            State::Open(writer) => py.detach(|| writer.finish()).or_raise(),
+            State::Open(writer) => py.work(|| writer.finish()).or_raise(),
             State::Finished => Err(argument("the file is already finished")),
             State::Discarded => {
                 self.take(State::Discarded);

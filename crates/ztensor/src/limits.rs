@@ -63,6 +63,19 @@ impl Budget {
         Ok(())
     }
 
+    /// An account for another thread, with the memory that is left; its [`charged`](Self::charged) bytes are to be charged here.
+    #[cfg(feature = "hdf5")]
+    pub(crate) fn share(&self) -> Budget {
+        let index_bytes = self.limits.index_bytes.saturating_sub(self.bytes);
+        Budget::new(Limits { index_bytes, ..self.limits.clone() })
+    }
+
+    /// The memory accounted for so far.
+    #[cfg(feature = "hdf5")]
+    pub(crate) fn charged(&self) -> u64 {
+        self.bytes
+    }
+
     /// Accounts for one more tensor.
     pub fn charge_object(&mut self) -> Result<()> {
         self.objects += 1;

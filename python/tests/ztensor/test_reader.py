@@ -11,6 +11,8 @@ import safetensors.numpy
 import torch
 
 import ztensor
+import ztensor.numpy
+import ztensor.torch
 from ztensor import Reader, Tensor, Writer
 
 TEXT = "naïve/层.weight"
@@ -323,3 +325,7 @@ def test_checksums_are_checked_unless_switched_off(tmp_path: Path) -> None:
                 Reader(path, io=io).read_numpy("x", copy=copy)
             assert (caught.value.kind, caught.value.tensor) == ("checksum", "x")
     assert Reader(path, verify=False).read_numpy("x").shape == (1000,)
+    for load_file in (ztensor.numpy.load_file, ztensor.torch.load_file):
+        with pytest.raises(ztensor.ZTensorError, match="checksum"):
+            load_file(path)
+        assert load_file(path, verify=False)["x"].shape == (1000,)

@@ -6,7 +6,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// For each 8-bit mask of lanes that want a word: which of the next words each lane takes, one byte per lane.
-static WORD_OF_LANE: [u64; 256] = word_of_lane();
+pub(super) static WORD_OF_LANE: [u64; 256] = word_of_lane();
 
 const fn word_of_lane() -> [u64; 256] {
     let mut table = [0u64; 256];

@@ -6,7 +6,7 @@ use crate::entropy::table::EncoderSymbol;
 use std::arch::x86_64::*;
 
 /// For each 8-bit mask of lanes that give a word away: the byte shuffle that moves their words to the end of a register.
-static WORDS_TO_END: [[u8; 16]; 256] = words_to_end();
+pub(super) static WORDS_TO_END: [[u8; 16]; 256] = words_to_end();
 
 const fn words_to_end() -> [[u8; 16]; 256] {
     let mut table = [[0x80; 16]; 256];

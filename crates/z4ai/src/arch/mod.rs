@@ -9,13 +9,20 @@ mod avx2_encode;
 #[cfg(target_arch = "x86_64")]
 mod avx2_heads;
 #[cfg(target_arch = "x86_64")]
+mod avx2_look_up;
+#[cfg(target_arch = "x86_64")]
 mod avx2_nested;
+#[cfg(target_arch = "x86_64")]
+mod avx2_raw_bits;
+#[cfg(target_arch = "x86_64")]
+mod avx2_symbols;
 pub(crate) mod memory;
 mod portable;
 
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};
 use crate::entropy::rans::{DecoderTables, EncoderTables, LANES};
 use crate::error::Result;
+use crate::transform::reference::{Alphabet, RawLanes, RawReader, Word, Words};
 use std::ops::Range;
 
 /// Which implementation of the hot loops runs.
@@ -206,6 +213,66 @@ impl Kernel {
         }
     }
 
+    /// `table[index]` for each of the indices, modulo 32.
+    pub fn look_up(self, table: &[u8; 32], indices: &[u8], found: &mut [u8]) {
+        let done = match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_look_up::look_up(table, indices, found) },
+        };
+        for (found, &index) in found.iter_mut().zip(indices).skip(done) {
+            *found = table[usize::from(index % 32)];
+        }
+    }
+
+    /// The symbols of differences.
+    pub fn symbols<W: Word>(self, alphabet: Alphabet, differences: &[W], symbols: &mut [u8]) {
+        let done = match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_symbols::symbols(alphabet, differences, symbols) },
+        };
+        for (symbol, &difference) in symbols.iter_mut().zip(differences).skip(done) {
+            *symbol = alphabet.symbol(difference);
+        }
+    }
+
+    /// Reads the differences with these symbols in whole pieces, as long as these have no raw bits, or have them in eight lanes and the words certainly suffice; returns how many
+    /// differences that were. The caller reads the next piece and comes back; with the portable kernel it reads all.
+    pub fn read_differences<W: Word>(
+        self,
+        alphabet: Alphabet,
+        symbols: &[u8],
+        raw: &mut RawReader,
+        differences: &mut [W],
+    ) -> usize {
+        match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_raw_bits::read(alphabet, symbols, raw, differences) },
+        }
+    }
+
+    /// Puts the raw bits of whole groups of differences, the last first, before those of eight lanes, or does nothing and says so.
+    pub fn write_raw_bits<W: Word>(
+        self,
+        alphabet: Alphabet,
+        symbols: &[u8],
+        differences: &[W],
+        state: &mut RawLanes,
+        words: &mut Words,
+    ) -> bool {
+        match self.0 {
+            Level::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_raw_bits::write(alphabet, symbols, differences, state, words) },
+        }
+    }
+
     /// Runs `work` compiled for this level's instructions: loops that are inlined into the closure vectorise with the wider registers.
     #[inline]
     pub fn vectorised<R>(self, work: impl FnOnce() -> R) -> R {
@@ -214,6 +281,23 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 => unsafe { avx2::vectorised(work) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bytes_are_looked_up(table in any::<[u8; 32]>(), indices in prop::collection::vec(any::<u8>(), 0..200)) {
+            for kernel in Kernel::available() {
+                let mut found = vec![0; indices.len()];
+                kernel.look_up(&table, &indices, &mut found);
+                prop_assert!(found.iter().zip(&indices).all(|(&byte, &index)| byte == table[usize::from(index) % 32]));
+            }
         }
     }
 }

@@ -44,6 +44,16 @@ const SAMPLE_PIECES: usize = 16;
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Result<Vec<u8>> {
+    compress_delta_on(current, reference, options, Kernel::detect())
+}
+
+/// [`compress_delta`] with this implementation of the hot loops, all of which give the same frame.
+pub(crate) fn compress_delta_on(
+    current: &[u8],
+    reference: &[u8],
+    options: &Options,
+    kernel: Kernel,
+) -> Result<Vec<u8>> {
     options.check_shape(current.len() as u64)?;
     let id = ReferenceId::of(reference, options.threads)?;
     let mut frame = Vec::new();
@@ -56,9 +66,9 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Re
         for (index, (bytes, base)) in against.chunks(length).zip(reference.chunks(length)).enumerate() {
             let reference = &base[..bytes.len()];
             let part = Part { reference, closing: index + 1 == last, ..Part::new(bytes) };
-            encode_section_against(part, options, Kernel::detect(), &mut frame)?;
+            encode_section_against(part, options, kernel, &mut frame)?;
         }
-        encode_sections(alone, options, Kernel::detect(), &mut frame)
+        encode_sections(alone, options, kernel, &mut frame)
     })?;
     Ok(frame)
 }
@@ -93,14 +103,14 @@ pub(super) fn encode_section_against(
     if let Some(fields) = options.dtype.and_then(Fields::of) {
         let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
         let (with, without) = (bits / 8, alone_estimate(bytes, options, kernel)?);
-        // Estimates are trusted where they are far apart; else both are tried.
-        if with / 2 > without {
+        // What the section takes with its reference is known well, without it from a sample; where that is a little less, both are tried.
+        if without < with - with / 10 {
             return encode_section(without_reference, options, kernel, frame);
         }
         let block_length = block_length(bytes.len(), width, bits);
         let plan = Plan { model: Model::Reference(Box::new(model)), block_length };
         encode_with(&plan, part, options, kernel, frame)?;
-        if with + with / 4 < without {
+        if with <= without {
             return Ok(());
         }
     } else {

@@ -6,6 +6,8 @@ mod decompress;
 mod stream;
 
 pub use compress::compress_delta;
+#[cfg(any(test, fuzzing))]
+pub(crate) use compress::compress_delta_on;
 pub use decompress::{
     decompress_delta, decompress_delta_into, decompress_delta_into_with, decompress_delta_range,
     decompress_delta_range_trusted, decompress_delta_with,

@@ -52,28 +52,47 @@ pub(crate) fn detect(elements: &[u8], width: usize, is_float: bool) -> bool {
 
 /// Take the zeros out of a block of whole elements.
 pub(crate) fn encode(elements: &[u8], width: usize, is_float: bool) -> Sparse {
-    let zeros = Zeros { width: width.max(1), has_sign: is_float };
-    let mut sparse = Sparse::default();
-    let mut signs = Bits::default();
-    let mut any_minus = false;
-    for group in elements.chunks(8 * zeros.width) {
-        let mut mask = 0;
-        for (bit, element) in group.chunks_exact(zeros.width).enumerate() {
+    match width {
+        1 => encode_width::<1>(elements, is_float),
+        2 => encode_width::<2>(elements, is_float),
+        4 => encode_width::<4>(elements, is_float),
+        _ => encode_width::<8>(elements, is_float),
+    }
+}
+
+fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
+    let zeros = Zeros { width: WIDTH, has_sign: is_float };
+    let (elements, _) = elements.as_chunks::<WIDTH>();
+    let mut bitmap = vec![0; elements.len().div_ceil(8)];
+    let mut dense = vec![0; elements.len() * WIDTH];
+    let (mut length, mut any_minus) = (0, false);
+    let (places, _) = dense.as_chunks_mut::<WIDTH>();
+    for (mask, group) in bitmap.iter_mut().zip(elements.chunks(8)) {
+        for (bit, element) in group.iter().enumerate() {
             let (zero, minus) = zeros.look(element);
-            if zero {
-                signs.push(minus);
-                any_minus |= minus;
-            } else {
-                mask |= 1 << bit;
-                sparse.dense.extend_from_slice(element);
+            // Every element is written and the next one overwrites a zero: cheaper than a branch that nobody can predict.
+            if let Some(place) = places.get_mut(length) {
+                *place = *element;
             }
+            length += usize::from(!zero);
+            *mask |= u8::from(!zero) << bit;
+            any_minus |= minus;
         }
-        sparse.bitmap.push(mask);
     }
-    if any_minus {
-        sparse.zero_signs = signs.bytes;
+    dense.truncate(length * WIDTH);
+    let zero_signs = if any_minus { zero_signs(elements, zeros) } else { Vec::new() };
+    Sparse { bitmap, zero_signs, dense }
+}
+
+/// The signs of the zeros.
+fn zero_signs<const WIDTH: usize>(elements: &[[u8; WIDTH]], zeros: Zeros) -> Vec<u8> {
+    let mut signs = Bits::default();
+    for element in elements {
+        if let (true, minus) = zeros.look(element) {
+            signs.push(minus);
+        }
     }
-    sparse
+    signs.bytes
 }
 
 /// Bits appended from the low end of each byte up.

@@ -87,16 +87,20 @@ impl<'a> HeaderReader<'a> {
             // It goes on on the next page.
             return self.fetch(offset, length as usize).map(Piece::from);
         }
-        let page = match slot {
-            Some((known, page)) if *known == number => Rc::clone(page),
-            _ => {
-                let begin = number * PAGE as u64;
-                let count = (self.source.len() - begin).min(PAGE as u64) as usize;
-                let page = Rc::new(self.fetch(begin, count)?);
-                *slot = Some((number, Rc::clone(&page)));
-                page
-            }
-        };
+        if let Some((known, page)) = slot
+            && *known == number
+        {
+            return Ok(Piece::Shared(Rc::clone(page), range));
+        }
+        let begin = number * PAGE as u64;
+        let count = (self.source.len() - begin).min(PAGE as u64) as usize;
+        // The memory of the page that makes room serves again, unless a piece of it is still in use.
+        let old = slot.take().and_then(|(_, page)| Rc::try_unwrap(page).ok());
+        let mut bytes = old.unwrap_or_default();
+        bytes.resize(count, 0);
+        self.source.read_directly(begin, &mut bytes)?;
+        let page = Rc::new(bytes);
+        *slot = Some((number, Rc::clone(&page)));
         Ok(Piece::Shared(page, range))
     }
 

@@ -19,6 +19,14 @@ use crate::threads;
 const SAMPLE: usize = 1 << 13;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
+/// Elements whose symbols are counted, about, in sections with many more: what tables of these lose is not worth a look at all the others.
+const COUNTED: usize = 1 << 18;
+
+/// Elements that are counted together then, short so that they come from everywhere.
+const PIECE: usize = 256;
+
+/// Symbols, of all contexts together, that may then have gone unmet.
+const UNMET: usize = 16;
 
 /// The shared description of a section of floats.
 #[derive(Debug)]
@@ -40,11 +48,12 @@ pub(super) const CONTEXTS: usize = 4;
 pub(super) struct SymbolCounts {
     pub histograms: [Histogram; CONTEXTS],
     pub negative: u64,
+    pub positive: u64,
 }
 
 impl Default for SymbolCounts {
     fn default() -> Self {
-        Self { histograms: [[0; SYMBOLS]; CONTEXTS], negative: 0 }
+        Self { histograms: [[0; SYMBOLS]; CONTEXTS], negative: 0, positive: 0 }
     }
 }
 
@@ -54,21 +63,47 @@ impl SymbolCounts {
             *mine += theirs;
         }
         self.negative += other.negative;
+        self.positive += other.positive;
     }
 
-    /// Counts the symbols of whole elements that start at element `start` of the section.
-    fn count(&mut self, layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kernel: Kernel) {
+    /// Makes counts of one in `stride` elements those of all, as far as can be told. What they have not met gets a count of one: symbols of `parts`, and escapes.
+    /// `false` if that is too much, since room in the tables that nothing uses costs everything else.
+    fn extrapolate(&mut self, stride: usize, parts: Parts) -> bool {
+        let parts = (parts.first as usize) << JOINT_BITS..(parts.last as usize + 1) << JOINT_BITS;
+        let unmet =
+            |histogram: &Histogram| histogram[parts.clone()].iter().filter(|&&count| count == 0).count();
+        if self.histograms.iter().map(unmet).sum::<usize>() > UNMET {
+            return false;
+        }
+        for histogram in &mut self.histograms {
+            for symbol in (0..1 << JOINT_BITS).chain(parts.clone()) {
+                histogram[symbol] = (histogram[symbol] * stride as u32).max(1);
+            }
+        }
+        true
+    }
+
+    /// Counts the symbols of pieces of whole elements, no longer than a chunk, each with the number of its first element in the section.
+    fn count<'a>(
+        &mut self,
+        layout: FloatLayout,
+        scales: &Scales,
+        pieces: impl Iterator<Item = (usize, &'a [u8])>,
+        kernel: Kernel,
+    ) {
         // Neighbours are often equal; in the same table every count would wait for the one before.
         let mut odd = [[0u32; SYMBOLS]; CONTEXTS];
         let even = &mut self.histograms;
         let place = |symbol: u8, context: u8| (usize::from(context) & (CONTEXTS - 1), usize::from(symbol));
         SymbolScratch::with(|scratch| {
-            for (index, chunk) in bytes.chunks(CHUNK * layout.width).enumerate() {
+            for (start, piece) in pieces {
                 kernel.vectorised(
                     #[inline(always)]
                     || {
-                        scratch.transform(layout, scales, Parts::ALL, chunk, start + index * CHUNK);
-                        self.negative += scratch.negative();
+                        scratch.transform(layout, scales, Parts::ALL, piece, start);
+                        let negative = scratch.negative();
+                        self.negative += negative;
+                        self.positive += (piece.len() / layout.width) as u64 - negative;
                     },
                 );
                 let (symbols, contexts) = scratch.symbols();
@@ -150,20 +185,18 @@ impl FloatModel {
         block: usize,
         kernel: Kernel,
     ) -> Result<Self> {
-        let blocks = threads::map(bytes.chunks(block).enumerate(), |(index, part)| {
-            let mut counts = Box::<SymbolCounts>::default();
-            counts.count(layout, &scales, part, index * block / layout.width, kernel);
-            counts
-        });
-        let mut blocks = blocks.into_iter();
-        let mut counts = blocks.next().unwrap_or_default();
-        blocks.for_each(|more| counts.add(&more));
-        let parts = counts.escape_rare();
-        let elements = (bytes.len() / layout.width) as u64;
-        let mut signs = match counts.negative {
-            0 => Signs::Constant(false),
-            all if all == elements => Signs::Constant(true),
-            _ => Signs::Verbatim,
+        let elements = bytes.len() / layout.width;
+        let stride = if effort == Effort::Max { 1 } else { (elements / COUNTED).max(1) };
+        let mut counts = count_blocks(layout, &scales, bytes, block, stride, kernel);
+        let mut parts = counts.escape_rare();
+        if stride > 1 && !counts.extrapolate(stride, parts) {
+            counts = count_blocks(layout, &scales, bytes, block, 1, kernel);
+            parts = counts.escape_rare();
+        }
+        let mut signs = if counts.negative == 0 || counts.positive == 0 {
+            constant_sign(layout, bytes).map_or(Signs::Verbatim, Signs::Constant)
+        } else {
+            Signs::Verbatim
         };
         if let (Effort::Max, Signs::Verbatim, Some(row_length)) = (effort, &signs, row_length) {
             let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
@@ -226,6 +259,38 @@ impl FloatModel {
     }
 }
 
+/// The symbols of one in `stride` pieces of a section.
+fn count_blocks(
+    layout: FloatLayout,
+    scales: &Scales,
+    bytes: &[u8],
+    block: usize,
+    stride: usize,
+    kernel: Kernel,
+) -> Box<SymbolCounts> {
+    let piece = if stride == 1 { CHUNK } else { PIECE };
+    let blocks = threads::map(bytes.chunks(block).enumerate(), |(index, part)| {
+        let start = index * block / layout.width;
+        let pieces = part.chunks(piece * layout.width).enumerate();
+        let pieces = pieces.map(|(index, bytes)| (start + index * piece, bytes));
+        let pieces = pieces.filter(|(start, _)| (start / piece).is_multiple_of(stride));
+        let mut counts = Box::<SymbolCounts>::default();
+        counts.count(layout, scales, pieces, kernel);
+        counts
+    });
+    let mut blocks = blocks.into_iter();
+    let mut counts = blocks.next().unwrap_or_default();
+    blocks.for_each(|more| counts.add(&more));
+    counts
+}
+
+/// The sign that all elements have, if they have the same: `true` is negative.
+fn constant_sign(layout: FloatLayout, bytes: &[u8]) -> Option<bool> {
+    let mut signs = bytes.chunks_exact(layout.width).map(|element| element[layout.width - 1] >> 7 == 1);
+    let first = signs.next()?;
+    signs.all(|sign| sign == first).then_some(first)
+}
+
 /// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.
 pub(crate) fn choose_scales(
     layout: FloatLayout,
@@ -252,12 +317,13 @@ pub(crate) fn choose_scales(
     let chosen = candidates.into_iter().min_by_key(|scales| {
         let mut sampled = 0u64;
         let mut counts = SymbolCounts::default();
-        for piece in (0..pieces).step_by(stride) {
+        let sample = (0..pieces).step_by(stride).map(|piece| {
             let start = piece * CHUNK;
             let chunk = &bytes[start * layout.width..elements.min(start + CHUNK) * layout.width];
-            counts.count(layout, scales, chunk, start, kernel);
             sampled += (chunk.len() / layout.width) as u64;
-        }
+            (start, chunk)
+        });
+        counts.count(layout, scales, sample, kernel);
         if !scales.rows.is_empty() || !scales.columns.is_empty() {
             let side = [&scales.rows, &scales.columns].map(|offsets| {
                 let bytes: &[u8] = bytemuck::cast_slice(offsets);

@@ -36,13 +36,17 @@ impl<W: Word> Default for ChunkScratch<W> {
 impl<W: Word> ChunkScratch<W> {
     /// Transforms a chunk of at most [`CHUNK`] elements and says its class; symbols are made unless that is 0.
     #[inline(always)]
-    pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View, classes: &Classes) -> u8 {
+    pub fn transform(
+        &mut self,
+        bytes: &[u8],
+        reference: &[u8],
+        view: View,
+        classes: &Classes,
+        kernel: Kernel,
+    ) -> u8 {
         let class = classes.of(self.subtract(bytes, reference, view));
         if class > 0 {
-            let alphabet = Alphabet::of_width(W::BYTES);
-            for (symbol, &difference) in self.symbols.iter_mut().zip(&self.differences[..self.length]) {
-                *symbol = alphabet.symbol(difference);
-            }
+            kernel.symbols(Alphabet::of_width(W::BYTES), &self.differences, &mut self.symbols);
             exponent_numbers::<W>(reference, view, &mut self.exponents);
         }
         class
@@ -74,17 +78,31 @@ impl<W: Word> ChunkScratch<W> {
 /// The numbers of the exponents of at most [`CHUNK`] elements.
 #[inline(always)]
 pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &mut [u8; CHUNK]) {
-    let top = view.top_exponent as i32;
-    for (number, base) in numbers.iter_mut().zip(reference.chunks_exact(W::BYTES)) {
-        let exponent = W::from_bytes(base).exponent(view.fields.mantissa_bits) as i32;
-        *number = exponent_number(top - exponent);
+    let exponents = reference.chunks_exact(W::BYTES).map(
+        #[inline(always)]
+        |base| W::from_bytes(base).exponent(view.fields.mantissa_bits),
+    );
+    if view.fields.exponents() > 256 {
+        for (number, exponent) in numbers.iter_mut().zip(exponents) {
+            // Beyond the last number they are all the same.
+            *number = exponent_number(view.top_exponent.saturating_sub(exponent).min(255) as u8);
+        }
+        return;
+    }
+    // In two steps, each of which has as many elements in a register as it can.
+    for (number, exponent) in numbers.iter_mut().zip(exponents) {
+        *number = exponent as u8;
+    }
+    let top = view.top_exponent as u8;
+    for number in numbers {
+        *number = exponent_number(top.saturating_sub(*number));
     }
 }
 
 /// The number of an exponent so far below the top: each its own at first, then four and then eight together, so that optimizer states have numbers too.
 #[inline(always)]
-fn exponent_number(below: i32) -> u8 {
-    (below.clamp(0, 16) + (below - 16).clamp(0, 32) / 4 + (below - 48).clamp(0, 56) / 8) as u8
+fn exponent_number(below: u8) -> u8 {
+    below.min(16) + below.saturating_sub(16).min(32) / 4 + below.saturating_sub(48).min(56) / 8
 }
 
 /// The exponent that only few elements exceed.
@@ -110,10 +128,13 @@ pub(super) fn top_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize {
 /// Elements looked at for the range of exponents.
 const EXPONENT_SAMPLE: usize = 1 << 16;
 
+/// How often each symbol occurs with each exponent's number.
+type Cells = [Histogram; EXPONENTS];
+
 /// How often each symbol occurs, by class and exponent.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
-    cells: Vec<Histogram>,
+    cells: Vec<Cells>,
     /// How many chunks have each class.
     pub classes: Histogram,
     pub raw_bits: u64,
@@ -121,46 +142,56 @@ pub(super) struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { cells: vec![[0; SYMBOLS]; CLASSES * EXPONENTS], classes: [0; SYMBOLS], raw_bits: 0 }
+        Self { cells: vec![[[0; SYMBOLS]; EXPONENTS]; CLASSES], classes: [0; SYMBOLS], raw_bits: 0 }
     }
 }
 
+/// Neighbours are counted in so many tables in turn: where most are equal, each increment of a single one would wait for the one before.
+const BANKS: usize = 4;
+
 impl Counts {
-    /// Adds the chunks of a stretch of whole elements.
-    pub fn add<W: Word>(
-        &mut self,
+    /// Counts the chunks of a stretch of whole elements.
+    pub fn of<W: Word>(
         bytes: &[u8],
         reference: &[u8],
         view: View,
         classes: &Classes,
         kernel: Kernel,
-    ) {
+    ) -> Self {
         let alphabet = Alphabet::of_width(W::BYTES);
+        let mut counts = Self::default();
+        let mut banks: Vec<[Cells; BANKS]> = vec![[[[0; SYMBOLS]; EXPONENTS]; BANKS]; CLASSES];
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
             let class = kernel.vectorised(
                 #[inline(always)]
-                || scratch.transform(chunk, base, view, classes),
+                || scratch.transform(chunk, base, view, classes, kernel),
             );
-            self.classes[usize::from(class)] += 1;
+            counts.classes[usize::from(class)] += 1;
             if class == 0 {
                 continue;
             }
-            let Some(cells) =
-                self.cells.get_mut(usize::from(class) * EXPONENTS..).and_then(<[_]>::first_chunk_mut)
-            else {
-                continue;
-            };
-            count(cells, &scratch.symbols[..scratch.length], &scratch.exponents);
-            let raw = scratch.symbols[..scratch.length].iter().map(|&symbol| alphabet.raw_bits(symbol));
-            self.raw_bits += u64::from(raw.sum::<u32>());
+            let symbols = &scratch.symbols[..scratch.length];
+            counts.raw_bits += kernel.vectorised(
+                #[inline(always)]
+                || alphabet.all_raw_bits(symbols),
+            );
+            count(&mut banks[usize::from(class) % CLASSES], symbols, &scratch.exponents);
         }
+        for ((cells, banks), _) in
+            counts.cells.iter_mut().zip(&banks).zip(counts.classes).filter(|(_, chunks)| *chunks > 0)
+        {
+            banks.iter().for_each(|bank| add(cells, bank));
+        }
+        counts
     }
 
     pub fn merge(mut self, other: &Self) -> Self {
-        for (mine, theirs) in self.cells.as_flattened_mut().iter_mut().zip(other.cells.as_flattened()) {
-            *mine += theirs;
+        for ((mine, theirs), _) in
+            self.cells.iter_mut().zip(&other.cells).zip(other.classes).filter(|(_, chunks)| *chunks > 0)
+        {
+            add(mine, theirs);
         }
         self.classes.iter_mut().zip(other.classes).for_each(|(mine, theirs)| *mine += theirs);
         self.raw_bits += other.raw_bits;
@@ -169,15 +200,27 @@ impl Counts {
 
     /// The cells that occur, by class and exponent number.
     pub fn used(&self) -> impl Iterator<Item = (usize, usize, &Histogram)> {
-        let cells = self.cells.iter().enumerate();
-        cells
-            .filter(|(_, histogram)| histogram.iter().any(|&count| count > 0))
-            .map(|(index, histogram)| (index / EXPONENTS, index % EXPONENTS, histogram))
+        let classes = self.cells.iter().enumerate().filter(|(class, _)| self.classes[*class] > 0);
+        let cells = classes.flat_map(|(class, cells)| {
+            cells.iter().enumerate().map(move |(exponent, histogram)| (class, exponent, histogram))
+        });
+        cells.filter(|(_, _, histogram)| histogram.iter().any(|&count| count > 0))
     }
 }
 
-fn count(cells: &mut [Histogram; EXPONENTS], symbols: &[u8], exponents: &[u8; CHUNK]) {
-    for (&symbol, &exponent) in symbols.iter().zip(exponents) {
-        cells[usize::from(exponent) % EXPONENTS][usize::from(symbol)] += 1;
+fn add(mine: &mut Cells, theirs: &Cells) {
+    mine.as_flattened_mut().iter_mut().zip(theirs.as_flattened()).for_each(|(sum, count)| *sum += count);
+}
+
+fn count(banks: &mut [Cells; BANKS], symbols: &[u8], exponents: &[u8; CHUNK]) {
+    let (groups, rest) = symbols.as_chunks::<BANKS>();
+    let (numbers, _) = exponents.as_chunks::<BANKS>();
+    for (symbols, numbers) in groups.iter().zip(numbers) {
+        for bank in 0..BANKS {
+            banks[bank][usize::from(numbers[bank]) % EXPONENTS][usize::from(symbols[bank])] += 1;
+        }
+    }
+    for (&symbol, &number) in rest.iter().zip(&exponents[symbols.len() - rest.len()..]) {
+        banks[0][usize::from(number) % EXPONENTS][usize::from(symbol)] += 1;
     }
 }

@@ -11,7 +11,7 @@ const MANTISSA_LIMIT: u32 = 31;
 
 /// A factor that all magnitudes changed by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Decay {
+pub(crate) struct Decay {
     /// The factor minus one.
     pub rate: i32,
     mantissa_bits: u32,
@@ -32,6 +32,15 @@ impl Decay {
         let mantissa = (base & (implicit - 1) | implicit) >> self.dropped;
         let shift = RATE_BITS - self.dropped;
         (i64::from(self.rate) * mantissa as i64 + (1 << (shift - 1))) >> shift
+    }
+
+    /// [`Self::steps`] for elements of at most 16 bits, in arithmetic of 32 bits, of which a register holds twice as many.
+    #[inline(always)]
+    pub fn short_steps(self, base: u16) -> i16 {
+        let implicit = 1i32 << self.mantissa_bits;
+        let mantissa = i32::from(base) & (implicit - 1) | implicit;
+        let (high, low) = (self.rate >> 16, self.rate & 0xffff);
+        ((mantissa * high + ((mantissa * low) >> 16) + (1 << 15)) >> 16) as i16
     }
 
     /// Finds the rate that explains most of the change between two buffers of whole elements, by looking at some chunks; none if it does not explain much.
@@ -98,6 +107,18 @@ const SAMPLED_CHUNKS: usize = 256;
 mod tests {
     use super::*;
     use crate::dtype::Dtype;
+
+    #[test]
+    fn short_elements_decay_by_the_same_steps() {
+        for rate in [i32::MIN, i32::MIN + 1, -429_497, -65_536, -1, 0, 1, 65_535, 429_497, i32::MAX] {
+            for dtype in [Dtype::Bf16, Dtype::F16] {
+                let decay = Decay::new(rate, Fields::of(dtype).unwrap());
+                for base in 0..=u16::MAX {
+                    assert_eq!(i64::from(decay.short_steps(base)), decay.steps(base.into()));
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_rate_is_found_among_other_changes() {

@@ -4,8 +4,7 @@ use super::counts::{View, exponent_numbers};
 use super::element::Word;
 use super::model::ReferenceModel;
 use super::raw_bits::RawReader;
-use super::symbols::Alphabet;
-use super::{CHUNK, EXPONENTS, for_width};
+use super::{CHUNK, for_width};
 use crate::arch::Kernel;
 use crate::entropy::rans;
 use crate::error::{Error, Result};
@@ -34,7 +33,6 @@ impl ReferenceModel {
 struct Batch {
     offsets: [u16; BATCH * CHUNK],
     symbols: [u8; BATCH * CHUNK],
-    exponents: [u8; CHUNK],
     length: usize,
 }
 
@@ -60,16 +58,14 @@ fn decode<W: Word>(
     } else {
         Some(rans::Decoder::open(model.contexts.tables.decoder(), reader, coded, kernel)?)
     };
-    let mut raw = RawReader::new(reader.rest());
-    let values = Values::new(Alphabet::of_width(W::BYTES));
-    let mut batch =
-        Batch { offsets: [0; BATCH * CHUNK], symbols: [0; BATCH * CHUNK], exponents: [0; CHUNK], length: 0 };
+    let mut raw = RawReader::open(reader)?;
+    let mut batch = Batch { offsets: [0; BATCH * CHUNK], symbols: [0; BATCH * CHUNK], length: 0 };
     let length = BATCH * CHUNK * W::BYTES;
     let parts = out.chunks_mut(length).zip(reference.chunks(length)).zip(classes.chunks(BATCH));
     for ((out, reference), classes) in parts {
         kernel.vectorised(
             #[inline(always)]
-            || batch.find_contexts::<W>(model, reference, classes),
+            || batch.find_contexts::<W>(model, reference, classes, kernel),
         )?;
         if let Some(stream) = stream.as_mut().filter(|_| batch.length > 0) {
             let offsets = if model.contexts.is_single() { &[][..] } else { &batch.offsets[..batch.length] };
@@ -77,7 +73,7 @@ fn decode<W: Word>(
         }
         kernel.vectorised(
             #[inline(always)]
-            || batch.restore::<W>(model.view, &values, &mut raw, reference, classes, out),
+            || batch.restore::<W>(model.view, &mut raw, reference, classes, kernel, out),
         );
     }
     if let Some(stream) = stream {
@@ -94,20 +90,24 @@ impl Batch {
         model: &ReferenceModel,
         reference: &[u8],
         classes: &[u8],
+        kernel: Kernel,
     ) -> Result<()> {
         let precision = model.contexts.tables.precision();
+        let (mut numbers, mut contexts) = ([0; CHUNK], [0; CHUNK]);
         self.length = 0;
         for (&class, base) in classes.iter().zip(reference.chunks(CHUNK * W::BYTES)) {
             if class == 0 {
                 continue;
             }
-            let row = model.contexts.of_class(class)?.map(|context| u16::from(context) << precision);
+            let row = model.contexts.of_class(class)?;
             let count = base.len() / W::BYTES;
             if !model.contexts.is_single() {
-                exponent_numbers::<W>(base, model.view, &mut self.exponents);
-                let offsets = self.offsets.iter_mut().skip(self.length);
-                for (offset, &number) in offsets.zip(&self.exponents[..count]) {
-                    *offset = row[usize::from(number) % EXPONENTS];
+                exponent_numbers::<W>(base, model.view, &mut numbers);
+                kernel.look_up(row, &numbers, &mut contexts);
+                if let Some(offsets) = self.offsets.get_mut(self.length..self.length + count) {
+                    for (offset, &context) in offsets.iter_mut().zip(&contexts) {
+                        *offset = u16::from(context) << precision;
+                    }
                 }
             }
             self.length += count;
@@ -120,10 +120,10 @@ impl Batch {
     fn restore<W: Word>(
         &self,
         view: View,
-        values: &Values,
         raw: &mut RawReader,
         reference: &[u8],
         classes: &[u8],
+        kernel: Kernel,
         out: &mut [u8],
     ) {
         let mut symbols = &self.symbols[..self.length];
@@ -137,7 +137,7 @@ impl Batch {
             if class != 0 {
                 let (own, rest) = symbols.split_at((base.len() / W::BYTES).min(symbols.len()));
                 symbols = rest;
-                values.read(own, raw, &mut differences);
+                raw.read(own, kernel, &mut differences);
             }
             if view.decay.rate == 0 {
                 restore_chunk::<W, false>(&differences, base, view, out);
@@ -158,39 +158,5 @@ fn restore_chunk<W: Word, const DECAY: bool>(
     let elements = out.chunks_exact_mut(W::BYTES).zip(base.chunks_exact(W::BYTES));
     for ((out, base), &difference) in elements.zip(differences) {
         W::restore::<DECAY>(difference, W::from_bytes(base), view.decay).to_bytes(out);
-    }
-}
-
-/// The differences that symbols stand for.
-struct Values {
-    /// The smallest difference with each symbol, and how many raw bits follow it.
-    entries: [(u64, u32); 256],
-    direct: u32,
-}
-
-impl Values {
-    fn new(alphabet: Alphabet) -> Self {
-        let mut entries = [(0, 0); 256];
-        for (entry, symbol) in entries.iter_mut().zip(0u8..=255) {
-            *entry = (alphabet.first(symbol), alphabet.raw_bits(symbol));
-        }
-        Self { entries, direct: alphabet.direct() }
-    }
-
-    /// The differences of a chunk.
-    #[inline(always)]
-    fn read<W: Word>(&self, symbols: &[u8], raw: &mut RawReader, differences: &mut [W; CHUNK]) {
-        let largest = symbols.iter().copied().max().unwrap_or(0);
-        if u32::from(largest) < self.direct {
-            for (difference, &symbol) in differences.iter_mut().zip(symbols) {
-                *difference = W::from_wide(symbol.into());
-            }
-            return;
-        }
-        for (difference, &symbol) in differences.iter_mut().zip(symbols) {
-            let (first, bits) = self.entries[usize::from(symbol)];
-            let low = if W::BYTES == 8 { raw.get_long(bits) } else { raw.get(bits) };
-            *difference = W::from_wide(first | low);
-        }
     }
 }

@@ -1,9 +1,11 @@
 //! The arithmetic of one element, in words of its own width so that compilers vectorise it. Everything wraps, so that any pair of bit patterns, NaNs included, comes back.
 
 use super::decay::Decay;
+use super::encode::BlockScratch;
+use std::cell::RefCell;
 
 /// The bits of an element.
-pub(super) trait Word: Copy + Default + Send + Sync + 'static {
+pub(crate) trait Word: Copy + Default + Send + Sync + 'static {
     const BYTES: usize;
 
     fn from_bytes(bytes: &[u8]) -> Self;
@@ -22,10 +24,13 @@ pub(super) trait Word: Copy + Default + Send + Sync + 'static {
 
     /// Bits of the number without leading zeros.
     fn length(self) -> u32;
+
+    /// Runs `work` with this thread's memory for blocks of such elements.
+    fn with_scratch<R>(work: impl FnOnce(&mut BlockScratch<Self>) -> R) -> R;
 }
 
 macro_rules! word {
-    ($unsigned:ty, $signed:ty) => {
+    ($unsigned:ty, $signed:ty, $steps:expr) => {
         impl Word for $unsigned {
             const BYTES: usize = size_of::<Self>();
 
@@ -62,7 +67,7 @@ macro_rules! word {
                 let mut steps = ordered(current).wrapping_sub(ordered(base));
                 steps = (steps ^ sign).wrapping_sub(sign);
                 if DECAY {
-                    steps = steps.wrapping_sub(decay.steps(base.into()) as $signed);
+                    steps = steps.wrapping_sub($steps(decay, base));
                 }
                 return (steps << 1 ^ steps >> (Self::BITS - 1)) as Self;
 
@@ -77,7 +82,7 @@ macro_rules! word {
             fn restore<const DECAY: bool>(difference: Self, base: Self, decay: Decay) -> Self {
                 let mut steps = (difference >> 1) as $signed ^ ((difference & 1) as $signed).wrapping_neg();
                 if DECAY {
-                    steps = steps.wrapping_add(decay.steps(base.into()) as $signed);
+                    steps = steps.wrapping_add($steps(decay, base));
                 }
                 let sign = base as $signed >> (Self::BITS - 1);
                 let ordered = (base as $signed & <$signed>::MAX) ^ sign;
@@ -90,14 +95,21 @@ macro_rules! word {
             fn length(self) -> u32 {
                 Self::BITS - self.leading_zeros()
             }
+
+            fn with_scratch<R>(work: impl FnOnce(&mut BlockScratch<Self>) -> R) -> R {
+                thread_local! {
+                    static SCRATCH: RefCell<BlockScratch<$unsigned>> = RefCell::default();
+                }
+                SCRATCH.with_borrow_mut(work)
+            }
         }
     };
 }
 
-word!(u8, i8);
-word!(u16, i16);
-word!(u32, i32);
-word!(u64, i64);
+word!(u8, i8, |decay: Decay, base: u8| decay.short_steps(base.into()) as i8);
+word!(u16, i16, |decay: Decay, base: u16| decay.short_steps(base));
+word!(u32, i32, |decay: Decay, base: u32| decay.steps(base.into()) as i32);
+word!(u64, i64, |decay: Decay, base: u64| decay.steps(base));
 
 #[cfg(test)]
 mod tests {

@@ -3,9 +3,8 @@
 use super::counts::ChunkScratch;
 use super::element::Word;
 use super::model::ReferenceModel;
-use super::raw_bits::RawBits;
-use super::symbols::Alphabet;
-use super::{CHUNK, EXPONENTS, for_width};
+use super::raw_bits;
+use super::{CHUNK, for_width};
 use crate::arch::Kernel;
 use crate::entropy::rans;
 use crate::error::{Error, Result};
@@ -21,6 +20,15 @@ impl ReferenceModel {
     }
 }
 
+/// What is put together for a block before it is coded. Blocks are about equally long, so each thread keeps the memory.
+#[derive(Debug, Default)]
+pub(crate) struct BlockScratch<W> {
+    classes: Vec<u8>,
+    symbols: Vec<u8>,
+    contexts: Vec<u8>,
+    differences: Vec<W>,
+}
+
 fn encode<W: Word>(
     model: &ReferenceModel,
     bytes: &[u8],
@@ -28,41 +36,47 @@ fn encode<W: Word>(
     kernel: Kernel,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let alphabet = Alphabet::of_width(W::BYTES);
-    let mut scratch = ChunkScratch::<W>::default();
-    let (mut classes, mut symbols, mut contexts) = (Vec::new(), Vec::new(), Vec::new());
-    let mut raw = RawBits::default();
-    let length = CHUNK * W::BYTES;
-    for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
-        let class = kernel.vectorised(
-            #[inline(always)]
-            || scratch.transform(chunk, base, model.view, &model.levels),
-        );
-        classes.push(class);
-        if class == 0 {
-            continue;
+    W::with_scratch(|block| {
+        block.fill(model, bytes, reference, kernel)?;
+        model.classes.encode(&block.classes, kernel, out);
+        if block.symbols.is_empty() {
+            put_length(out, 0);
+        } else {
+            rans::encode(model.contexts.tables.encoder(), &block.symbols, &block.contexts, kernel, out);
         }
-        let coded = &scratch.symbols[..scratch.length];
-        symbols.extend_from_slice(coded);
-        if !model.contexts.is_single() {
-            let row = model.contexts.of_class(class)?;
-            let numbers = &scratch.exponents[..scratch.length];
-            contexts.extend(numbers.iter().map(|&number| row[usize::from(number) % EXPONENTS]));
-        }
-        for (&symbol, difference) in coded.iter().zip(&scratch.differences) {
-            let width = alphabet.raw_bits(symbol);
-            if width > 0 {
-                let low = difference.wide() & ((1 << width) - 1);
-                if W::BYTES == 8 { raw.put_long(low, width) } else { raw.put(low, width) }
+        raw_bits::write(&block.symbols, &block.differences, kernel, out);
+        Ok(())
+    })
+}
+
+impl<W: Word> BlockScratch<W> {
+    /// Transforms a block.
+    fn fill(&mut self, model: &ReferenceModel, bytes: &[u8], reference: &[u8], kernel: Kernel) -> Result<()> {
+        let Self { classes, symbols, contexts, differences } = self;
+        classes.clear();
+        symbols.clear();
+        contexts.clear();
+        differences.clear();
+        let mut scratch = ChunkScratch::<W>::default();
+        let length = CHUNK * W::BYTES;
+        for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
+            let class = kernel.vectorised(
+                #[inline(always)]
+                || scratch.transform(chunk, base, model.view, &model.levels, kernel),
+            );
+            classes.push(class);
+            if class == 0 {
+                continue;
+            }
+            symbols.extend_from_slice(&scratch.symbols[..scratch.length]);
+            differences.extend_from_slice(&scratch.differences[..scratch.length]);
+            if !model.contexts.is_single() {
+                let row = model.contexts.of_class(class)?;
+                let mut found = [0; CHUNK];
+                kernel.look_up(row, &scratch.exponents, &mut found);
+                contexts.extend_from_slice(&found[..scratch.length]);
             }
         }
+        Ok(())
     }
-    model.classes.encode(&classes, kernel, out);
-    if symbols.is_empty() {
-        put_length(out, 0);
-    } else {
-        rans::encode(model.contexts.tables.encoder(), &symbols, &contexts, kernel, out);
-    }
-    out.extend_from_slice(&raw.finish());
-    Ok(())
 }

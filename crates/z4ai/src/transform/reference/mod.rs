@@ -16,7 +16,10 @@ mod model;
 mod raw_bits;
 mod symbols;
 
+pub(crate) use element::Word;
 pub(crate) use model::ReferenceModel;
+pub(crate) use raw_bits::{PIECE, RAW_LANES, RawLanes, RawReader, WORD_BITS, Words};
+pub(crate) use symbols::Alphabet;
 
 use crate::dtype::Dtype;
 

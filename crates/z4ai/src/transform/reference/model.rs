@@ -24,7 +24,7 @@ pub(crate) struct ReferenceModel {
 }
 
 /// Elements counted by one thread at a time.
-const STRETCH: usize = 1 << 20;
+const STRETCH: usize = 1 << 21;
 
 impl ReferenceModel {
     /// Makes the model for whole elements against as many, and estimates the bits that they will take.
@@ -84,9 +84,7 @@ fn measure<W: Word>(
     let stretch = STRETCH * W::BYTES;
     let stretches = bytes.chunks(stretch).zip(reference.chunks(stretch));
     let counts = threads::map(stretches, |(bytes, reference)| {
-        let mut counts = Counts::default();
-        counts.add::<W>(bytes, reference, view, &levels, kernel);
-        counts
+        Counts::of::<W>(bytes, reference, view, &levels, kernel)
     });
     let total = counts.into_iter().reduce(|total, counts| total.merge(&counts));
     (view, levels, total.unwrap_or_default())

@@ -1,87 +1,230 @@
-//! The raw low bits of large differences: a bit stream, least significant bit first.
+//! The raw low bits of large differences. They are dealt out to lanes, element *i* to lane *i* mod 8, each of which holds between 16 and 31 bits and takes the next word of a
+//! stream that all share when it has fewer; so vector registers take them eight at a time. Short blocks have one lane, because a lane costs some bytes.
 
+use super::element::Word;
+use super::symbols::Alphabet;
+use crate::arch::Kernel;
 use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
 
-/// Appends bits to a byte vector.
-#[derive(Debug, Default)]
-pub(super) struct RawBits {
-    bytes: Vec<u8>,
-    pending: u64,
-    count: u32,
+/// Lanes of a stream that is not short.
+pub(crate) const RAW_LANES: usize = 8;
+/// Bits of a word, the most that are taken at once.
+pub(crate) const WORD_BITS: u32 = 16;
+/// Blocks of fewer bytes have one lane.
+const SHORT: usize = 1 << 15;
+
+/// The lanes: their bits, the next one lowest, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawLanes {
+    pub bits: [u32; RAW_LANES],
+    pub counts: [u32; RAW_LANES],
 }
 
-impl RawBits {
-    /// Appends `value`, which has at most `width` bits, themselves at most 32.
-    #[inline(always)]
-    pub fn put(&mut self, value: u64, width: u32) {
-        self.pending |= value << self.count;
-        self.count += width;
-        if self.count >= 32 {
-            self.bytes.extend_from_slice(&(self.pending as u32).to_le_bytes());
-            self.pending >>= 32;
-            self.count -= 32;
+impl RawLanes {
+    /// How they are left by the last element.
+    const END: Self = Self { bits: [0; RAW_LANES], counts: [WORD_BITS; RAW_LANES] };
+}
+
+/// Appends the raw bits of differences with these symbols to their block: nothing if there are none; else the number of lanes, each lane (a set bit above its bits tells how many there are) and the
+/// words.
+pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], kernel: Kernel, out: &mut Vec<u8>) {
+    let alphabet = Alphabet::of_width(W::BYTES);
+    let total = kernel.vectorised(
+        #[inline(always)]
+        || alphabet.all_raw_bits(symbols),
+    );
+    if total == 0 {
+        return;
+    }
+    let lanes = if out.len() + (total / 8) as usize <= SHORT { 1 } else { RAW_LANES };
+    let (mut state, mut words) = (RawLanes::END, Words::with_room_for(total));
+    // The decoder runs forwards, so the encoder runs backwards: it ends with what the decoder begins with.
+    let whole = symbols.len() / PIECE * PIECE;
+    let (first, last) = symbols.split_at(whole);
+    let (first_differences, last_differences) = differences.split_at(whole.min(differences.len()));
+    put_pieces(alphabet, lanes, last, last_differences, &mut state, &mut words);
+    if lanes == 1 || !kernel.write_raw_bits(alphabet, first, first_differences, &mut state, &mut words) {
+        put_pieces(alphabet, lanes, first, first_differences, &mut state, &mut words);
+    }
+    out.push(lanes as u8);
+    for (bits, count) in state.bits.iter().zip(state.counts).take(lanes) {
+        out.extend_from_slice(&(bits | 1 << count).to_le_bytes());
+    }
+    out.extend_from_slice(words.written());
+}
+
+/// Words that fill their memory from its end.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub bytes: Vec<u8>,
+    /// Where the words begin.
+    pub start: usize,
+}
+
+impl Words {
+    /// Bytes that a kernel may touch before the words.
+    pub const MARGIN: usize = 16;
+
+    /// Room for so many bits and what the lanes hold at the end.
+    fn with_room_for(bits: u64) -> Self {
+        let words = bits.div_ceil(WORD_BITS.into()) as usize + RAW_LANES;
+        let bytes = vec![0; 2 * words + Self::MARGIN];
+        Self { start: bytes.len(), bytes }
+    }
+
+    fn push(&mut self, word: u16) {
+        if let Some(place) = self.bytes.get_mut(..self.start).and_then(<[u8]>::last_chunk_mut::<2>) {
+            *place = word.to_le_bytes();
+            self.start -= 2;
         }
     }
 
-    /// The same for up to 63 bits.
-    pub fn put_long(&mut self, value: u64, width: u32) {
-        let low = width.min(32);
-        self.put(value & ((1 << low) - 1), low);
-        self.put(value >> low, width - low);
-    }
-
-    /// All bits, the last byte padded with zeros.
-    pub fn finish(mut self) -> Vec<u8> {
-        let rest = self.count.div_ceil(8) as usize;
-        self.bytes.extend_from_slice(&self.pending.to_le_bytes()[..rest]);
-        self.bytes
+    fn written(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
     }
 }
 
-/// Reads what [`RawBits`] wrote.
+fn put_pieces<W: Word>(
+    alphabet: Alphabet,
+    lanes: usize,
+    symbols: &[u8],
+    differences: &[W],
+    state: &mut RawLanes,
+    words: &mut Words,
+) {
+    for (symbols, differences) in symbols.chunks(PIECE).zip(differences.chunks(PIECE)).rev() {
+        if alphabet.all_raw_bits(symbols) > 0 {
+            put_piece(alphabet, lanes, symbols, differences, state, words);
+        }
+    }
+}
+
+fn put_piece<W: Word>(
+    alphabet: Alphabet,
+    lanes: usize,
+    symbols: &[u8],
+    differences: &[W],
+    state: &mut RawLanes,
+    words: &mut Words,
+) {
+    for (symbols, differences) in symbols.chunks(lanes).zip(differences.chunks(lanes)).rev() {
+        for part in (0..W::BYTES as u32 / 2).rev().map(|part| part * WORD_BITS) {
+            for (lane, (&symbol, difference)) in symbols.iter().zip(differences).enumerate().rev() {
+                let width = alphabet.raw_bits(symbol).saturating_sub(part).min(WORD_BITS);
+                if width > 0 {
+                    let value = (difference.wide() >> part) as u32 & ((1 << width) - 1);
+                    state.put(lane, value, width, words);
+                }
+            }
+        }
+    }
+}
+
+impl RawLanes {
+    /// Puts bits before those of a lane.
+    fn put(&mut self, lane: usize, value: u32, width: u32, words: &mut Words) {
+        let (bits, count) = (&mut self.bits[lane % RAW_LANES], &mut self.counts[lane % RAW_LANES]);
+        if *count + width >= 2 * WORD_BITS {
+            *count -= WORD_BITS;
+            words.push((*bits >> *count) as u16);
+            *bits &= (1 << *count) - 1;
+        }
+        *bits = *bits << width | value;
+        *count += width;
+    }
+}
+
+/// Reads what [`write`] wrote.
 #[derive(Debug)]
-pub(super) struct RawReader<'a> {
-    bytes: &'a [u8],
-    /// In bits.
-    position: usize,
+pub(crate) struct RawReader<'a> {
+    pub state: RawLanes,
+    pub words: &'a [u8],
+    pub lanes: usize,
+    /// Whether more was taken than there is.
+    overrun: bool,
 }
 
 impl<'a> RawReader<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, position: 0 }
+    /// Opens the raw bits that the rest of a block is.
+    pub fn open(reader: &mut Reader<'a>) -> Result<Self> {
+        let mut state = RawLanes::END;
+        if reader.remaining() == 0 {
+            return Ok(Self { state, words: &[], lanes: 1, overrun: false });
+        }
+        let lanes = usize::from(reader.u8()?);
+        if lanes != 1 && lanes != RAW_LANES {
+            return Err(Error::corrupt("raw bits of a delta in an unknown number of lanes"));
+        }
+        for (bits, count) in state.bits.iter_mut().zip(&mut state.counts).take(lanes) {
+            let held = u32::from_le_bytes(reader.array()?);
+            *count = held.checked_ilog2().filter(|&count| count >= WORD_BITS).ok_or_else(misplaced_end)?;
+            *bits = held & ((1 << *count) - 1);
+        }
+        Ok(Self { state, words: reader.rest(), lanes, overrun: false })
     }
 
-    /// The next `width` (at most 56) bits; past the end they are zeros, which [`RawReader::finish`] notices.
-    #[inline(always)]
-    pub fn get(&mut self, width: u32) -> u64 {
-        let window = match self.bytes.get(self.position / 8..).and_then(<[u8]>::first_chunk::<8>) {
-            Some(window) => u64::from_le_bytes(*window),
-            None => self.last_window(),
-        };
-        let value = window >> (self.position % 8) & ((1 << width) - 1);
-        self.position += width as usize;
+    /// The differences with these symbols, of which there is a whole number of groups in every piece but the last.
+    pub fn read<W: Word>(&mut self, symbols: &[u8], kernel: Kernel, differences: &mut [W]) {
+        let alphabet = Alphabet::of_width(W::BYTES);
+        let mut done = 0;
+        while done < symbols.len() {
+            done += kernel.read_differences(alphabet, &symbols[done..], self, &mut differences[done..]);
+            let end = symbols.len().min(done + PIECE);
+            self.take_groups(alphabet, &symbols[done..end], &mut differences[done..end]);
+            done = end;
+        }
+    }
+
+    fn take_groups<W: Word>(&mut self, alphabet: Alphabet, symbols: &[u8], differences: &mut [W]) {
+        for (symbols, differences) in symbols.chunks(self.lanes).zip(differences.chunks_mut(self.lanes)) {
+            for (difference, &symbol) in differences.iter_mut().zip(symbols) {
+                *difference = W::from_wide(alphabet.first(symbol));
+            }
+            for part in (0..W::BYTES as u32 / 2).map(|part| part * WORD_BITS) {
+                for (lane, (&symbol, difference)) in symbols.iter().zip(differences.iter_mut()).enumerate() {
+                    let width = alphabet.raw_bits(symbol).saturating_sub(part).min(WORD_BITS);
+                    if width > 0 {
+                        let value = u64::from(self.take(lane, width)) << part;
+                        *difference = W::from_wide(difference.wide() | value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next bits of a lane; past the end they are zeros, which [`RawReader::finish`] notices.
+    fn take(&mut self, lane: usize, width: u32) -> u32 {
+        let bits = &mut self.state.bits[lane % RAW_LANES];
+        let count = &mut self.state.counts[lane % RAW_LANES];
+        let value = *bits & ((1 << width) - 1);
+        *bits >>= width;
+        *count -= width;
+        if *count < WORD_BITS {
+            let word = self.words.split_first_chunk::<2>();
+            self.overrun |= word.is_none();
+            let (word, rest) = word.unwrap_or((&[0; 2], &[]));
+            *bits |= u32::from(u16::from_le_bytes(*word)) << *count;
+            *count += WORD_BITS;
+            self.words = rest;
+        }
         value
     }
 
-    /// The same for up to 63 bits.
-    pub fn get_long(&mut self, width: u32) -> u64 {
-        let low = width.min(32);
-        self.get(low) | self.get(width - low) << low
-    }
-
-    #[cold]
-    fn last_window(&self) -> u64 {
-        let rest = self.bytes.get(self.position / 8..).unwrap_or_default();
-        rest.iter().take(8).rev().fold(0, |window, &byte| window << 8 | u64::from(byte))
-    }
-
-    /// Fails unless exactly all bytes were read.
+    /// Fails unless exactly all bits were read.
     pub fn finish(&self) -> Result<()> {
-        if self.position.div_ceil(8) == self.bytes.len() {
+        if self.words.is_empty() && !self.overrun && self.state == RawLanes::END {
             return Ok(());
         }
-        Err(Error::corrupt("the raw bits of a delta do not end where they should"))
+        Err(misplaced_end())
     }
+}
+
+/// Differences that are read together; a kernel's pieces are as long.
+pub(crate) const PIECE: usize = 4 * RAW_LANES;
+
+fn misplaced_end() -> Error {
+    Error::corrupt("the raw bits of a delta do not end where they should")
 }
 
 #[cfg(test)]
@@ -89,19 +232,52 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    proptest! {
-        #[test]
-        fn bits_survive(fields in proptest::collection::vec((any::<u64>(), 0u32..64), 0..200)) {
-            let mut writer = RawBits::default();
-            fields.iter().for_each(|&(value, width)| writer.put_long(value & ((1 << width) - 1), width));
-            let bytes = writer.finish();
-            let mut reader = RawReader::new(&bytes);
-            for &(value, width) in &fields {
-                prop_assert_eq!(reader.get_long(width), value & ((1 << width) - 1));
+    fn survives<W: Word + PartialEq + std::fmt::Debug>(values: &[u64]) {
+        let alphabet = Alphabet::of_width(W::BYTES);
+        let differences: Vec<W> = values.iter().map(|&value| W::from_wide(value)).collect();
+        let symbols: Vec<u8> = differences.iter().map(|&value| alphabet.symbol(value)).collect();
+        let written: Vec<Vec<u8>> = Kernel::available()
+            .into_iter()
+            .map(|kernel| {
+                let mut bytes = Vec::new();
+                write(&symbols, &differences, kernel, &mut bytes);
+                bytes
+            })
+            .collect();
+        assert!(written.iter().all(|bytes| *bytes == written[0]));
+        for kernel in Kernel::available() {
+            let mut reader = RawReader::open(&mut Reader::new(&written[0], "raw bits")).unwrap();
+            let mut read = vec![W::default(); differences.len()];
+            for (symbols, read) in symbols.chunks(256).zip(read.chunks_mut(256)) {
+                reader.read(symbols, kernel, read);
             }
             reader.finish().unwrap();
-            reader.get(9);
-            prop_assert!(reader.finish().is_err());
+            assert_eq!(read, differences);
+            let shorter = &written[0][..written[0].len().saturating_sub(2)];
+            if let Ok(mut reader) = RawReader::open(&mut Reader::new(shorter, "raw bits")) {
+                for (symbols, read) in symbols.chunks(256).zip(read.chunks_mut(256)) {
+                    reader.read(symbols, kernel, read);
+                }
+                assert!(reader.finish().is_err() || written[0].is_empty());
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn bits_survive(
+            fields in proptest::collection::vec((any::<u64>(), 0u32..64), 0..3000),
+            least in 0u32..64,
+            repeats in 1usize..5,
+        ) {
+            let fields = fields.repeat(repeats);
+            let values: Vec<u64> = fields.iter().map(|&(value, shift)| value >> shift.max(least)).collect();
+            survives::<u8>(&values);
+            survives::<u16>(&values);
+            survives::<u32>(&values);
+            survives::<u64>(&values);
         }
     }
 }

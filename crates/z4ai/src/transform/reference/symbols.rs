@@ -4,11 +4,11 @@ use super::element::Word;
 
 /// How differences of one width are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Alphabet {
+pub(crate) struct Alphabet {
     /// Differences of at most so many bits are symbols.
-    direct_bits: u32,
+    pub direct_bits: u32,
     /// Bits below the first one that are in the symbol of a larger difference.
-    top_bits: u32,
+    pub top_bits: u32,
 }
 
 impl Alphabet {
@@ -49,6 +49,13 @@ impl Alphabet {
         self.direct_bits + ((symbol - self.direct()) >> self.top_bits) - self.top_bits
     }
 
+    /// How many raw bits follow these symbols in all.
+    #[inline(always)]
+    pub fn all_raw_bits(self, symbols: &[u8]) -> u64 {
+        let piece = |symbols: &[u8]| symbols.iter().map(|&symbol| self.raw_bits(symbol)).sum::<u32>();
+        symbols.chunks(1 << 16).map(|symbols| u64::from(piece(symbols))).sum()
+    }
+
     /// The difference with this symbol and zeros for raw bits; wraps for symbols that no difference of the width has.
     #[inline(always)]
     pub fn first(self, symbol: u8) -> u64 {
@@ -65,6 +72,7 @@ impl Alphabet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Kernel;
     use proptest::prelude::*;
 
     fn survives<W: Word>(value: u64) {
@@ -75,6 +83,11 @@ mod tests {
         let raw = value.wide() & ((1 << bits) - 1);
         assert_eq!(alphabet.first(symbol) | raw, value.wide());
         assert_eq!(alphabet.first(symbol) & ((1 << bits) - 1), 0);
+        for kernel in Kernel::available() {
+            let mut symbols = [0; 33];
+            kernel.symbols(alphabet, &[value; 33], &mut symbols);
+            assert_eq!(symbols, [symbol; 33]);
+        }
     }
 
     #[test]

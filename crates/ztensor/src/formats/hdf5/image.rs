@@ -20,6 +20,7 @@ const READ_COST: u64 = 16;
 
 /// The bytes of one HDF5 file.
 pub(super) struct Image<'a> {
+    source: &'a Source,
     headers: HeaderReader<'a>,
     file: FileId,
     start: u64,
@@ -28,11 +29,47 @@ pub(super) struct Image<'a> {
     allowance: Cell<u64>,
 }
 
+/// What another thread needs to read from the same image.
+#[derive(Clone, Copy)]
+pub(super) struct Share<'a> {
+    source: &'a Source,
+    file: FileId,
+    start: u64,
+    end: u64,
+    widths: Widths,
+    allowance: u64,
+}
+
+impl<'a> Share<'a> {
+    /// The allowance of each image.
+    pub fn allowance(self) -> u64 {
+        self.allowance
+    }
+
+    /// An image of this thread's own, with an allowance of its own.
+    pub fn image(self) -> Image<'a> {
+        let Share { source, file, start, end, widths, allowance } = self;
+        let headers = HeaderReader::new(source);
+        Image { source, headers, file, start, end, widths, allowance: Cell::new(allowance) }
+    }
+}
+
 impl<'a> Image<'a> {
     /// An image over `[start, end)` of a source, which the caller has checked to lie inside it.
     pub fn new(source: &'a Source, file: FileId, start: u64, end: u64, widths: Widths) -> Self {
-        let allowance = Cell::new(ALLOWANCE.saturating_add((end - start).saturating_mul(REPEATS)));
-        Image { headers: HeaderReader::new(source), file, start, end, widths, allowance }
+        let allowance = ALLOWANCE.saturating_add((end - start).saturating_mul(REPEATS));
+        Share { source, file, start, end, widths, allowance }.image()
+    }
+
+    /// Lets other threads read, each with what is left of the allowance.
+    pub fn share(&self) -> Share<'a> {
+        let Image { source, file, start, end, widths, .. } = *self;
+        Share { source, file, start, end, widths, allowance: self.allowance.get() }
+    }
+
+    /// What is left of the allowance.
+    pub fn left(&self) -> u64 {
+        self.allowance.get()
     }
 
     /// The number of bytes that addresses can reach.

@@ -1,6 +1,7 @@
 //! HDF5, and with it Keras: groups of datasets with attributes, in all the generations of the format that h5py writes. The reader is
 //! strict, works from byte ranges and never recurses over what the file says; `walk` is the way through a file.
 
+mod ahead;
 mod attributes;
 mod checksum;
 mod chunks;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::mem::take;
 
+use super::ahead::{self, Dataset};
 use super::attributes::{AttributeReader, Found};
 use super::header::{ObjectHeader, kind};
 use super::image::Image;
@@ -28,11 +29,13 @@ pub(super) struct Walk<'a, 'b> {
     waiting: Vec<Waiting>,
 }
 
-/// An object still to be looked at.
+/// An object still to be listed.
 struct Waiting {
     path: String,
     address: u64,
     depth: usize,
+    /// What is there, if it was read ahead and is a dataset.
+    dataset: Option<Result<Box<Dataset>>>,
 }
 
 impl<'a, 'b> Walk<'a, 'b> {
@@ -51,7 +54,7 @@ impl<'a, 'b> Walk<'a, 'b> {
 
     /// Walks everything that can be reached from the root group.
     pub fn run(mut self, root: u64) -> Result<()> {
-        self.waiting.push(Waiting { path: String::new(), address: root, depth: 0 });
+        self.waiting.push(Waiting { path: String::new(), address: root, depth: 0, dataset: None });
         let mut header = ObjectHeader::default();
         while let Some(mut next) = self.waiting.pop() {
             self.visit(&mut next, &mut header).map_err(|error| match next.path.as_str() {
@@ -77,6 +80,9 @@ impl<'a, 'b> Walk<'a, 'b> {
         {
             return self.insert(take(&mut next.path), object);
         }
+        if let Some(dataset) = next.dataset.take() {
+            return self.list(next, dataset?);
+        }
         match header.reread(self.image, address) {
             Err(error) if error.kind() == Kind::Unsupported && depth > 0 => {
                 self.index.skip(take(&mut next.path), error.message());
@@ -85,7 +91,8 @@ impl<'a, 'b> Walk<'a, 'b> {
             other => other?,
         }
         if dataset::is_dataset(header) {
-            self.dataset(next, header)
+            let dataset = Dataset::read(self.image, self.budget, &mut self.attributes, header)?;
+            self.list(next, dataset)
         } else if group::is_group(header) {
             self.group(next, header)
         } else if depth == 0 {
@@ -99,23 +106,37 @@ impl<'a, 'b> Walk<'a, 'b> {
         }
     }
 
-    fn dataset(&mut self, next: &mut Waiting, header: &ObjectHeader<'a>) -> Result<()> {
-        let Found { values, unread } = self.attributes.read(self.image, self.budget, header)?;
-        self.note_unread(&next.path, unread)?;
-        match dataset::tensor(self.image, self.budget, header, values) {
+    fn list(&mut self, next: &mut Waiting, dataset: Box<Dataset>) -> Result<()> {
+        self.note_unread(&next.path, dataset.unread)?;
+        match dataset.tensor {
             Ok(object) => {
-                if header.references > 1 {
+                if dataset.references > 1 {
                     self.budget.charge(next.path.len() as u64)?;
                     self.shared.insert(next.address, next.path.clone());
                 }
                 self.insert(take(&mut next.path), object)
             }
-            Err(error) if error.kind() == Kind::Unsupported => {
+            Err(error) => {
                 self.index.skip(take(&mut next.path), error.message());
                 Ok(())
             }
-            Err(error) => Err(error),
         }
+    }
+
+    /// Reads the datasets among the objects that wait from `first` on, before their turn to be listed comes.
+    fn read_ahead(&mut self, first: usize) -> Result<()> {
+        let unknown = |(_, next): &(usize, &Waiting)| {
+            !self.groups.contains_key(&next.address) && !self.shared.contains_key(&next.address)
+        };
+        let waiting = self.waiting.get(first..).unwrap_or_default();
+        let order =
+            waiting.iter().enumerate().filter(unknown).map(|(number, next)| (next.address, number)).collect();
+        for (number, dataset) in ahead::read(self.image, self.budget, order)? {
+            if let Some(next) = self.waiting.get_mut(first + number) {
+                next.dataset = Some(dataset);
+            }
+        }
+        Ok(())
     }
 
     fn insert(&mut self, path: String, object: Object) -> Result<()> {
@@ -151,7 +172,9 @@ impl<'a, 'b> Walk<'a, 'b> {
             self.image.charge((path.len() + link.name.len()) as u64)?;
             let name = if path.is_empty() { link.name } else { [path, "/", &link.name].concat() };
             match link.target {
-                Target::Hard(address) => self.waiting.push(Waiting { path: name, address, depth: depth + 1 }),
+                Target::Hard(address) => {
+                    self.waiting.push(Waiting { path: name, address, depth: depth + 1, dataset: None });
+                }
                 Target::Soft(target) => self.soft_links.add(path, name, &target),
                 Target::External => self.index.skip(name, "a link to another file, which is not followed"),
                 Target::UserDefined => self.index.skip(name, "a link of a kind only its writer knows"),
@@ -160,7 +183,7 @@ impl<'a, 'b> Walk<'a, 'b> {
         // The last one in is the first one out: turn them round, so that the file's order is kept.
         self.waiting.get_mut(first..).unwrap_or_default().reverse();
         self.groups.insert(next.address, take(&mut next.path));
-        Ok(())
+        self.read_ahead(first)
     }
 
     fn note_unread(&mut self, path: &str, unread: Vec<(String, String)>) -> Result<()> {

@@ -1,0 +1,80 @@
+"""Forked processes, as `multiprocessing` and PyTorch's data loaders make them, read and write like any other."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import z4ai
+import ztensor.numpy
+import ztensor.torch
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+# Large enough for work to be shared out among threads.
+ARRAYS = {
+    name: np.random.default_rng(number).normal(size=3 << 20).astype(np.float32) for number, name in enumerate("ab")
+}
+PATIENCE = 60
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    folder = tmp_path_factory.mktemp("fork")
+    paths = []
+    for compression in (False, True, "z4ai"):
+        ztensor.numpy.save_file(ARRAYS, path := folder / f"{compression}.zt", compression=compression)
+        paths.append(path)
+        # The parent's threads are at work before the fork.
+        ztensor.numpy.load_file(path, copy=True)
+    yield paths
+
+
+def work(files: list[Path], depth: int) -> None:
+    for path in files:
+        for name, array in ztensor.numpy.load_file(path, copy=True).items():
+            np.testing.assert_array_equal(array, ARRAYS[name])
+    frame = z4ai.compress_array(ARRAYS["a"])
+    np.testing.assert_array_equal(z4ai.decompress_array(frame), ARRAYS["a"])
+    ztensor.numpy.save_file(ARRAYS, files[0].parent / f"from-{os.getpid()}.zt", compression="fast")
+    if depth:
+        run(files, depth - 1)
+
+
+def run(files: list[Path], depth: int) -> None:
+    child = multiprocessing.get_context("fork").Process(target=work, args=(files, depth))
+    child.start()
+    child.join(PATIENCE)
+    if child.is_alive():
+        child.kill()
+        pytest.fail("the forked process hangs")
+    assert child.exitcode == 0
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_forked_process_and_its_own_forks_work_on_threads_of_their_own(files: list[Path]) -> None:
+    run(files, depth=2)
+    work(files, depth=0)
+
+
+class Shards(torch.utils.data.Dataset[float]):
+    def __init__(self, files: list[Path]) -> None:
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, number: int) -> float:
+        return float(ztensor.torch.load_file(self.files[number], copy=True)["b"].sum())
+
+
+def test_workers_of_a_data_loader_load(files: list[Path]) -> None:
+    loader = torch.utils.data.DataLoader(Shards(files), batch_size=None, num_workers=2, timeout=PATIENCE)
+    expected = float(torch.from_numpy(ARRAYS["b"]).sum())
+    assert [float(value) for value in loader] == pytest.approx([expected] * len(files))
