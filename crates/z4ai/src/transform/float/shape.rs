@@ -1,6 +1,7 @@
 //! Frequency tables from a few numbers in place of a list of frequencies, which small tensors have no room for. Weights of one scale are close to normally
 //! distributed, and those of unknown or mixed scale to a mixture of a few normal distributions; a *shape* says which mixture.
 
+use super::encode::Parts;
 use super::{CENTRE, JOINT_BITS};
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, log2_1024};
 use crate::error::{Error, Result};
@@ -26,6 +27,8 @@ pub(super) struct Shape {
 const WEIGHTS: u32 = 48;
 const LEAST_LOW: u32 = 2;
 const HIGH: [u32; 4] = [2, 3, 4, 6];
+/// The most symbols of a shape.
+const MOST_SYMBOLS: usize = (2 + 15 + 6) << JOINT_BITS;
 /// How many of the low 4 bits of a byte of the description a weight takes.
 const WEIGHT_LIMIT: u8 = 15;
 /// Bits of the probabilities in [`NORMAL`].
@@ -117,7 +120,7 @@ impl Shape {
         let escape = escapes.frequency();
         let (first, count) = self.symbols();
         let size = (1 << MAX_PRECISION) - ESCAPES as u32 * escape;
-        let mut bounds = [0u32; SYMBOLS + 1];
+        let mut bounds = [0u32; MOST_SYMBOLS + 1];
         for (index, bound) in bounds.iter_mut().enumerate().take(count).skip(1) {
             let octave = (index >> JOINT_BITS) as i32 - self.low_octaves() as i32;
             let edge = 256 * octave + QUARTERS[index & 3] - 16 * (phase + i32::from(self.centre));
@@ -154,6 +157,16 @@ impl Shape {
     pub fn fit_roughly(histograms: &[Histogram]) -> u64 {
         let start = Self::default().with_range(histograms);
         start.with_centre(start.cost(histograms), histograms).1
+    }
+
+    /// A good shape for these counts, its rate of escapes, and the bits that they and what they code take, found with few tries.
+    pub fn fit_quickly(histograms: &[Histogram]) -> (Self, EscapeRate, u64) {
+        let start = Self::default().with_range(histograms);
+        let centres = [12, 14, 16].map(|centre| Self { centre, ..start });
+        let best = cheapest(centres, histograms);
+        let widths = [(0, 0), (5, 8)].map(|(narrow, wide)| Self { narrow, wide, ..best.0 });
+        let (shape, cost) = cheaper(best, cheapest(widths, histograms));
+        (shape, shape.escape_rate(histograms), cost + 32)
     }
 
     /// The same with the centre that makes it cheapest; `cost` is what it costs without.
@@ -215,18 +228,30 @@ impl Shape {
     }
 
     /// How many symbols with these counts are escapes, and how many there are.
-    pub fn count_escapes(self, histogram: &Histogram) -> (u64, u64) {
+    fn count_escapes(self, histograms: &[Histogram]) -> (u64, u64) {
         let (first, count) = self.symbols();
-        let total: u64 = histogram.iter().map(|&count| u64::from(count)).sum();
-        let inside: u64 = histogram[first..first + count].iter().map(|&count| u64::from(count)).sum();
+        let sum = |counts: &[u32]| counts.iter().map(|&count| u64::from(count)).sum::<u64>();
+        let total: u64 = histograms.iter().map(|histogram| sum(histogram)).sum();
+        let inside: u64 = histograms.iter().map(|histogram| sum(&histogram[first..first + count])).sum();
         (total - inside, total)
+    }
+
+    /// The exponent parts that have symbols.
+    pub fn parts(self) -> Parts {
+        let (first, count) = self.symbols();
+        Parts { first: (first >> JOINT_BITS) as i16, last: ((first + count) >> JOINT_BITS) as i16 - 1 }
+    }
+
+    /// The rate of escapes among symbols with these counts.
+    pub fn escape_rate(self, histograms: &[Histogram]) -> EscapeRate {
+        let (escapes, total) = self.count_escapes(histograms);
+        EscapeRate::fit(escapes, total)
     }
 
     /// Bits of the symbols with these counts, an escape counting as a byte.
     fn cost(self, histograms: &[Histogram]) -> u64 {
         let (first, count) = self.symbols();
-        let sums = histograms.iter().map(|histogram| self.count_escapes(histogram));
-        let (escapes, total) = sums.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
+        let (escapes, total) = self.count_escapes(histograms);
         let rate = EscapeRate::fit(escapes, total);
         let bits = |frequency: u32| u64::from(MAX_PRECISION * 1024 - log2_1024(u64::from(frequency)));
         let mut cost = escapes * (bits(rate.frequency().max(1)) + 8 * 1024);

@@ -25,13 +25,6 @@ const FOUR_RATES: u8 = 1;
 const TABLES: u8 = 2;
 const FOUR_TABLES: u8 = 3;
 
-/// The rate of escapes among symbols with these counts.
-fn escape_rate(shape: Shape, histograms: &[Histogram]) -> EscapeRate {
-    let counts = histograms.iter().map(|histogram| shape.count_escapes(histogram));
-    let (escapes, total) = counts.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
-    EscapeRate::fit(escapes, total)
-}
-
 impl SymbolCode {
     /// The smallest code for symbols with these counts, the description included.
     pub fn fit(histograms: &[Histogram]) -> Result<Self> {
@@ -41,8 +34,8 @@ impl SymbolCode {
             target.iter_mut().zip(histogram).for_each(|(sum, more)| *sum += more);
         }
         let (shape, _) = Shape::fit(&merged);
-        let one = Self::of_shape(shape, vec![escape_rate(shape, histograms)])?;
-        let four = histograms.chunks(PHASES).map(|class| escape_rate(shape, class)).collect();
+        let one = Self::of_shape(shape, vec![shape.escape_rate(histograms)])?;
+        let four = histograms.chunks(PHASES).map(|class| shape.escape_rate(class)).collect();
         let four = Self::of_shape(shape, four)?;
         let tables = |histograms: &[Histogram]| {
             let tables =
