@@ -142,6 +142,6 @@ mod tests {
     #[test]
     fn logarithms_of_odds_are_monotonic() {
         assert!(STRETCH.is_sorted());
-        assert_eq!(STRETCH[2048], 0);
+        assert!(STRETCH[2047] <= 0 && STRETCH[2048] >= 0);
     }
 }
