@@ -78,7 +78,7 @@ pub(crate) fn encode_section(
     frame: &mut Vec<u8>,
 ) -> Result<()> {
     let start = frame.len();
-    let repeats = repeats::find(part.bytes, options.scalar_width(), copy_unit(options));
+    let repeats = repeats::find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
     let part = match &repeats {
         Some(repeats) => Part { bytes: &repeats.originals, copies: &repeats.copies, ..part },
         None => part,
