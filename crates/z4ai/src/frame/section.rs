@@ -2,10 +2,15 @@
 //! every block, so any block can be found and decoded without the others.
 
 use super::wire::{Reader, put_length};
-use super::{MAX_SECTION, checksum};
+use super::{MAX_SECTION, STORED, checksum};
 use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
+/// The first field of the short forms of a section; of any other it is larger.
+const CLOSING: usize = 0;
+const CLOSING_STORED: usize = 1;
+/// The model of data as it is.
+const STORED_MODEL: [u8; 1] = [STORED];
 /// How much longer than its data a section's model and blocks may be; an encoder stores data that does not shrink.
 const MAX_EXPANSION: usize = 4096;
 /// The longest section: its data, and at most this for a table of as many blocks as a section can have.
@@ -112,11 +117,16 @@ impl Outline<'_> {
 
     /// The short form, which most tensors have: one block with all the data that is left. Whatever may be wrong with it shows in the block's checksum.
     fn write_closing_header(&self, block: BlockEntry, out: &mut Vec<u8>) {
-        put_length(out, 0);
-        put_length(out, self.model.len());
-        put_length(out, block.length);
+        let is_stored = self.model == STORED_MODEL;
+        put_length(out, if is_stored { CLOSING_STORED } else { CLOSING });
+        if !is_stored {
+            put_length(out, self.model.len());
+            put_length(out, block.length);
+        }
         out.extend_from_slice(&block.checksum.to_le_bytes());
-        out.extend_from_slice(self.model);
+        if !is_stored {
+            out.extend_from_slice(self.model);
+        }
     }
 }
 
@@ -130,8 +140,13 @@ impl<'a> Section<'a> {
     pub fn read(reader: &mut Reader<'a>, left: Option<u64>) -> Result<Option<Self>> {
         let start = *reader;
         let length = reader.length()?;
+        if length <= CLOSING_STORED
+            && let Some(left) = left
+        {
+            return Self::read_closing(reader, left, length == CLOSING_STORED).map(Some);
+        }
         if length == 0 {
-            return left.map(|left| Self::read_closing(reader, left)).transpose();
+            return Ok(None);
         }
         let (length, has_copies) = (length >> 1, length & 1 == 1);
         check_length(length)?;
@@ -170,13 +185,14 @@ impl<'a> Section<'a> {
     }
 
     /// Reads what follows the first byte of the short form.
-    fn read_closing(reader: &mut Reader<'a>, left: u64) -> Result<Self> {
+    fn read_closing(reader: &mut Reader<'a>, left: u64, stored: bool) -> Result<Self> {
         let length = usize::try_from(left).unwrap_or(usize::MAX);
         check_length(length)?;
-        let (model_length, block_length) = (reader.length()?, reader.length()?);
+        let (model_length, block_length) =
+            if stored { (0, length) } else { (reader.length()?, reader.length()?) };
         check_encoded(model_length.checked_add(block_length), length)?;
         let checksum = reader.u32()?;
-        let model = reader.take(model_length)?;
+        let model = if stored { &STORED_MODEL } else { reader.take(model_length)? };
         let blocks = vec![Block { payload: reader.take(block_length)?, checksum }];
         Ok(Self { length, original_length: length, copies: Vec::new(), block_length: length, model, blocks })
     }

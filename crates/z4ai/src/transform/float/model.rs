@@ -2,6 +2,7 @@
 
 use super::encode::{Parts, SymbolScratch};
 use super::scale::{Scales, Sums};
+use super::shape::{EscapeRate, Shape};
 use super::signs::Signs;
 use super::tails::Tails;
 use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
@@ -37,8 +38,13 @@ pub(crate) struct FloatModel {
     pub(super) parts: Parts,
     pub(super) signs: Signs,
     pub(super) tables: Tables,
+    /// What the tables follow from, if they do.
+    shape: Option<(Shape, EscapeRate)>,
     pub(super) tails: Tails,
 }
+
+/// The most elements of a section whose tables may follow from a shape; tables of their own cost larger ones next to nothing.
+const SHAPED: usize = 1 << 17;
 
 /// How many contexts the tables have, by the fraction of the expected scale.
 pub(super) const CONTEXTS: usize = 4;
@@ -188,6 +194,7 @@ impl FloatModel {
         let elements = bytes.len() / layout.width;
         let stride = if effort == Effort::Max { 1 } else { (elements / COUNTED).max(1) };
         let mut counts = count_blocks(layout, &scales, bytes, block, stride, kernel);
+        let shaped = (elements <= SHAPED).then(|| Shape::fit_quickly(&counts.histograms));
         let mut parts = counts.escape_rare();
         if stride > 1 && !counts.extrapolate(stride, parts) {
             counts = count_blocks(layout, &scales, bytes, block, 1, kernel);
@@ -202,9 +209,16 @@ impl FloatModel {
             let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
             signs = coded.unwrap_or(Signs::Verbatim);
         }
-        let tables = choose_tables(&counts);
+        let (tables, cost) = choose_tables(&counts);
         let tails = Tails::fit(layout, bytes, row_length)?;
-        Ok(Self { parts, ..Self::new(layout, scales, signs, tables, tails)? })
+        let model = Self::new(layout, scales, signs, tables, None, tails)?;
+        if let Some((shape, rate, shape_cost)) = shaped
+            && shape_cost < cost
+        {
+            let tables = Tables::new(shape_tables(shape, rate))?;
+            return Ok(Self { parts: shape.parts(), tables, shape: Some((shape, rate)), ..model });
+        }
+        Ok(Self { parts, ..model })
     }
 
     fn new(
@@ -212,9 +226,10 @@ impl FloatModel {
         scales: Scales,
         signs: Signs,
         tables: Vec<FrequencyTable>,
+        shape: Option<(Shape, EscapeRate)>,
         tails: Tails,
     ) -> Result<Self> {
-        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables: Tables::new(tables)?, tails })
+        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables: Tables::new(tables)?, shape, tails })
     }
 
     /// Whether symbols are coded in the contexts of the scale's fraction.
@@ -234,11 +249,17 @@ impl FloatModel {
 
     /// Appends the model.
     pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        let precision = self.tables.precision() as u8;
+        let precision = if self.shape.is_some() { SHAPE } else { self.tables.precision() as u8 };
         out.push(self.signs.to_code() | u8::from(self.has_contexts()) << 2 | precision << 3);
         self.scales.write(kernel, out)?;
         self.signs.write(out);
-        self.tables.frequencies().iter().for_each(|table| table.write(out));
+        match &self.shape {
+            Some((shape, rate)) => {
+                shape.write(out);
+                rate.write(out);
+            }
+            None => self.tables.frequencies().iter().for_each(|table| table.write(out)),
+        }
         self.tails.write(kernel, out)
     }
 
@@ -246,17 +267,31 @@ impl FloatModel {
     pub fn read(layout: FloatLayout, reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
         let flags = reader.u8()?;
         let precision = u32::from(flags >> 3);
-        if !(MIN_PRECISION..=MAX_PRECISION).contains(&precision) {
+        let is_shaped = flags >> 3 == SHAPE;
+        if !is_shaped && !(MIN_PRECISION..=MAX_PRECISION).contains(&precision) {
             return Err(Error::corrupt("a table's precision is out of range"));
         }
         let scales = Scales::read(reader, elements, kernel)?;
         let signs = Signs::read(flags & 3, reader, elements)?;
-        let tables = (0..if flags & 4 != 0 { CONTEXTS } else { 1 })
-            .map(|_| FrequencyTable::read_from(reader, precision))
-            .collect::<Result<_>>()?;
+        let (tables, shape) = if is_shaped {
+            let (shape, rate) = (Shape::read(reader)?, EscapeRate::read(reader)?);
+            (shape_tables(shape, rate), Some((shape, rate)))
+        } else {
+            let contexts = if flags & 4 != 0 { CONTEXTS } else { 1 };
+            let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, precision));
+            (tables.collect::<Result<_>>()?, None)
+        };
         let tails = Tails::read(layout, reader, elements, kernel)?;
-        Self::new(layout, scales, signs, tables, tails)
+        Self::new(layout, scales, signs, tables, shape, tails)
     }
+}
+
+/// In place of a precision: tables that follow from a shape.
+const SHAPE: u8 = 0;
+
+/// The tables of all contexts, which are quarters of an octave apart.
+fn shape_tables(shape: Shape, rate: EscapeRate) -> Vec<FrequencyTable> {
+    (0..CONTEXTS).map(|context| shape.table((16 / CONTEXTS * context) as i32, rate)).collect()
 }
 
 /// The symbols of one in `stride` pieces of a section.
@@ -337,8 +372,8 @@ pub(crate) fn choose_scales(
     chosen.unwrap_or_default()
 }
 
-/// Four tables, or one when four do not pay for their own description.
-fn choose_tables(counts: &SymbolCounts) -> Vec<FrequencyTable> {
+/// Four tables, or one when four do not pay for their own description, and the bits that they and what they code take.
+fn choose_tables(counts: &SymbolCounts) -> (Vec<FrequencyTable>, u64) {
     let make = |histogram: &Histogram| FrequencyTable::normalise(histogram, MAX_PRECISION);
     let mut merged = [0u32; SYMBOLS];
     for histogram in &counts.histograms {
@@ -351,5 +386,7 @@ fn choose_tables(counts: &SymbolCounts) -> Vec<FrequencyTable> {
         tables.iter().for_each(|table| table.write(&mut out));
         8 * out.len() as u64
     };
-    if counts.cost() + side(&four) < entropy_bits(&merged) + side(&one) { four } else { one }
+    let escapes = 8 * merged[..1 << JOINT_BITS].iter().map(|&count| u64::from(count)).sum::<u64>();
+    let costs = (counts.cost() + side(&four) + escapes, entropy_bits(&merged) + side(&one) + escapes);
+    if costs.0 < costs.1 { (four, costs.0) } else { (one, costs.1) }
 }
