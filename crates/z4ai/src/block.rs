@@ -50,29 +50,31 @@ pub(crate) struct BlockContext<'a> {
 }
 
 impl BlockContext<'_> {
-    /// Encodes the block at byte `offset` of its section.
-    pub fn encode(&self, bytes: &[u8], offset: usize) -> Result<Vec<u8>> {
+    /// Encodes the block at byte `offset` of its section to `out`, which is empty.
+    pub fn encode(&self, bytes: &[u8], offset: usize, out: &mut Vec<u8>) -> Result<()> {
         if let Model::Stored = self.model {
-            return Ok(bytes.to_vec());
+            out.extend_from_slice(bytes);
+            return Ok(());
         }
         let (elements, rest) = bytes.split_at(bytes.len() / self.width * self.width);
         if self.reference(offset, bytes.len()) == Some(bytes) {
-            return Ok(vec![UNCHANGED]);
+            out.push(UNCHANGED);
+            return Ok(());
         }
-        let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
         if let Some(element) = constant_element(elements, self.width) {
             out.push(CONSTANT);
             out.extend_from_slice(element);
             out.extend_from_slice(rest);
-            return Ok(out);
+            return Ok(());
         }
+        out.reserve(bytes.len() / 4 * 3);
         out.push(CODED);
         // zstd finds the end of its frame only in a payload of its own, so it takes the unfinished element too.
         if let Model::Opaque { .. } = self.model {
-            self.model.encode(bytes, offset / self.width, &[], self.kernel, &mut out)?;
+            self.model.encode(bytes, offset / self.width, &[], self.kernel, out)?;
         } else {
             let reference = self.reference(offset, elements.len()).unwrap_or_default();
-            self.model.encode(elements, offset / self.width, reference, self.kernel, &mut out)?;
+            self.model.encode(elements, offset / self.width, reference, self.kernel, out)?;
             out.extend_from_slice(rest);
         }
         if out.len() > bytes.len() {
@@ -80,7 +82,7 @@ impl BlockContext<'_> {
             out.push(VERBATIM);
             out.extend_from_slice(bytes);
         }
-        Ok(out)
+        Ok(())
     }
 
     /// How a block is coded.

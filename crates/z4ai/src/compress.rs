@@ -4,12 +4,13 @@ use crate::arch::Kernel;
 use crate::block::BlockContext;
 use crate::error::Result;
 use crate::frame::header::Header;
-use crate::frame::section::Copy;
-use crate::frame::{MAX_SECTION, STORED, checksum, section};
+use crate::frame::section::{BlockEntry, Copy, Outline};
+use crate::frame::{MAX_SECTION, STORED, checksum};
 use crate::options::{Effort, Options};
 use crate::plan::Plan;
 use crate::repeats;
 use crate::threads;
+use std::sync::{Mutex, PoisonError};
 
 /// Compresses `bytes` into one frame. The frame depends on the bytes and the options only, not on the machine or the number of threads.
 ///
@@ -77,7 +78,7 @@ pub(crate) fn encode_section(
     frame: &mut Vec<u8>,
 ) -> Result<()> {
     let start = frame.len();
-    let repeats = repeats::find(part.bytes, options.scalar_width(), copy_unit(options));
+    let repeats = repeats::find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
     let part = match &repeats {
         Some(repeats) => Part { bytes: &repeats.originals, copies: &repeats.copies, ..part },
         None => part,
@@ -155,18 +156,50 @@ pub(crate) fn encode_with(
     let Part { bytes, copies, reference, closing } = part;
     let block_length = plan.block_length.min(bytes.len());
     let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel, reference };
-    let blocks = threads::map(bytes.chunks(block_length).enumerate(), |(index, block)| {
-        Ok((context.encode(block, index * block_length)?, checksum(block)))
-    });
-    let blocks = blocks.into_iter().collect::<Result<Vec<_>>>()?;
     let mut model = Vec::new();
     plan.model.write(kernel, &mut model)?;
+    let outline = Outline { length: bytes.len(), closing, copies, block_length, model: &model };
     let start = frame.len();
-    section::write(bytes.len(), closing, copies, block_length, &model, &blocks, frame);
+    outline.write(frame, |frame| encode_blocks(&context, bytes, block_length, frame))?;
     if frame.len() - start > bytes.len() {
-        let (mut stored, block) = (Vec::new(), [(bytes.to_vec(), checksum(bytes))]);
-        section::write(bytes.len(), closing, copies, bytes.len(), &[STORED], &block, &mut stored);
+        let mut stored = Vec::new();
+        let outline = Outline { block_length: bytes.len(), model: &[STORED], ..outline };
+        outline.write(&mut stored, |stored| {
+            stored.extend_from_slice(bytes);
+            Ok(vec![BlockEntry { length: bytes.len(), checksum: checksum(bytes) }])
+        })?;
         keep_shorter(frame, start, &stored);
     }
     Ok(())
+}
+
+/// Appends the blocks of a section. Each is encoded to memory that served another before, since bringing in new memory takes about as long as encoding does.
+fn encode_blocks(
+    context: &BlockContext,
+    bytes: &[u8],
+    block_length: usize,
+    frame: &mut Vec<u8>,
+) -> Result<Vec<BlockEntry>> {
+    let spare: Mutex<Vec<Vec<u8>>> = Mutex::default();
+    let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut entries = Vec::with_capacity(bytes.len().div_ceil(block_length));
+    let mut failure = Ok(());
+    threads::deliver(
+        bytes.chunks(block_length).enumerate(),
+        |(index, block)| {
+            let mut encoded = spare().pop().unwrap_or_default();
+            encoded.clear();
+            context.encode(block, index * block_length, &mut encoded)?;
+            Ok((encoded, checksum(block)))
+        },
+        |result: Result<(Vec<u8>, u32)>| match result {
+            Ok((encoded, checksum)) => {
+                frame.extend_from_slice(&encoded);
+                entries.push(BlockEntry { length: encoded.len(), checksum });
+                spare().push(encoded);
+            }
+            Err(error) => failure = Err(error),
+        },
+    );
+    failure.map(|()| entries)
 }

@@ -16,7 +16,7 @@ const BLOCK_ELEMENTS: usize = 1 << 17;
 /// Blocks consist of whole chunks of the float and nested coders.
 const BLOCK_UNIT: usize = 1 << 12;
 /// Elements per block of a model that begins to learn anew with each.
-const LEARNING_BLOCK_ELEMENTS: usize = 1 << 19;
+const LEARNING_BLOCK_ELEMENTS: usize = 1 << 20;
 /// Bytes per block of opaque data.
 const OPAQUE_BLOCK: usize = 1 << 20;
 

@@ -1,10 +1,13 @@
 //! Stretches that repeat earlier data of their section, at any element offset: tied embeddings, shared layers, tiled tensors. They are taken out before
 //! anything else looks at the data; what is left, the *originals*, is planned and coded as if it were the whole section.
 //!
-//! Places are recognised by their content: a hash of the next eight bytes singles out one place in 512, the same ones wherever a stretch occurs.
+//! Places are recognised by their content: a hash of the next four bytes singles out one place in 256, the same ones wherever a stretch occurs, and the next eight
+//! bytes tell them apart.
 
+use crate::arch::Kernel;
 use crate::frame::section::Copy;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Bytes of the shortest copy.
 const SHORTEST: usize = 4096;
@@ -26,8 +29,8 @@ pub(crate) struct Repeats {
 }
 
 /// The repeats of `bytes`, if there are any. Copies begin and end at multiples of `unit` (whole elements, or whole rows so that columns stay aligned).
-pub(crate) fn find(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats> {
-    if bytes.len() < 2 * SHORTEST || !is_likely(bytes, width) {
+pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> Option<Repeats> {
+    if bytes.len() < 2 * SHORTEST || !is_likely(bytes, width, kernel) {
         return None;
     }
     let mut search = Search {
@@ -42,18 +45,14 @@ pub(crate) fn find(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats> {
     };
     let mut places = HashMap::new();
     let mut position = 0;
-    while let Some(key) = key(bytes, position) {
-        if !is_anchor(key, width) {
-            position += width;
-            continue;
-        }
-        let found = places.get(&key).copied().and_then(|source| search.copy(position, source));
+    while let Some((place, key)) = next_anchor(bytes, position..bytes.len(), width, kernel) {
+        let found = places.get(&key).copied().and_then(|source| search.copy(place, source));
         if let Some(end) = found {
             position = end;
             continue;
         }
-        places.entry(key).or_insert(position - search.end + search.kept);
-        position += width;
+        places.entry(key).or_insert(place - search.end + search.kept);
+        position = place + width;
         if search.patience == 0 {
             break;
         }
@@ -62,37 +61,72 @@ pub(crate) fn find(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats> {
 }
 
 /// Whether a part of the data shows a repeat.
-fn is_likely(bytes: &[u8], width: usize) -> bool {
+fn is_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
     let mut places = HashMap::new();
     for (index, window) in (0..bytes.len()).step_by(WINDOW.next_multiple_of(width)).enumerate() {
         // Another part of each window: the same one everywhere would never meet itself at some distances.
         let skip = ((index as u64 * 0x9e37_79b1) >> 7) as usize % (WINDOW - LOOKED_AT);
         let start = window + skip.next_multiple_of(width);
-        for position in (start..start + LOOKED_AT).step_by(width) {
-            let Some(key) = key(bytes, position) else { break };
-            if !is_anchor(key, width) {
-                continue;
-            }
+        let mut position = start;
+        while let Some((place, key)) = next_anchor(bytes, position..start + LOOKED_AT, width, kernel) {
             if let Some(&earlier) = places.get(&key)
-                && common_prefix(&bytes[position..], &bytes[earlier..position], CONVINCING) == CONVINCING
+                && common_prefix(&bytes[place..], &bytes[earlier..place], CONVINCING) == CONVINCING
             {
                 return true;
             }
-            places.insert(key, position);
+            places.insert(key, place);
+            position = place + width;
         }
     }
     false
 }
 
-#[inline(always)]
-fn key(bytes: &[u8], position: usize) -> Option<u64> {
-    bytes.get(position..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
+/// The first place in `range`, in steps of `width`, that is remembered, and its key.
+fn next_anchor(bytes: &[u8], range: Range<usize>, width: usize, kernel: Kernel) -> Option<(usize, u64)> {
+    let mut position = range.start;
+    // Stretches without a hash of zero, which most are, are passed over by vectors.
+    while width == 2
+        && position + 2 * STRETCH <= range.end
+        && let Some(stretch) = bytes.get(position..).and_then(<[u8]>::first_chunk::<{ 2 * STRETCH + 2 }>)
+    {
+        let least = kernel.vectorised(
+            #[inline(always)]
+            || least_hash(stretch),
+        );
+        if least == 0
+            && let Some(found) = anchor_in(bytes, position..position + 2 * STRETCH, width)
+        {
+            return Some(found);
+        }
+        position += 2 * STRETCH;
+    }
+    anchor_in(bytes, position..range.end, width)
 }
 
-/// Whether places with this key are remembered. Equal elements, as in padding, look the same everywhere and say nothing.
+/// Places of two bytes each that are looked at together.
+const STRETCH: usize = 64;
+
 #[inline(always)]
-fn is_anchor(key: u64, width: usize) -> bool {
-    key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55 == 0 && key.rotate_left(8 * width as u32) != key
+fn least_hash(stretch: &[u8; 2 * STRETCH + 2]) -> u32 {
+    let half = |index: usize| u32::from(u16::from_le_bytes([stretch[2 * index], stretch[2 * index + 1]]));
+    (0..STRETCH).fold(u32::MAX, |least, index| least.min(hash(half(index) | half(index + 1) << 16)))
+}
+
+fn anchor_in(bytes: &[u8], range: Range<usize>, width: usize) -> Option<(usize, u64)> {
+    for position in range.step_by(width) {
+        let key = bytes.get(position..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))?;
+        // Equal elements, as in padding, look the same everywhere and say nothing.
+        if hash(key as u32) == 0 && key.rotate_left(8 * width as u32) != key {
+            return Some((position, key));
+        }
+    }
+    None
+}
+
+/// Zero for one in 256.
+#[inline(always)]
+fn hash(word: u32) -> u32 {
+    word.wrapping_mul(0x9e37_79b1) >> 24
 }
 
 /// How many bytes `a` and `b` begin with in common, at most `limit`.
@@ -183,7 +217,7 @@ mod tests {
             [(0, 2), (2, 2), (1030, 2), (4096, 2), (32_000, 2), (3, 2), (1536, 768), (100, 768)]
         {
             let data = [&noise[..], &vec![9; gap], &noise, &noise].concat();
-            let found = find(&data, 2, unit);
+            let found = find(&data, 2, unit, Kernel::detect());
             if gap % 2 == 1 {
                 // The second copy is back in step with the elements of the first.
                 assert!(found.is_none_or(|repeats| repeats.originals.len() > 2_000_000));
@@ -198,18 +232,18 @@ mod tests {
             assert!(repeats.copies.iter().all(|copy| copy.gap % unit == 0 && copy.length % unit == 0));
             assert!(restore(&repeats) == data, "{gap} {unit}");
         }
-        assert!(find(&noise, 2, 2).is_none());
+        assert!(find(&noise, 2, 2, Kernel::detect()).is_none());
     }
 
     #[test]
     fn tiles_and_padding_come_back() {
         for period in [5000, 20_000, 70_000] {
             let data: Vec<u8> = noise(period).into_iter().cycle().take(600_001).collect();
-            let repeats = find(&data, 2, 2).unwrap();
+            let repeats = find(&data, 2, 2, Kernel::detect()).unwrap();
             assert!(repeats.originals.len() < 2 * period + 20_000, "{period} {}", repeats.originals.len());
             assert!(restore(&repeats) == data);
         }
-        assert!(find(&[0; 300_000], 4, 4).is_none());
-        assert!(find(&[7; 300_000], 8, 8).is_none());
+        assert!(find(&[0; 300_000], 4, 4, Kernel::detect()).is_none());
+        assert!(find(&[7; 300_000], 8, 8, Kernel::detect()).is_none());
     }
 }

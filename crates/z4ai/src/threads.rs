@@ -2,6 +2,7 @@
 //! or woken for a single piece, which is what small tensors have.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 thread_local! {
@@ -28,19 +29,30 @@ where
     I: Iterator + Send,
     R: Send,
 {
+    let mut results = Vec::with_capacity(pieces.size_hint().0);
+    deliver(pieces, work, |result| results.push(result));
+    results
+}
+
+/// Gives `sink` the results of `work` on each piece, in the order of the pieces, each as soon as those before it are there.
+pub(crate) fn deliver<I, R>(pieces: I, work: impl Fn(I::Item) -> R + Sync, mut sink: impl FnMut(R) + Send)
+where
+    I: Iterator + Send,
+    R: Send,
+{
     let count = pieces.size_hint().0;
     let limit = if count > 1 { LIMIT.get() } else { 1 };
     let threads = if limit == 0 { rayon::current_num_threads() } else { limit }.min(count);
     if threads <= 1 {
-        return pieces.map(work).collect();
+        return pieces.map(work).for_each(sink);
     }
     let queue = Mutex::new(pieces.enumerate());
-    let results = Mutex::new(Vec::with_capacity(count));
+    let output = Mutex::new(Output { sink: &mut sink, early: BTreeMap::new(), next: 0 });
     let take_turns = || {
         loop {
             let Some((index, piece)) = lock(&queue).next() else { break };
             let result = work(piece);
-            lock(&results).push((index, result));
+            lock(&output).put(index, result);
         }
     };
     rayon::in_place_scope(|scope| {
@@ -49,9 +61,24 @@ where
         }
         take_turns();
     });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_unstable_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Where results wait for those before them.
+struct Output<'s, R, S> {
+    sink: &'s mut S,
+    early: BTreeMap<usize, R>,
+    /// The result that the sink gets next.
+    next: usize,
+}
+
+impl<R, S: FnMut(R)> Output<'_, R, S> {
+    fn put(&mut self, index: usize, result: R) {
+        self.early.insert(index, result);
+        while let Some(result) = self.early.remove(&self.next) {
+            self.next += 1;
+            (self.sink)(result);
+        }
+    }
 }
 
 /// A panic elsewhere is passed on by the scope; the data behind the lock is whole.

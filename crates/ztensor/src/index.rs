@@ -59,6 +59,8 @@ pub struct Index {
     pub attributes: Attributes,
     /// What the file holds but this library does not read, with reasons.
     pub skipped: Vec<Skipped>,
+    /// Stored checksums of whole files beside the one that was opened. They are checked on request only.
+    pub file_digests: Vec<(FileId, DigestValue)>,
 }
 
 impl Index {
@@ -70,6 +72,7 @@ impl Index {
             objects: IndexMap::new(),
             attributes: Attributes::new(),
             skipped: Vec::new(),
+            file_digests: Vec::new(),
         }
     }
 

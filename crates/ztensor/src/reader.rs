@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::archive::ArchiveInfo;
 use crate::decode::{self, View};
 use crate::error::{Error, Kind, Result};
-use crate::index::{Component, Format, Index, Object, Skipped};
+use crate::index::{Component, Format, Index, Object, Skipped, Span};
 use crate::open::OpenOptions;
 use crate::source::{Io, Source};
 use crate::sparse;
@@ -226,7 +226,8 @@ impl Reader {
             .map_err(|error| error.with_tensor(name))
     }
 
-    /// Checks every stored checksum and decodes every component; returns the names of those that fail, with the reasons.
+    /// Checks every stored checksum and decodes every component; returns the names of the tensors, and of the files beside the opened one, that
+    /// fail, with the reasons.
     pub fn verify_all(&self) -> Vec<(String, Error)> {
         let checked: Vec<Option<(String, Error)>> = self
             .index
@@ -248,7 +249,15 @@ impl Reader {
                 checked.err().map(|error| (name.clone(), error.with_tensor(name)))
             })
             .collect();
-        checked.into_iter().flatten().collect()
+        let mut failures: Vec<(String, Error)> = checked.into_iter().flatten().collect();
+        failures.extend(self.index.file_digests.iter().filter_map(|(file, digest)| {
+            let source = self.files.get(file.0 as usize)?;
+            let whole = Span { file: *file, offset: 0, length: source.len() };
+            let error = decode::verify_span(&self.files, whole, digest).err()?;
+            let name = source.path()?.file_name()?.to_string_lossy().into_owned();
+            Some((name, error))
+        }));
+        failures
     }
 
     fn find(&self, name: &str) -> Result<(usize, &Object)> {

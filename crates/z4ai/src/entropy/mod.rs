@@ -1,6 +1,7 @@
 //! Entropy coders, each with its encoder and decoder side by side.
 
 pub(crate) mod bits;
+pub(crate) mod mixing;
 pub(crate) mod nested;
 pub(crate) mod plane;
 pub(crate) mod rans;

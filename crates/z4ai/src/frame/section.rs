@@ -2,10 +2,15 @@
 //! every block, so any block can be found and decoded without the others.
 
 use super::wire::{Reader, put_length};
-use super::{MAX_SECTION, checksum};
+use super::{MAX_SECTION, STORED, checksum};
 use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 
+/// The first field of the short forms of a section; of any other it is larger.
+const CLOSING: usize = 0;
+const CLOSING_STORED: usize = 1;
+/// The model of data as it is.
+const STORED_MODEL: [u8; 1] = [STORED];
 /// How much longer than its data a section's model and blocks may be; an encoder stores data that does not shrink.
 const MAX_EXPANSION: usize = 4096;
 /// The longest section: its data, and at most this for a table of as many blocks as a section can have.
@@ -46,54 +51,83 @@ pub(crate) struct Block<'a> {
     pub checksum: u32,
 }
 
-/// Appends a section whose blocks decode to `length` bytes, of which the copies make the rest. `closing`: it completes a frame that has its length in the
-/// header.
-pub(crate) fn write(
-    length: usize,
-    closing: bool,
-    copies: &[Copy],
-    block_length: usize,
-    model: &[u8],
-    blocks: &[(Vec<u8>, u32)],
-    out: &mut Vec<u8>,
-) {
-    if let ([(payload, sum)], [], true) = (blocks, copies, closing) {
-        return write_closing(model, payload, *sum, out);
-    }
-    let start = out.len();
-    let copied: usize = copies.iter().map(|copy| copy.length).sum();
-    put_length(out, (length + copied) << 1 | usize::from(!copies.is_empty()));
-    if !copies.is_empty() {
-        put_length(out, copies.len());
-        for copy in copies {
-            [copy.gap, copy.length, copy.source].into_iter().for_each(|field| put_length(out, field));
-        }
-    }
-    // A single block, which small tensors have, needs no length of its own.
-    put_length(out, if block_length == length { 0 } else { block_length });
-    put_length(out, model.len());
-    for (payload, _) in blocks {
-        put_length(out, payload.len());
-    }
-    for (_, sum) in blocks {
-        out.extend_from_slice(&sum.to_le_bytes());
-    }
-    out.extend_from_slice(model);
-    let sum = checksum(&out[start..]);
-    out.extend_from_slice(&sum.to_le_bytes());
-    for (payload, _) in blocks {
-        out.extend_from_slice(payload);
-    }
+/// What a section's header says, apart from its blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outline<'a> {
+    /// Bytes that the blocks decode to; copies make the rest.
+    pub length: usize,
+    /// Whether it is the last section of a frame that has its length in the header.
+    pub closing: bool,
+    pub copies: &'a [Copy],
+    pub block_length: usize,
+    pub model: &'a [u8],
 }
 
-/// Appends the short form, which most tensors have: one block with all the data that is left. Whatever may be wrong with it shows in the block's checksum.
-fn write_closing(model: &[u8], payload: &[u8], sum: u32, out: &mut Vec<u8>) {
-    put_length(out, 0);
-    put_length(out, model.len());
-    put_length(out, payload.len());
-    out.extend_from_slice(&sum.to_le_bytes());
-    out.extend_from_slice(model);
-    out.extend_from_slice(payload);
+/// The length of an encoded block and the checksum of what it decodes to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BlockEntry {
+    pub length: usize,
+    pub checksum: u32,
+}
+
+impl Outline<'_> {
+    /// Appends a section whose blocks `fill` appends. They are written to where they most likely belong, behind a header that is not known before them,
+    /// and moved if that was wrong.
+    pub fn write(
+        self,
+        out: &mut Vec<u8>,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<Vec<BlockEntry>>,
+    ) -> Result<()> {
+        let start = out.len();
+        // Floats shrink to two thirds; only the number of digits matters here.
+        let likely = BlockEntry { length: self.block_length / 3 * 2, checksum: 0 };
+        let room = self.header(&vec![likely; self.length.div_ceil(self.block_length)]).len();
+        out.resize(start + room, 0);
+        let entries = fill(out)?;
+        out.splice(start..start + room, self.header(&entries));
+        Ok(())
+    }
+
+    fn header(&self, blocks: &[BlockEntry]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.model.len() + 16 + 8 * blocks.len());
+        if let ([block], [], true) = (blocks, self.copies, self.closing) {
+            self.write_closing_header(*block, &mut out);
+            return out;
+        }
+        let copied: usize = self.copies.iter().map(|copy| copy.length).sum();
+        put_length(&mut out, (self.length + copied) << 1 | usize::from(!self.copies.is_empty()));
+        if !self.copies.is_empty() {
+            put_length(&mut out, self.copies.len());
+            for copy in self.copies {
+                [copy.gap, copy.length, copy.source]
+                    .into_iter()
+                    .for_each(|field| put_length(&mut out, field));
+            }
+        }
+        // A single block, which small tensors have, needs no length of its own.
+        put_length(&mut out, if self.block_length == self.length { 0 } else { self.block_length });
+        put_length(&mut out, self.model.len());
+        blocks.iter().for_each(|block| put_length(&mut out, block.length));
+        blocks.iter().for_each(|block| out.extend_from_slice(&block.checksum.to_le_bytes()));
+        out.extend_from_slice(self.model);
+        let sum = checksum(&out);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// The short form, which most tensors have: one block with all the data that is left. Whatever may be wrong with it shows in the block's checksum.
+    fn write_closing_header(&self, block: BlockEntry, out: &mut Vec<u8>) {
+        let is_stored = self.model == STORED_MODEL;
+        put_length(out, if is_stored { CLOSING_STORED } else { CLOSING });
+        if !is_stored {
+            put_length(out, self.model.len());
+            put_length(out, block.length);
+        }
+        out.extend_from_slice(&block.checksum.to_le_bytes());
+        if !is_stored {
+            out.extend_from_slice(self.model);
+        }
+    }
 }
 
 /// Appends the mark that no more sections follow, for frames whose header does not have the length.
@@ -106,8 +140,13 @@ impl<'a> Section<'a> {
     pub fn read(reader: &mut Reader<'a>, left: Option<u64>) -> Result<Option<Self>> {
         let start = *reader;
         let length = reader.length()?;
+        if length <= CLOSING_STORED
+            && let Some(left) = left
+        {
+            return Self::read_closing(reader, left, length == CLOSING_STORED).map(Some);
+        }
         if length == 0 {
-            return left.map(|left| Self::read_closing(reader, left)).transpose();
+            return Ok(None);
         }
         let (length, has_copies) = (length >> 1, length & 1 == 1);
         check_length(length)?;
@@ -146,13 +185,14 @@ impl<'a> Section<'a> {
     }
 
     /// Reads what follows the first byte of the short form.
-    fn read_closing(reader: &mut Reader<'a>, left: u64) -> Result<Self> {
+    fn read_closing(reader: &mut Reader<'a>, left: u64, stored: bool) -> Result<Self> {
         let length = usize::try_from(left).unwrap_or(usize::MAX);
         check_length(length)?;
-        let (model_length, block_length) = (reader.length()?, reader.length()?);
+        let (model_length, block_length) =
+            if stored { (0, length) } else { (reader.length()?, reader.length()?) };
         check_encoded(model_length.checked_add(block_length), length)?;
         let checksum = reader.u32()?;
-        let model = reader.take(model_length)?;
+        let model = if stored { &STORED_MODEL } else { reader.take(model_length)? };
         let blocks = vec![Block { payload: reader.take(block_length)?, checksum }];
         Ok(Self { length, original_length: length, copies: Vec::new(), block_length: length, model, blocks })
     }

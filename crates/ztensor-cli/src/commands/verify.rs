@@ -29,7 +29,8 @@ impl Verify {
                 .objects()
                 .flat_map(|(_, object)| &object.components)
                 .filter(|(_, component)| component.digest.is_some())
-                .count();
+                .count()
+                + reader.index().file_digests.len();
             if !failures.is_empty() {
                 outcome = Outcome::Different;
             }

@@ -34,7 +34,7 @@ pub(crate) use varints::read_varint;
 pub(crate) use zstandard::compress as compress_zstd;
 
 use crate::error::{Error, Kind, Result};
-use crate::index::{Component, Content, Coverage, Data, Digest, Span};
+use crate::index::{Component, Content, Coverage, Data, Digest, DigestValue, Span};
 use crate::source::Source;
 
 /// The opened files that spans refer to.
@@ -149,9 +149,14 @@ fn verify_digest(
                 .data
                 .only_span()
                 .ok_or_else(|| Error::unsupported("a checksum over scattered bytes"))?;
-            digest.value.check_stream(|hasher| in_pieces(files, span, |piece| hasher.update(piece)))
+            verify_span(files, span, &digest.value)
         }
     }
+}
+
+/// Checks the checksum of a range as it is stored.
+pub(crate) fn verify_span(files: &Files, span: Span, digest: &DigestValue) -> Result<()> {
+    digest.check_stream(|hasher| in_pieces(files, span, |piece| hasher.update(piece)))
 }
 
 fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> Result<()> {

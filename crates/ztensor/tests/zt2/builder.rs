@@ -109,6 +109,16 @@ impl Builder {
         self.object(name, map(&[("shape", numbers(shape)), ("layout", text("dense")), ("parts", parts)]));
     }
 
+    /// The blobs as a shard: a file whose footer names no manifest.
+    pub fn finish_shard(self) -> Vec<u8> {
+        let mut bytes = self.bytes;
+        bytes.extend([0; 24]);
+        bytes.extend(2u32.to_le_bytes());
+        bytes.extend(0u32.to_le_bytes());
+        bytes.extend(super::corpus::MAGIC);
+        bytes
+    }
+
     pub fn finish(self) -> Vec<u8> {
         let objects = Item::Map(self.objects);
         let mut root = vec![("objects".to_owned(), objects)];

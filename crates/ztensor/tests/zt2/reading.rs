@@ -1,5 +1,6 @@
 //! Round trips and canonical files.
 
+use crate::builder::{Builder, Item, map, text};
 use ztensor::index::Coverage;
 use ztensor::{
     Checksum, Compression, DType, ElementType, Kind, LogicalType, Reader, TensorInput, Version, Writer,
@@ -82,4 +83,51 @@ fn another_version_is_refused_by_name() {
     let error = Reader::from_bytes(bytes).unwrap_err();
     assert_eq!(error.kind(), Kind::Unsupported);
     assert!(error.message().contains("version 3"));
+}
+
+/// A model in two files: the root lists tensors of its own and of a shard.
+fn sharded(folder: &std::path::Path) -> std::path::PathBuf {
+    let mut shard = Builder::new();
+    let blob = shard.blob(&[1, 2, 3, 4]);
+    let shard = shard.finish_shard();
+    let digest = format!("xxh3:{:016x}", twox_hash::XxHash3_64::oneshot(&shard));
+    std::fs::write(folder.join("model-00001.zt"), &shard).unwrap();
+
+    let mut root = Builder::new();
+    let part = root.part("u8", &[9]);
+    root.dense("here", &[1], part);
+    root.dense("there", &[4], map(&[("dtype", text("u8")), ("blob", blob), ("shard", text("00001"))]));
+    let entry = [("size", Item::Number(shard.len() as u64)), ("digest", text(&digest))];
+    root.root.push(("shards", map(&[("00001", map(&entry))])));
+    let path = folder.join("model.zt");
+    std::fs::write(&path, root.finish()).unwrap();
+    path
+}
+
+#[test]
+fn shards_beside_the_root_are_read_and_their_checksums_verified_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sharded(folder.path());
+    let reader = ztensor::open(&path).unwrap();
+    assert_eq!(reader.read_as::<u8>("here").unwrap(), [9]);
+    assert_eq!(reader.read_as::<u8>("there").unwrap(), [1, 2, 3, 4]);
+    assert!(reader.verify_all().is_empty());
+
+    // A byte that belongs to no tensor: only the checksum of the whole shard knows of it.
+    let shard = folder.path().join("model-00001.zt");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&shard, &bytes).unwrap();
+    let reader = ztensor::open(&path).unwrap();
+    assert_eq!(reader.read_as::<u8>("there").unwrap(), [1, 2, 3, 4]);
+    let failures = reader.verify_all();
+    assert_eq!(failures.len(), 1);
+    assert_eq!(failures[0].0, "model-00001.zt");
+    assert_eq!(failures[0].1.kind(), Kind::Checksum);
+
+    bytes.pop();
+    std::fs::write(&shard, &bytes).unwrap();
+    assert!(ztensor::open(&path).unwrap_err().to_string().contains("model-00001.zt"));
+    std::fs::remove_file(&shard).unwrap();
+    assert!(ztensor::open(&path).unwrap_err().to_string().contains("model-00001.zt"));
 }

@@ -7,11 +7,13 @@
 
 mod decode;
 mod encode;
+mod mixed;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use decode::Decoder;
 pub(crate) use encode::encode;
+pub(crate) use mixed::{Bit, MixedDecoder, encode_mixed};
 
 use super::table::{EncoderSymbol, FrequencyTable};
 use crate::error::{Error, Result};

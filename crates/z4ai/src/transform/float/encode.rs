@@ -45,6 +45,19 @@ thread_local! {
     }));
 }
 
+/// What a block becomes before it is written. Kept per thread, for the same reason.
+#[derive(Debug, Default)]
+struct BlockScratch {
+    symbols: Vec<u8>,
+    contexts: Vec<u8>,
+    escapes: Vec<u8>,
+    low: Vec<u8>,
+}
+
+thread_local! {
+    static BLOCK: RefCell<BlockScratch> = RefCell::default();
+}
+
 impl SymbolScratch {
     /// Runs `work` with this thread's scratch.
     pub fn with<R>(work: impl FnOnce(&mut Self) -> R) -> R {
@@ -97,23 +110,34 @@ impl FloatModel {
     /// Appends the block of whole elements `bytes`, the first of which is element `start` of the section.
     pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let width = self.layout.width;
-        let count = bytes.len() / width;
-        let (mut symbols, mut contexts) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let (mut escapes, mut low) = (Vec::new(), Vec::with_capacity(count));
+        BLOCK.with_borrow_mut(|block| -> Result<()> {
+            self.transform(bytes, start, kernel, block);
+            rans::encode(self.tables.encoder(), &block.symbols, &block.contexts, kernel, out);
+            put_length(out, block.escapes.len());
+            plane::write_bytes(&block.escapes, kernel, out)?;
+            out.extend_from_slice(&block.low);
+            Ok(())
+        })?;
+        self.tails.encode(bytes, width, start, kernel, out);
+        if let Signs::Context(contexts) = &self.signs {
+            contexts.encode(self.layout, bytes, &self.scales, start, kernel, out)?;
+        }
+        Ok(())
+    }
+
+    /// Computes the symbols, contexts, escapes and verbatim bits of a block.
+    fn transform(&self, bytes: &[u8], start: usize, kernel: Kernel, block: &mut BlockScratch) {
+        let BlockScratch { symbols, contexts, escapes, low } = block;
+        [&mut *symbols, contexts, escapes, low].into_iter().for_each(|plane| plane.clear());
         SymbolScratch::with(|scratch| {
-            for (index, chunk) in bytes.chunks(CHUNK * width).enumerate() {
+            for (index, chunk) in bytes.chunks(CHUNK * self.layout.width).enumerate() {
+                let start = start + index * CHUNK;
                 kernel.vectorised(
                     #[inline(always)]
                     || {
-                        scratch.transform(
-                            self.layout,
-                            &self.scales,
-                            self.parts,
-                            chunk,
-                            start + index * CHUNK,
-                        );
-                        self.collect_escapes(scratch, &mut escapes);
-                        self.pack_low_bits(scratch, &mut low);
+                        scratch.transform(self.layout, &self.scales, self.parts, chunk, start);
+                        self.collect_escapes(scratch, escapes);
+                        self.pack_low_bits(scratch, low);
                     },
                 );
                 let (chunk_symbols, chunk_contexts) = scratch.symbols();
@@ -123,15 +147,6 @@ impl FloatModel {
                 }
             }
         });
-        rans::encode(self.tables.encoder(), &symbols, &contexts, kernel, out);
-        put_length(out, escapes.len());
-        plane::write_bytes(&escapes, kernel, out)?;
-        out.extend_from_slice(&low);
-        self.tails.encode(bytes, width, start, kernel, out);
-        if let Signs::Context(contexts) = &self.signs {
-            contexts.encode(self.layout, bytes, &self.scales, start, kernel, out)?;
-        }
-        Ok(())
     }
 
     /// Appends the exponents of the chunk's escapes, which are rare: most stretches are passed over by one comparison.

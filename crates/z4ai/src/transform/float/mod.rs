@@ -11,7 +11,12 @@ mod learner;
 mod low_bits;
 mod model;
 pub(crate) mod scale;
+mod search;
+mod shape;
+mod sign_mixer;
 mod signs;
+mod survey;
+mod symbol_code;
 mod tails;
 
 pub(crate) use adaptive::{AdaptiveModel, Geometry};

@@ -2,6 +2,7 @@
 
 use super::encode::{Parts, SymbolScratch};
 use super::scale::{Scales, Sums};
+use super::shape::{EscapeRate, Shape};
 use super::signs::Signs;
 use super::tails::Tails;
 use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
@@ -19,6 +20,14 @@ use crate::threads;
 const SAMPLE: usize = 1 << 13;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
+/// Elements whose symbols are counted, about, in sections with many more: what tables of these lose is not worth a look at all the others.
+const COUNTED: usize = 1 << 18;
+
+/// Elements that are counted together then, short so that they come from everywhere.
+const PIECE: usize = 256;
+
+/// Symbols, of all contexts together, that may then have gone unmet.
+const UNMET: usize = 16;
 
 /// The shared description of a section of floats.
 #[derive(Debug)]
@@ -29,8 +38,13 @@ pub(crate) struct FloatModel {
     pub(super) parts: Parts,
     pub(super) signs: Signs,
     pub(super) tables: Tables,
+    /// What the tables follow from, if they do.
+    shape: Option<(Shape, EscapeRate)>,
     pub(super) tails: Tails,
 }
+
+/// The most elements of a section whose tables may follow from a shape; tables of their own cost larger ones next to nothing.
+const SHAPED: usize = 1 << 17;
 
 /// How many contexts the tables have, by the fraction of the expected scale.
 pub(super) const CONTEXTS: usize = 4;
@@ -40,11 +54,12 @@ pub(super) const CONTEXTS: usize = 4;
 pub(super) struct SymbolCounts {
     pub histograms: [Histogram; CONTEXTS],
     pub negative: u64,
+    pub positive: u64,
 }
 
 impl Default for SymbolCounts {
     fn default() -> Self {
-        Self { histograms: [[0; SYMBOLS]; CONTEXTS], negative: 0 }
+        Self { histograms: [[0; SYMBOLS]; CONTEXTS], negative: 0, positive: 0 }
     }
 }
 
@@ -54,21 +69,47 @@ impl SymbolCounts {
             *mine += theirs;
         }
         self.negative += other.negative;
+        self.positive += other.positive;
     }
 
-    /// Counts the symbols of whole elements that start at element `start` of the section.
-    fn count(&mut self, layout: FloatLayout, scales: &Scales, bytes: &[u8], start: usize, kernel: Kernel) {
+    /// Makes counts of one in `stride` elements those of all, as far as can be told. What they have not met gets a count of one: symbols of `parts`, and escapes.
+    /// `false` if that is too much, since room in the tables that nothing uses costs everything else.
+    fn extrapolate(&mut self, stride: usize, parts: Parts) -> bool {
+        let parts = (parts.first as usize) << JOINT_BITS..(parts.last as usize + 1) << JOINT_BITS;
+        let unmet =
+            |histogram: &Histogram| histogram[parts.clone()].iter().filter(|&&count| count == 0).count();
+        if self.histograms.iter().map(unmet).sum::<usize>() > UNMET {
+            return false;
+        }
+        for histogram in &mut self.histograms {
+            for symbol in (0..1 << JOINT_BITS).chain(parts.clone()) {
+                histogram[symbol] = (histogram[symbol] * stride as u32).max(1);
+            }
+        }
+        true
+    }
+
+    /// Counts the symbols of pieces of whole elements, no longer than a chunk, each with the number of its first element in the section.
+    fn count<'a>(
+        &mut self,
+        layout: FloatLayout,
+        scales: &Scales,
+        pieces: impl Iterator<Item = (usize, &'a [u8])>,
+        kernel: Kernel,
+    ) {
         // Neighbours are often equal; in the same table every count would wait for the one before.
         let mut odd = [[0u32; SYMBOLS]; CONTEXTS];
         let even = &mut self.histograms;
         let place = |symbol: u8, context: u8| (usize::from(context) & (CONTEXTS - 1), usize::from(symbol));
         SymbolScratch::with(|scratch| {
-            for (index, chunk) in bytes.chunks(CHUNK * layout.width).enumerate() {
+            for (start, piece) in pieces {
                 kernel.vectorised(
                     #[inline(always)]
                     || {
-                        scratch.transform(layout, scales, Parts::ALL, chunk, start + index * CHUNK);
-                        self.negative += scratch.negative();
+                        scratch.transform(layout, scales, Parts::ALL, piece, start);
+                        let negative = scratch.negative();
+                        self.negative += negative;
+                        self.positive += (piece.len() / layout.width) as u64 - negative;
                     },
                 );
                 let (symbols, contexts) = scratch.symbols();
@@ -150,28 +191,34 @@ impl FloatModel {
         block: usize,
         kernel: Kernel,
     ) -> Result<Self> {
-        let blocks = threads::map(bytes.chunks(block).enumerate(), |(index, part)| {
-            let mut counts = Box::<SymbolCounts>::default();
-            counts.count(layout, &scales, part, index * block / layout.width, kernel);
-            counts
-        });
-        let mut blocks = blocks.into_iter();
-        let mut counts = blocks.next().unwrap_or_default();
-        blocks.for_each(|more| counts.add(&more));
-        let parts = counts.escape_rare();
-        let elements = (bytes.len() / layout.width) as u64;
-        let mut signs = match counts.negative {
-            0 => Signs::Constant(false),
-            all if all == elements => Signs::Constant(true),
-            _ => Signs::Verbatim,
+        let elements = bytes.len() / layout.width;
+        let stride = if effort == Effort::Max { 1 } else { (elements / COUNTED).max(1) };
+        let mut counts = count_blocks(layout, &scales, bytes, block, stride, kernel);
+        let shaped = (elements <= SHAPED).then(|| Shape::fit_quickly(&counts.histograms));
+        let mut parts = counts.escape_rare();
+        if stride > 1 && !counts.extrapolate(stride, parts) {
+            counts = count_blocks(layout, &scales, bytes, block, 1, kernel);
+            parts = counts.escape_rare();
+        }
+        let mut signs = if counts.negative == 0 || counts.positive == 0 {
+            constant_sign(layout, bytes).map_or(Signs::Verbatim, Signs::Constant)
+        } else {
+            Signs::Verbatim
         };
         if let (Effort::Max, Signs::Verbatim, Some(row_length)) = (effort, &signs, row_length) {
             let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
             signs = coded.unwrap_or(Signs::Verbatim);
         }
-        let tables = choose_tables(&counts);
+        let (tables, cost) = choose_tables(&counts);
         let tails = Tails::fit(layout, bytes, row_length)?;
-        Ok(Self { parts, ..Self::new(layout, scales, signs, tables, tails)? })
+        let model = Self::new(layout, scales, signs, tables, None, tails)?;
+        if let Some((shape, rate, shape_cost)) = shaped
+            && shape_cost < cost
+        {
+            let tables = Tables::new(shape_tables(shape, rate))?;
+            return Ok(Self { parts: shape.parts(), tables, shape: Some((shape, rate)), ..model });
+        }
+        Ok(Self { parts, ..model })
     }
 
     fn new(
@@ -179,9 +226,10 @@ impl FloatModel {
         scales: Scales,
         signs: Signs,
         tables: Vec<FrequencyTable>,
+        shape: Option<(Shape, EscapeRate)>,
         tails: Tails,
     ) -> Result<Self> {
-        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables: Tables::new(tables)?, tails })
+        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables: Tables::new(tables)?, shape, tails })
     }
 
     /// Whether symbols are coded in the contexts of the scale's fraction.
@@ -201,11 +249,17 @@ impl FloatModel {
 
     /// Appends the model.
     pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        let precision = self.tables.precision() as u8;
+        let precision = if self.shape.is_some() { SHAPE } else { self.tables.precision() as u8 };
         out.push(self.signs.to_code() | u8::from(self.has_contexts()) << 2 | precision << 3);
         self.scales.write(kernel, out)?;
         self.signs.write(out);
-        self.tables.frequencies().iter().for_each(|table| table.write(out));
+        match &self.shape {
+            Some((shape, rate)) => {
+                shape.write(out);
+                rate.write(out);
+            }
+            None => self.tables.frequencies().iter().for_each(|table| table.write(out)),
+        }
         self.tails.write(kernel, out)
     }
 
@@ -213,17 +267,63 @@ impl FloatModel {
     pub fn read(layout: FloatLayout, reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
         let flags = reader.u8()?;
         let precision = u32::from(flags >> 3);
-        if !(MIN_PRECISION..=MAX_PRECISION).contains(&precision) {
+        let is_shaped = flags >> 3 == SHAPE;
+        if !is_shaped && !(MIN_PRECISION..=MAX_PRECISION).contains(&precision) {
             return Err(Error::corrupt("a table's precision is out of range"));
         }
         let scales = Scales::read(reader, elements, kernel)?;
         let signs = Signs::read(flags & 3, reader, elements)?;
-        let tables = (0..if flags & 4 != 0 { CONTEXTS } else { 1 })
-            .map(|_| FrequencyTable::read_from(reader, precision))
-            .collect::<Result<_>>()?;
+        let (tables, shape) = if is_shaped {
+            let (shape, rate) = (Shape::read(reader)?, EscapeRate::read(reader)?);
+            (shape_tables(shape, rate), Some((shape, rate)))
+        } else {
+            let contexts = if flags & 4 != 0 { CONTEXTS } else { 1 };
+            let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, precision));
+            (tables.collect::<Result<_>>()?, None)
+        };
         let tails = Tails::read(layout, reader, elements, kernel)?;
-        Self::new(layout, scales, signs, tables, tails)
+        Self::new(layout, scales, signs, tables, shape, tails)
     }
+}
+
+/// In place of a precision: tables that follow from a shape.
+const SHAPE: u8 = 0;
+
+/// The tables of all contexts, which are quarters of an octave apart.
+fn shape_tables(shape: Shape, rate: EscapeRate) -> Vec<FrequencyTable> {
+    (0..CONTEXTS).map(|context| shape.table((16 / CONTEXTS * context) as i32, rate)).collect()
+}
+
+/// The symbols of one in `stride` pieces of a section.
+fn count_blocks(
+    layout: FloatLayout,
+    scales: &Scales,
+    bytes: &[u8],
+    block: usize,
+    stride: usize,
+    kernel: Kernel,
+) -> Box<SymbolCounts> {
+    let piece = if stride == 1 { CHUNK } else { PIECE };
+    let blocks = threads::map(bytes.chunks(block).enumerate(), |(index, part)| {
+        let start = index * block / layout.width;
+        let pieces = part.chunks(piece * layout.width).enumerate();
+        let pieces = pieces.map(|(index, bytes)| (start + index * piece, bytes));
+        let pieces = pieces.filter(|(start, _)| (start / piece).is_multiple_of(stride));
+        let mut counts = Box::<SymbolCounts>::default();
+        counts.count(layout, scales, pieces, kernel);
+        counts
+    });
+    let mut blocks = blocks.into_iter();
+    let mut counts = blocks.next().unwrap_or_default();
+    blocks.for_each(|more| counts.add(&more));
+    counts
+}
+
+/// The sign that all elements have, if they have the same: `true` is negative.
+fn constant_sign(layout: FloatLayout, bytes: &[u8]) -> Option<bool> {
+    let mut signs = bytes.chunks_exact(layout.width).map(|element| element[layout.width - 1] >> 7 == 1);
+    let first = signs.next()?;
+    signs.all(|sign| sign == first).then_some(first)
 }
 
 /// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.
@@ -252,12 +352,13 @@ pub(crate) fn choose_scales(
     let chosen = candidates.into_iter().min_by_key(|scales| {
         let mut sampled = 0u64;
         let mut counts = SymbolCounts::default();
-        for piece in (0..pieces).step_by(stride) {
+        let sample = (0..pieces).step_by(stride).map(|piece| {
             let start = piece * CHUNK;
             let chunk = &bytes[start * layout.width..elements.min(start + CHUNK) * layout.width];
-            counts.count(layout, scales, chunk, start, kernel);
             sampled += (chunk.len() / layout.width) as u64;
-        }
+            (start, chunk)
+        });
+        counts.count(layout, scales, sample, kernel);
         if !scales.rows.is_empty() || !scales.columns.is_empty() {
             let side = [&scales.rows, &scales.columns].map(|offsets| {
                 let bytes: &[u8] = bytemuck::cast_slice(offsets);
@@ -271,8 +372,8 @@ pub(crate) fn choose_scales(
     chosen.unwrap_or_default()
 }
 
-/// Four tables, or one when four do not pay for their own description.
-fn choose_tables(counts: &SymbolCounts) -> Vec<FrequencyTable> {
+/// Four tables, or one when four do not pay for their own description, and the bits that they and what they code take.
+fn choose_tables(counts: &SymbolCounts) -> (Vec<FrequencyTable>, u64) {
     let make = |histogram: &Histogram| FrequencyTable::normalise(histogram, MAX_PRECISION);
     let mut merged = [0u32; SYMBOLS];
     for histogram in &counts.histograms {
@@ -285,5 +386,7 @@ fn choose_tables(counts: &SymbolCounts) -> Vec<FrequencyTable> {
         tables.iter().for_each(|table| table.write(&mut out));
         8 * out.len() as u64
     };
-    if counts.cost() + side(&four) < entropy_bits(&merged) + side(&one) { four } else { one }
+    let escapes = 8 * merged[..1 << JOINT_BITS].iter().map(|&count| u64::from(count)).sum::<u64>();
+    let costs = (counts.cost() + side(&four) + escapes, entropy_bits(&merged) + side(&one) + escapes);
+    if costs.0 < costs.1 { (four, costs.0) } else { (one, costs.1) }
 }

@@ -30,6 +30,9 @@ const SAMPLE: usize = 1 << 14;
 /// Largest group size that is tried besides the row length.
 const LARGEST_GROUP: usize = 1 << 14;
 
+/// Elements that a tensor needs for its grid to be worth looking for: in a shorter one, often a bias or a norm, it would save less than finding it takes.
+const SMALLEST: usize = 1 << 9;
+
 /// Look for a grid in a tensor of rows of `row_length` elements. `None` for ordinary weights.
 pub(crate) fn detect(elements: &[u8], dtype: Dtype, row_length: usize) -> Option<Plan> {
     with_format!(dtype, F => detect_format::<F>(elements, row_length), None)
@@ -38,7 +41,7 @@ pub(crate) fn detect(elements: &[u8], dtype: Dtype, row_length: usize) -> Option
 fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Plan> {
     let count = elements.len() / F::WIDTH;
     let row_length = if (RUN..=count).contains(&row_length) { row_length } else { count };
-    if count < RUN {
+    if count < SMALLEST {
         return None;
     }
     let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SAMPLE * F::WIDTH);

@@ -40,6 +40,8 @@ pub(super) struct Entry {
 pub(super) struct Shard {
     pub name: String,
     pub size: u64,
+    /// The checksum of the whole shard; `None` for an unknown algorithm.
+    pub digest: Option<DigestValue>,
 }
 
 impl Manifest {
@@ -86,7 +88,7 @@ fn shard_table(decoder: &mut Decoder<'_>) -> Result<Vec<Shard>> {
             Ok(())
         })?;
         match (size, digest) {
-            (Some(size), Some(_)) => shards.push(Shard { name: name.into_owned(), size }),
+            (Some(size), Some(digest)) => shards.push(Shard { name: name.into_owned(), size, digest }),
             _ => return Err(decoder.error("a shard without size or digest")),
         }
         Ok(())

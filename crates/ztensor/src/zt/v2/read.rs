@@ -47,6 +47,8 @@ pub(in crate::zt) fn index(input: &mut Input) -> Result<Index> {
     let files = open_shards(input, &manifest.shards)?;
     let mut index = Index::new(Format::Zt, "2");
     index.attributes = manifest.attributes;
+    let digests = manifest.shards.into_iter().zip(&files);
+    index.file_digests = digests.filter_map(|(shard, &file)| Some((file, shard.digest?))).collect();
     let mut objects = manifest.objects;
     for Entry { name, object, .. } in &mut objects {
         // The manifest numbers shards by their place in the table; the index by the file that was opened.
