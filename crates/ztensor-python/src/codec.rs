@@ -2,7 +2,9 @@
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
 use ztensor::ElementType;
@@ -179,11 +181,16 @@ fn contiguous(array: &Bound<'_, PyUntypedArray>) -> PyResult<ArrayBytes> {
     bytes.ok_or_else(|| PyValueError::new_err("the array is not plain memory"))
 }
 
+/// `numpy.frombuffer`, looked up once: decoding a small tensor takes no longer than the look-up.
+fn frombuffer<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
+    static FROMBUFFER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    FROMBUFFER.import(py, "numpy", "frombuffer")
+}
+
 /// The bytes of anything with the buffer protocol.
 pub(crate) fn buffer(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
-    let py = value.py();
-    let frombuffer = py.import("numpy")?.getattr("frombuffer")?;
-    let array = match frombuffer.call1((value, "uint8")) {
+    let frombuffer = frombuffer(value.py())?;
+    let array = match frombuffer.call1((value, intern!(value.py(), "uint8"))) {
         Ok(array) => array,
         // A view with gaps has to be gathered first.
         Err(_) if value.is_instance_of::<PyMemoryView>() => {
@@ -206,7 +213,7 @@ fn destination(out: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     } else if torch::is_tensor(out)? {
         torch::own_memory(out)?.and_then(|(array, _, _)| ArrayBytes::of(&array))
     } else {
-        let array = py.import("numpy")?.call_method1("frombuffer", (out, "uint8"))?;
+        let array = frombuffer(py)?.call1((out, intern!(py, "uint8")))?;
         ArrayBytes::of(array.cast::<PyUntypedArray>()?)
     };
     own.ok_or_else(|| PyValueError::new_err("out must be contiguous memory on the CPU"))

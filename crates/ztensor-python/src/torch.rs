@@ -4,7 +4,7 @@
 use numpy::{PyArrayDescr, PyUntypedArray};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 use ztensor::{DType, ElementType, Error, LogicalType};
 
 use crate::element;
@@ -123,10 +123,18 @@ fn integer_carrier(element: &ElementType) -> Option<&'static str> {
 
 /// Whether a value is a PyTorch tensor; PyTorch is not imported to find out.
 pub(crate) fn is_tensor(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let modules = value.py().import("sys")?.getattr("modules")?;
-    match modules.call_method1("get", ("torch",))? {
+    // What is given most often is told by its type alone.
+    if value.is_exact_instance_of::<PyBytes>()
+        || value.is_exact_instance_of::<PyByteArray>()
+        || value.is_exact_instance_of::<PyMemoryView>()
+    {
+        return Ok(false);
+    }
+    let py = value.py();
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    match modules.call_method1(intern!(py, "get"), (intern!(py, "torch"),))? {
         module if module.is_none() => Ok(false),
-        module => value.is_instance(&module.getattr("Tensor")?),
+        module => value.is_instance(&module.getattr(intern!(py, "Tensor"))?),
     }
 }
 

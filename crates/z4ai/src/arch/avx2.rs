@@ -80,7 +80,7 @@ fn decode<const OFFSETS: bool>(
                     return _mm256_setzero_si256();
                 }
                 let place = offsets.as_ptr().add(group * LANES + 8 * vector);
-                _mm256_cvtepu16_epi32(_mm_loadu_si128(place.cast()))
+                lookup.masked(_mm256_cvtepu16_epi32(_mm_loadu_si128(place.cast())))
             };
             let a = lookup.entry(first, offset(0));
             let b = lookup.entry(second, offset(1));
@@ -138,6 +138,8 @@ pub(super) struct Lookup<'a> {
     slots: &'a [u32],
     index_mask: __m256i,
     slot_mask: __m256i,
+    /// The contexts that a scale's fraction can say and the table has.
+    context_mask: i32,
     precision: __m128i,
 }
 
@@ -150,15 +152,23 @@ impl<'a> Lookup<'a> {
             slots,
             index_mask: _mm256_set1_epi32((slots.len() - 1) as i32),
             slot_mask: _mm256_set1_epi32((1 << tables.precision()) - 1),
+            context_mask: ((slots.len() >> tables.precision()) as i32 - 1) & 3,
             precision: _mm_cvtsi32_si128(tables.precision() as i32),
         }
+    }
+
+    /// Offsets that end inside the table, of any that were given.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn masked(&self, offsets: __m256i) -> __m256i {
+        _mm256_and_si256(offsets, self.index_mask)
     }
 
     /// Where the contexts of eight scales begin.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn context_offsets(&self, scales: __m128i) -> __m256i {
-        let contexts = _mm256_and_si256(_mm256_cvtepu16_epi32(scales), _mm256_set1_epi32(3));
+        let contexts = _mm256_and_si256(_mm256_cvtepu16_epi32(scales), _mm256_set1_epi32(self.context_mask));
         _mm256_sll_epi32(contexts, self.precision)
     }
 
@@ -166,29 +176,37 @@ impl<'a> Lookup<'a> {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn context_offset(&self, scale: i16) -> __m256i {
-        _mm256_sll_epi32(_mm256_set1_epi32(i32::from(scale & 3)), self.precision)
+        _mm256_sll_epi32(_mm256_set1_epi32(i32::from(scale) & self.context_mask), self.precision)
     }
 
     /// The table's entries for eight states whose contexts begin at these offsets, and the states without the symbol.
+    ///
+    /// # Safety
+    ///
+    /// The offsets must come from one of the functions above, or be zero.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub fn entry(&self, state: __m256i, offset: __m256i) -> (__m256i, __m256i) {
+    pub unsafe fn entry(&self, state: __m256i, offset: __m256i) -> (__m256i, __m256i) {
         let index = _mm256_or_si256(_mm256_and_si256(state, self.slot_mask), offset);
-        let index = _mm256_and_si256(index, self.index_mask);
-        let entry = self.slots_at(index);
+        // SAFETY: slot and offset have no bits beyond those of an index.
+        let entry = unsafe { self.slots_at(index) };
         let frequency = _mm256_srli_epi32::<20>(entry);
-        let inside = _mm256_and_si256(_mm256_srli_epi32::<8>(entry), _mm256_set1_epi32(0xfff));
-        let rest = _mm256_mullo_epi32(frequency, _mm256_srl_epi32(state, self.precision));
-        (entry, _mm256_add_epi32(rest, inside))
+        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it is ready before the entry is.
+        let quotient = _mm256_sub_epi32(_mm256_srl_epi32(state, self.precision), _mm256_set1_epi32(1 << 12));
+        let rest = _mm256_mullo_epi32(frequency, quotient);
+        (entry, _mm256_add_epi32(rest, _mm256_srli_epi32::<8>(entry)))
     }
 
-    /// `slots[index]` for eight indices, which are masked. Eight plain loads beat the gather instruction on the CPUs where that is microcoded, and are not
-    /// slower elsewhere.
+    /// `slots[index]` for eight indices. Eight plain loads beat the gather instruction on the CPUs where that is microcoded, and are not slower elsewhere.
+    ///
+    /// # Safety
+    ///
+    /// The indices must be below the number of slots.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn slots_at(&self, index: __m256i) -> __m256i {
+    unsafe fn slots_at(&self, index: __m256i) -> __m256i {
         let [a, b, c, d] = pairs_of(index);
-        // SAFETY: every index was masked below the power-of-two number of slots.
+        // SAFETY: the caller vouches for the indices.
         let slot = |index: u64| unsafe { *self.slots.get_unchecked(index as u32 as usize) as i32 };
         _mm256_setr_epi32(
             slot(a),

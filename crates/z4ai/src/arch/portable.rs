@@ -32,7 +32,7 @@ fn decode<const N: usize, const OFFSETS: bool>(
     let mut lanes: [u32; N] = std::array::from_fn(|lane| states[lane & (LANES - 1)]);
     for group in out.as_chunks_mut::<N>().0 {
         // A group takes at most one word per lane.
-        let Some(window) = words.get(bytes..).and_then(<[u8]>::first_chunk::<{ 2 * LANES }>) else { break };
+        let Some(window) = Window::<N>::at(words, bytes) else { break };
         let group_offsets = offsets.get(symbols..).and_then(<[u16]>::first_chunk::<N>);
         if OFFSETS && group_offsets.is_none() {
             break;
@@ -48,10 +48,8 @@ fn decode<const N: usize, const OFFSETS: bool>(
             group[lane] = entry as u8;
             let next = (entry >> 20) * (state >> precision) + (entry >> 8 & 0xfff);
             // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way and masked out.
-            let position = 2 * (used & (LANES - 1));
-            let word = u32::from(window[position]) | u32::from(window[position + 1]) << 8;
             let small = u32::from(next < STATE_MIN);
-            lanes[lane] = next << (16 * small) | word & small.wrapping_neg();
+            lanes[lane] = next << (16 * small) | window.word(used) & small.wrapping_neg();
             used += small as usize;
         }
         symbols += N;
@@ -59,6 +57,35 @@ fn decode<const N: usize, const OFFSETS: bool>(
     }
     states.iter_mut().zip(lanes).for_each(|(state, lane)| *state = lane);
     (symbols, bytes)
+}
+
+/// The next words of a stream with N lanes. Those of few lanes fit a register, from where a word comes sooner than from memory.
+enum Window<'w, const N: usize> {
+    Register(u64),
+    Memory(&'w [u8; 2 * LANES]),
+}
+
+impl<'w, const N: usize> Window<'w, N> {
+    #[inline(always)]
+    fn at(words: &'w [u8], position: usize) -> Option<Self> {
+        let words = words.get(position..)?;
+        if N <= 4 {
+            return words.first_chunk().map(|chunk| Self::Register(u64::from_le_bytes(*chunk)));
+        }
+        words.first_chunk().map(Self::Memory)
+    }
+
+    /// The word after `used` others, fewer than N.
+    #[inline(always)]
+    fn word(&self, used: usize) -> u32 {
+        match self {
+            Self::Register(words) => (words >> (16 * (used & 3))) as u32 & 0xffff,
+            Self::Memory(words) => {
+                let position = 2 * (used & (LANES - 1));
+                u32::from(words[position]) | u32::from(words[position + 1]) << 8
+            }
+        }
+    }
 }
 
 /// See [`super::Kernel::rans_encode`]; the words end at `end`. The first symbol belongs to lane 0.
