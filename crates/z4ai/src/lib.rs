@@ -32,7 +32,7 @@ pub use decompress::{
     is_frame,
 };
 pub use delta::{
-    compress_delta, compress_delta_stream, decompress_delta, decompress_delta_into,
+    compress_delta, compress_delta_if_useful, compress_delta_stream, decompress_delta, decompress_delta_into,
     decompress_delta_into_with, decompress_delta_range, decompress_delta_range_trusted,
     decompress_delta_stream, decompress_delta_with,
 };

@@ -58,8 +58,8 @@ pub(crate) fn archive_tensors<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options(effort, level, threads)?;
-    let plain = save::safetensors_bytes(tensors, metadata)?;
-    let stats = py.work(|| archive::archive_bytes_to(plain, &target, &options)).or_raise()?;
+    let plain = save::safetensors_source(tensors, metadata)?;
+    let stats = py.work(|| archive::archive_source(plain, &target, &options)).or_raise()?;
     report(py, &stats)
 }
 

@@ -127,6 +127,13 @@ impl Incoming {
     }
 }
 
+impl AsRef<[u8]> for Incoming {
+    /// The bytes of a tensor with one component.
+    fn as_ref(&self) -> &[u8] {
+        self.data().map_or(&[], |(_, bytes)| bytes)
+    }
+}
+
 fn shape_of(array: &Bound<'_, PyUntypedArray>) -> Shape {
     array.shape().iter().map(|&dimension| dimension as u64).collect::<Vec<_>>().into()
 }

@@ -1,12 +1,13 @@
 //! Whole dictionaries of tensors into a file or into bytes, in one call.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use ztensor::formats::safetensors;
-use ztensor::{Attributes, Checksum, Compression, Error, Kind, TensorInput, Writer};
+use ztensor::{Attributes, Checksum, Compression, Error, Kind, Source, TensorInput, Writer};
 
 use crate::attributes;
 use crate::errors::{OrRaise, argument, to_python};
@@ -97,14 +98,22 @@ fn fill(
     Ok(())
 }
 
-/// The bytes of the .safetensors file that tensors would make.
-pub(crate) fn safetensors_bytes(
+/// The .safetensors file that tensors would make, over their own memory.
+pub(crate) fn safetensors_source(
     tensors: &Bound<'_, PyDict>,
     metadata: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Vec<u8>> {
+) -> PyResult<Source> {
     let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
     let (metadata, incoming) = (text_only(&metadata)?, collect(tensors)?);
-    tensors.py().work(|| safetensors::to_bytes(entries(&incoming), &metadata, data_of(&incoming))).or_raise()
+    let (front, order) = safetensors::layout(entries(&incoming), &metadata).or_raise()?;
+    let order: Vec<String> = order.into_iter().map(|entry| entry.name.to_owned()).collect();
+    let mut by_name: HashMap<String, Incoming> =
+        incoming.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
+    let mut parts: Vec<Box<dyn AsRef<[u8]> + Send + Sync>> = vec![Box::new(front)];
+    for name in order {
+        parts.extend(by_name.remove(&name).map(|tensor| Box::new(tensor) as Box<_>));
+    }
+    Source::from_parts(parts).or_raise()
 }
 
 fn write_safetensors(
@@ -131,7 +140,7 @@ fn entries<'a>(incoming: &'a [Incoming]) -> Vec<safetensors::WriteEntry<'a>> {
 
 /// The bytes of tensors by name.
 fn data_of<'a>(incoming: &'a [Incoming]) -> impl FnMut(&str) -> ztensor::Result<Cow<'a, [u8]>> {
-    let data: std::collections::HashMap<&str, &'a [u8]> =
+    let data: HashMap<&str, &'a [u8]> =
         incoming.iter().filter_map(|tensor| Some((tensor.name.as_str(), tensor.data()?.1))).collect();
     move |name| match data.get(name) {
         Some(bytes) => Ok(Cow::Borrowed(*bytes)),

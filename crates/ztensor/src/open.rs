@@ -47,6 +47,11 @@ impl OpenOptions {
         self.read(Source::from_bytes(bytes), LONGEST_CHAIN)
     }
 
+    /// Opens a file that is anything a source can be made of.
+    pub fn open_source(&self, source: Source) -> Result<Reader> {
+        self.read(source, LONGEST_CHAIN)
+    }
+
     /// Opens a file that may be a delta with so many deltas below it.
     fn open_link(&self, path: &Path, links: usize) -> Result<Reader> {
         self.read(Source::open(path, self.io)?, links).map_err(|error| error.with_path(path))

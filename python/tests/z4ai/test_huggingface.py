@@ -192,3 +192,29 @@ def test_hydrate_restores_plain_files(model: torch.nn.Module, tmp_path: Path) ->
             assert (tmp_path / name).read_bytes() == bytes_before
     assert torch.equal(logits(type(model).from_pretrained(tmp_path).eval()), logits(model))
     assert subprocess.run(command, capture_output=True, check=False).returncode == 2
+
+
+SAVE_AND_MEASURE = """
+import resource
+import sys
+
+import torch
+
+import z4ai
+
+tensors = {f"layer.{index}": torch.arange(8 << 20, dtype=torch.float32) % 1009 for index in range(8)}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+z4ai.save_file(tensors, sys.argv[1])
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def test_saving_holds_no_plain_file_in_memory(tmp_path: Path) -> None:
+    """256 MiB of tensors; what is compressed side by side is a quarter of that."""
+    result = subprocess.run(
+        [sys.executable, "-c", SAVE_AND_MEASURE, str(tmp_path / "model.safetensors")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(result.stdout) < 160

@@ -47,6 +47,33 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Re
     compress_delta_on(current, reference, options, Kernel::detect())
 }
 
+/// Compresses `current` against `reference` if that helps anywhere: the frame, and whether it is a delta. One that is not is an ordinary frame, which [`crate::decompress`] restores
+/// without the reference.
+///
+/// ```
+/// use z4ai::{Dtype, Options};
+/// let old: Vec<u8> = (0..10_000u16).flat_map(|i| i.wrapping_mul(40_503).to_le_bytes()).collect();
+/// let (_, is_delta) = z4ai::compress_delta_if_useful(&old, &old, &Options::new(Dtype::Bf16))?;
+/// assert!(is_delta);
+/// let (frame, is_delta) = z4ai::compress_delta_if_useful(&[7; 20_000], &old, &Options::new(Dtype::Bf16))?;
+/// assert!(!is_delta && z4ai::decompress(&frame)? == [7; 20_000]);
+/// # Ok::<(), z4ai::Error>(())
+/// ```
+pub fn compress_delta_if_useful(
+    current: &[u8],
+    reference: &[u8],
+    options: &Options,
+) -> Result<(Vec<u8>, bool)> {
+    let (frame, sections) = encode(current, reference, options, Kernel::detect())?;
+    if sections.need_reference {
+        return Ok((frame, true));
+    }
+    let mut alone = Vec::with_capacity(frame.len());
+    Header::new(options, Some(current.len() as u64)).write(&mut alone);
+    alone.extend_from_slice(frame.get(sections.start..).unwrap_or_default());
+    Ok((alone, false))
+}
+
 /// [`compress_delta`] with this implementation of the hot loops, all of which give the same frame.
 pub(crate) fn compress_delta_on(
     current: &[u8],
@@ -54,10 +81,28 @@ pub(crate) fn compress_delta_on(
     options: &Options,
     kernel: Kernel,
 ) -> Result<Vec<u8>> {
+    Ok(encode(current, reference, options, kernel)?.0)
+}
+
+/// The sections of a frame.
+struct Sections {
+    /// Where they begin.
+    start: usize,
+    /// Whether any of them is coded with the reference.
+    need_reference: bool,
+}
+
+fn encode(
+    current: &[u8],
+    reference: &[u8],
+    options: &Options,
+    kernel: Kernel,
+) -> Result<(Vec<u8>, Sections)> {
     options.check_shape(current.len() as u64)?;
     let id = ReferenceId::of(reference, options.threads)?;
     let mut frame = Vec::new();
     Header { reference: Some(id), ..Header::new(options, Some(current.len() as u64)) }.write(&mut frame);
+    let mut sections = Sections { start: frame.len(), need_reference: false };
     threads::run(options.threads, || -> Result<()> {
         let shared = shared_length(current.len(), reference.len(), options);
         let (against, alone) = current.split_at(shared);
@@ -66,11 +111,11 @@ pub(crate) fn compress_delta_on(
         for (index, (bytes, base)) in against.chunks(length).zip(reference.chunks(length)).enumerate() {
             let reference = &base[..bytes.len()];
             let part = Part { reference, closing: index + 1 == last, ..Part::new(bytes) };
-            encode_section_against(part, options, kernel, &mut frame)?;
+            sections.need_reference |= encode_section_against(part, options, kernel, &mut frame)?;
         }
         encode_sections(alone, options, kernel, &mut frame)
     })?;
-    Ok(frame)
+    Ok((frame, sections))
 }
 
 /// Bytes of whole elements that both buffers have.
@@ -84,13 +129,13 @@ pub(super) fn delta_section_length(options: &Options) -> usize {
     section_length_within(SECTION, options)
 }
 
-/// Appends one section, the shorter of one with the reference and one without. The reference is as long as the data, and both are whole elements.
+/// Appends one section, the shorter of one with the reference and one without, and says whether it is the former. The reference is as long as the data, and both are whole elements.
 pub(super) fn encode_section_against(
     part: Part,
     options: &Options,
     kernel: Kernel,
     frame: &mut Vec<u8>,
-) -> Result<()> {
+) -> Result<bool> {
     let Part { bytes, reference, .. } = part;
     let without_reference = Part { reference: &[], ..part };
     let start = frame.len();
@@ -98,20 +143,26 @@ pub(super) fn encode_section_against(
     if bytes == reference {
         let model = Model::Difference(DifferenceModel::new(width, Model::Opaque { level: 0, long: false }));
         let plan = Plan { model, block_length: UNCHANGED_BLOCK };
-        return encode_with(&plan, part, options, kernel, frame);
+        encode_with(&plan, part, options, kernel, frame)?;
+        return Ok(true);
     }
     if let Some(fields) = options.dtype.and_then(Fields::of) {
         let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
-        let (with, without) = (bits / 8, alone_estimate(bytes, options, kernel)?);
-        // What the section takes with its reference is known well, without it from a sample; where that is a little less, both are tried.
+        let with = bits / 8;
+        // The less there is to gain, the shorter the sample.
+        let sample = if with < bytes.len() as u64 / 8 { SAMPLE / 4 } else { SAMPLE };
+        let without = alone_estimate(bytes, sample, options, kernel)?;
+        // What the section takes with its reference is known well, without it from a sample, which knows no rows; where that might be a little less, both are tried.
         if without < with - with / 10 {
-            return encode_section(without_reference, options, kernel, frame);
+            encode_section(without_reference, options, kernel, frame)?;
+            return Ok(false);
         }
+        let rows = if options.row_length().is_some() { without / 16 } else { 0 };
         let block_length = block_length(bytes.len(), width, bits);
         let plan = Plan { model: Model::Reference(Box::new(model)), block_length };
         encode_with(&plan, part, options, kernel, frame)?;
-        if with <= without {
-            return Ok(());
+        if with + rows <= without {
+            return Ok(true);
         }
     } else {
         let Plan { model, block_length } =
@@ -121,16 +172,17 @@ pub(super) fn encode_section_against(
     }
     let mut alone = Vec::new();
     encode_section(without_reference, options, kernel, &mut alone)?;
+    let with_reference = frame.len() - start <= alone.len();
     keep_shorter(frame, start, &alone);
-    Ok(())
+    Ok(with_reference)
 }
 
 /// About how many bytes a section takes without its reference, from pieces all over it: optimizer states and embeddings have long stretches of zeros.
-fn alone_estimate(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<u64> {
+fn alone_estimate(bytes: &[u8], length: usize, options: &Options, kernel: Kernel) -> Result<u64> {
     let width = options.scalar_width();
-    let piece = SAMPLE / SAMPLE_PIECES;
-    let mut sample = Vec::with_capacity(SAMPLE);
-    if bytes.len() <= SAMPLE {
+    let piece = length / SAMPLE_PIECES;
+    let mut sample = Vec::with_capacity(length);
+    if bytes.len() <= length {
         sample.extend_from_slice(bytes);
     } else {
         let step = bytes.len() / SAMPLE_PIECES / width * width;

@@ -5,9 +5,9 @@ mod compress;
 mod decompress;
 mod stream;
 
-pub use compress::compress_delta;
 #[cfg(any(test, fuzzing))]
 pub(crate) use compress::compress_delta_on;
+pub use compress::{compress_delta, compress_delta_if_useful};
 pub use decompress::{
     decompress_delta, decompress_delta_into, decompress_delta_into_with, decompress_delta_range,
     decompress_delta_range_trusted, decompress_delta_with,

@@ -1,5 +1,6 @@
 //! The digest of a whole source, taken in windows so that a file of any size needs little memory.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
@@ -14,24 +15,23 @@ pub(crate) fn identify(files: &[Arc<Source>]) -> Result<FileIdentity> {
     let mut length = 0;
     for file in files {
         length += file.len();
-        in_windows(file, |window| {
-            hasher.update(window);
-            Ok(())
-        })?;
+        for window in windows(file) {
+            hasher.update(&window?);
+        }
     }
     Ok(FileIdentity { length, sha256: hasher.finalize().into() })
 }
 
-/// Walks a source from front to back in windows of a few MiB. Windows of an assembled file end where its pieces end, so that each is
+/// A source from front to back in windows of a few MiB, up to the first that cannot be read. Windows of an assembled file end where its pieces end, so that each is
 /// decoded once.
-pub(super) fn in_windows(source: &Source, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+pub(super) fn windows(source: &Source) -> impl Iterator<Item = Result<Cow<'_, [u8]>>> {
     let mut position = 0;
-    while position < source.len() {
-        let length = source.window(position);
-        visit(&source.bytes(position, length)?)?;
-        position += length;
-    }
-    Ok(())
+    std::iter::from_fn(move || {
+        let length = (position < source.len()).then(|| source.window(position))?;
+        let window = source.bytes(position, length);
+        position = if window.is_ok() { position + length } else { source.len() };
+        Some(window)
+    })
 }
 
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {

@@ -14,7 +14,7 @@ mod write;
 
 pub use describe::{describe, is_original};
 pub use restore::{restore, restore_bytes};
-pub use write::{ArchiveOptions, Stats, archive, archive_bytes, archive_bytes_to};
+pub use write::{ArchiveOptions, Stats, archive, archive_bytes, archive_source};
 
 pub(crate) use description::{Description, FileIdentity};
 pub(crate) use digest::identify;
@@ -22,7 +22,7 @@ pub(crate) use open::assemble;
 pub(crate) use restore::{write_original, write_original_to_memory};
 pub(crate) use runs::Run;
 pub(crate) use table::BaseTensor;
-pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, write};
+pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, raw_or_frame, write};
 
 use crate::source::Source;
 use std::sync::Arc;

@@ -72,14 +72,10 @@ pub fn archive(
     Ok(stats)
 }
 
-/// The same, of a file that is in memory.
-pub fn archive_bytes_to(
-    input: impl AsRef<[u8]> + Send + Sync + 'static,
-    output: &Path,
-    options: &ArchiveOptions,
-) -> Result<Stats> {
+/// The same, of a file that need not be one: a source in memory, for instance.
+pub fn archive_source(source: Source, output: &Path, options: &ArchiveOptions) -> Result<Stats> {
     let started = Instant::now();
-    let reader = OpenOptions::default().open_bytes(input)?;
+    let reader = OpenOptions::default().open_source(source)?;
     let mut writer = Writer::create(output)?;
     let mut stats = write(&mut writer, &reader, &Alone, options, &mut |_| {})?;
     stats.stored = writer.finish()?;
@@ -104,8 +100,8 @@ pub fn archive_bytes(
 
 /// A way to store a run of the original, if there is one that beats a frame of its own.
 pub(crate) trait Encoder: Sync {
-    /// The file that runs are stored against, with its name.
-    fn base(&self) -> Option<(String, FileIdentity)>;
+    /// The file that runs are stored against, with its name. All of it is read.
+    fn base(&self) -> Result<Option<(String, FileIdentity)>>;
     /// Stores a run against the base; `None` where that does not help.
     fn encode(&self, run: &Run, bytes: &[u8], options: &z4ai::Options) -> Result<Option<Encoded>>;
 }
@@ -122,8 +118,8 @@ pub(crate) enum Encoded {
 pub(crate) struct Alone;
 
 impl Encoder for Alone {
-    fn base(&self) -> Option<(String, FileIdentity)> {
-        None
+    fn base(&self) -> Result<Option<(String, FileIdentity)>> {
+        Ok(None)
     }
 
     fn encode(&self, _: &Run, _: &[u8], _: &z4ai::Options) -> Result<Option<Encoded>> {
@@ -144,6 +140,47 @@ pub(crate) fn write(
             Error::argument("the model is spread over several files").with_hint("Archive each of them.")
         );
     };
+    let runs = runs(reader, source.len());
+    let identify = || Ok::<_, Error>((identify(reader.sources())?, encoder.base()?));
+    // A digest takes one core as long as compressing takes several: both are done at once, unless one thread is all there is.
+    let (table, (original, base)) = if options.threads == 1 {
+        (write_pieces(writer, source, &runs, encoder, options, progress)?, identify()?)
+    } else {
+        std::thread::scope(|scope| {
+            let identities = scope.spawn(identify);
+            let table = write_pieces(writer, source, &runs, encoder, options, progress)?;
+            let identities = identities.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok::<_, Error>((table, identities))
+        })?
+    };
+    let count = |wanted: fn(&Stored) -> bool| table.pieces.iter().filter(|p| wanted(&p.stored)).count();
+    let stats = Stats {
+        original: source.len(),
+        tensors: reader.len(),
+        copied: count(|stored| matches!(stored, Stored::Copy { .. })),
+        deltas: count(|stored| matches!(stored, Stored::Delta { .. })),
+        ..Stats::default()
+    };
+    write_bytes(writer, SKELETON, &skeleton(source, &runs)?, options)?;
+    write_bytes(writer, TABLE, &table.encode(), options)?;
+    let description = Description {
+        format: reader.format().name().to_owned(),
+        original,
+        base: base.filter(|_| !table.base.is_empty()),
+    };
+    writer.set_attribute(ATTRIBUTE, description.to_value());
+    Ok(stats)
+}
+
+/// Writes the pieces, in windows whose pieces are compressed side by side.
+fn write_pieces(
+    writer: &mut Writer,
+    source: &Source,
+    runs: &[Run],
+    encoder: &dyn Encoder,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Table> {
     let pool = match options.threads {
         0 => None,
         threads => Some(
@@ -153,11 +190,10 @@ pub(crate) fn write(
                 .map_err(|cause| Error::argument(format!("cannot start {threads} threads: {cause}")))?,
         ),
     };
-    let runs = runs(reader, source.len());
     let mut pieces =
         Pieces { source, table: Table::default(), base: IndexSet::new(), known: HashMap::new(), end: 0 };
     let mut stored = writer.bytes(PIECES)?;
-    let mut rest = &runs[..];
+    let mut rest = runs;
     while !rest.is_empty() {
         let (window, later) = rest.split_at(window(rest));
         let encode =
@@ -174,24 +210,7 @@ pub(crate) fn write(
     }
     stored.finish();
     pieces.table.base = pieces.base.into_iter().collect();
-    let table = pieces.table;
-    let count = |wanted: fn(&Stored) -> bool| table.pieces.iter().filter(|p| wanted(&p.stored)).count();
-    let stats = Stats {
-        original: source.len(),
-        tensors: reader.len(),
-        copied: count(|stored| matches!(stored, Stored::Copy { .. })),
-        deltas: count(|stored| matches!(stored, Stored::Delta { .. })),
-        ..Stats::default()
-    };
-    write_bytes(writer, SKELETON, &skeleton(source, &runs)?, options)?;
-    write_bytes(writer, TABLE, &table.encode(), options)?;
-    let description = Description {
-        format: reader.format().name().to_owned(),
-        original: identify(reader.sources())?,
-        base: encoder.base().filter(|_| !table.base.is_empty()),
-    };
-    writer.set_attribute(ATTRIBUTE, description.to_value());
-    Ok(stats)
+    Ok(pieces.table)
 }
 
 /// How many runs are worked on at once.
@@ -283,12 +302,16 @@ impl<'a> Pieces<'a> {
 
 /// A piece that stands by itself: a frame, or the bytes as they are where that is shorter.
 pub(crate) fn encode_alone(bytes: &[u8], options: &z4ai::Options) -> Result<Encoded> {
-    let frame = decode::compress_z4ai(bytes, options)?;
-    Ok(if bytes.len() <= frame.len() && bytes.len() <= LARGEST_RAW {
+    Ok(raw_or_frame(bytes, decode::compress_z4ai(bytes, options)?))
+}
+
+/// The same for a frame that there is already.
+pub(crate) fn raw_or_frame(bytes: &[u8], frame: Vec<u8>) -> Encoded {
+    if bytes.len() <= frame.len() && bytes.len() <= LARGEST_RAW {
         Encoded::Raw
     } else {
         Encoded::Frame(frame)
-    })
+    }
 }
 
 /// Everything between the pieces.

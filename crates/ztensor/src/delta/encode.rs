@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use z4ai::ReferenceId;
 
-use crate::archive::{BaseTensor, Encoded, Encoder, FileIdentity, Run, encode_alone, identify};
+use crate::archive::{BaseTensor, Encoded, Encoder, FileIdentity, Run, encode_alone, identify, raw_or_frame};
 use crate::decode::z4ai_failure;
 use crate::error::Result;
 use crate::index::Component;
@@ -17,19 +17,18 @@ const SHORTEST: u64 = 64;
 /// What referring to a tensor of the base costs besides the delta: its name and a few numbers.
 const REFERENCE: usize = 24;
 /// Tensors up to this size are always tried without the base as well.
-const SMALL: usize = 1 << 20;
+const SMALL: usize = 64 << 10;
 
 /// Stores runs against the tensors of a base.
 pub(super) struct AgainstBase {
     base: Arc<Reader>,
     name: String,
-    identity: FileIdentity,
     /// The base's tensors by content.
     by_content: HashMap<ReferenceId, BaseTensor>,
 }
 
 impl AgainstBase {
-    /// Reads all of the base once.
+    /// Reads all tensors of the base.
     pub(super) fn new(base: &Arc<Reader>) -> Result<AgainstBase> {
         let components: Vec<(&str, &str, &Component)> = base
             .objects()
@@ -54,12 +53,7 @@ impl AgainstBase {
         }
         let path = base.sources().first().and_then(|file| file.path());
         let name = path.and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
-        Ok(AgainstBase {
-            name: name.unwrap_or_default(),
-            identity: identify(base.sources())?,
-            base: Arc::clone(base),
-            by_content,
-        })
+        Ok(AgainstBase { name: name.unwrap_or_default(), base: Arc::clone(base), by_content })
     }
 
     /// The base's tensor of the same name, type and shape.
@@ -75,8 +69,8 @@ impl AgainstBase {
 }
 
 impl Encoder for AgainstBase {
-    fn base(&self) -> Option<(String, FileIdentity)> {
-        Some((self.name.clone(), self.identity))
+    fn base(&self) -> Result<Option<(String, FileIdentity)>> {
+        Ok(Some((self.name.clone(), identify(self.base.sources())?)))
     }
 
     fn encode(&self, run: &Run, bytes: &[u8], options: &z4ai::Options) -> Result<Option<Encoded>> {
@@ -97,10 +91,13 @@ impl Encoder for AgainstBase {
         }
         let Some(tensor) = namesake else { return Ok(None) };
         let base = self.base.component_bytes(&tensor.name, &tensor.role)?;
-        let frame = z4ai::compress_delta(bytes, &base, options).map_err(z4ai_failure)?;
-        // The delta has looked at every section without the base; only its own costs can make it the longer one.
-        let doubtful = bytes.len() <= SMALL || frame.len() > bytes.len() / 4 || frame.len() < 64 * REFERENCE;
-        if doubtful {
+        let (frame, is_delta) =
+            z4ai::compress_delta_if_useful(bytes, &base, options).map_err(z4ai_failure)?;
+        if !is_delta {
+            return Ok(Some(raw_or_frame(bytes, frame)));
+        }
+        // The delta has looked at every section without the base; only what naming that costs can make it the longer one.
+        if bytes.len() <= SMALL || frame.len() < 64 * REFERENCE {
             let alone = encode_alone(bytes, options)?;
             let length = match &alone {
                 Encoded::Frame(frame) => frame.len(),

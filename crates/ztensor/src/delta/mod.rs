@@ -78,10 +78,8 @@ pub fn apply(
     progress: &mut dyn FnMut(u64),
 ) -> Result<u64> {
     let (description, source, base) = OpenOptions { base, ..OpenOptions::default() }.open_archive(delta)?;
-    if let Some(base) = base {
-        base.check_all().map_err(|error| error.with_path(delta))?;
-    }
-    archive::write_original(&description, &source, output, progress).map_err(|error| error.with_path(delta))
+    archive::write_original(&description, &source, base.as_ref(), output, progress)
+        .map_err(|error| error.with_path(delta))
 }
 
 /// The same, in memory.
@@ -91,10 +89,7 @@ pub fn apply_bytes(
 ) -> Result<Vec<u8>> {
     let (description, source, base) =
         OpenOptions { base, ..OpenOptions::default() }.open_archive_bytes(delta)?;
-    if let Some(base) = base {
-        base.check_all()?;
-    }
-    archive::write_original_to_memory(&description, &source)
+    archive::write_original_to_memory(&description, &source, base.as_ref())
 }
 
 fn is_small(reader: &Reader) -> bool {

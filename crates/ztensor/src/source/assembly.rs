@@ -3,7 +3,12 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::error::{Error, Result};
+
+/// Pieces of so many bytes are worth decoding side by side.
+const WORTH_A_THREAD: usize = 64 << 10;
 
 /// Something that can produce any range of its bytes.
 pub(crate) trait Piece: Send + Sync {
@@ -15,8 +20,39 @@ pub(crate) trait Piece: Send + Sync {
     fn is_at_hand(&self) -> bool {
         false
     }
+    /// All bytes, if they are in memory as they are.
+    fn held(&self) -> Option<&[u8]> {
+        None
+    }
     /// Produces the bytes from `start` on, as many as the buffer takes.
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()>;
+}
+
+/// A piece that is in memory.
+pub(crate) struct Held(pub(crate) Box<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Piece for Held {
+    fn length(&self) -> u64 {
+        (*self.0).as_ref().len() as u64
+    }
+
+    fn stored(&self) -> u64 {
+        self.length()
+    }
+
+    fn is_at_hand(&self) -> bool {
+        true
+    }
+
+    fn held(&self) -> Option<&[u8]> {
+        Some((*self.0).as_ref())
+    }
+
+    fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        let part = (*self.0).as_ref().get(start as usize..).and_then(|rest| rest.get(..out.len()));
+        out.copy_from_slice(part.ok_or_else(|| Error::truncated("the memory became shorter"))?);
+        Ok(())
+    }
 }
 
 /// Pieces one after the other.
@@ -44,9 +80,10 @@ impl Assembly {
         self.length
     }
 
-    /// Fills a buffer from `offset` on; the caller has checked the range.
+    /// Fills a buffer from `offset` on, several pieces at once; the caller has checked the range.
     pub(crate) fn read(&self, offset: u64, mut out: &mut [u8]) -> Result<()> {
         let mut position = offset;
+        let mut parts = Vec::new();
         for (start, piece) in self.pieces.iter().skip(self.piece_at(offset)) {
             if out.is_empty() {
                 break;
@@ -54,20 +91,37 @@ impl Assembly {
             let within = position - start;
             let count = usize::try_from(piece.length() - within).unwrap_or(usize::MAX).min(out.len());
             let (now, later) = std::mem::take(&mut out).split_at_mut(count);
-            piece.read(within, now)?;
+            parts.push((piece, within, now));
             position += count as u64;
             out = later;
         }
-        if out.is_empty() { Ok(()) } else { Err(Error::truncated("the pieces end early")) }
+        if !out.is_empty() {
+            return Err(Error::truncated("the pieces end early"));
+        }
+        // Nobody is woken for what is small or at hand.
+        if parts.iter().filter(|(piece, _, out)| !piece.is_at_hand() && out.len() >= WORTH_A_THREAD).count()
+            > 1
+        {
+            parts.into_par_iter().try_for_each(|(piece, within, out)| piece.read(within, out))
+        } else {
+            parts.into_iter().try_for_each(|(piece, within, out)| piece.read(within, out))
+        }
     }
 
-    /// Bytes from `offset` on that are best read at once: whole pieces up to about `size`, or so much of a larger one.
-    pub(crate) fn window(&self, offset: u64, size: u64) -> u64 {
+    /// Borrows a range that lies in one piece in memory.
+    pub(crate) fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let (start, piece) = self.pieces.get(self.piece_at(offset))?;
+        let within = usize::try_from(offset.checked_sub(*start)?).ok()?;
+        piece.held()?.get(within..within.checked_add(usize::try_from(length).ok()?)?)
+    }
+
+    /// Bytes from `offset` on that are best read at once: whole pieces up to about `few`; of a larger piece as much as `most`.
+    pub(crate) fn window(&self, offset: u64, few: u64, most: u64) -> u64 {
         let mut end = offset;
         for (start, piece) in self.pieces.iter().skip(self.piece_at(offset)) {
             let next = start + piece.length();
-            if next - offset > size {
-                return if end > offset { end - offset } else { size };
+            if next - offset > few {
+                return if end > offset { end - offset } else { (next - offset).min(most) };
             }
             end = next;
         }

@@ -112,6 +112,12 @@ impl Source {
         Source { backing: Backing::Memory(Box::new(bytes)), length, path: None, file: Mutex::default() }
     }
 
+    /// A file whose parts are in memory, one after the other but not side by side.
+    pub fn from_parts(parts: Vec<Box<dyn AsRef<[u8]> + Send + Sync>>) -> Result<Source> {
+        let pieces = parts.into_iter().map(|part| Arc::new(assembly::Held(part)) as Arc<dyn assembly::Piece>);
+        Ok(Source::from_assembly(assembly::Assembly::new(pieces.collect())?, None))
+    }
+
     /// A file put together from pieces; `path` is where they come from.
     pub(crate) fn from_assembly(assembly: assembly::Assembly, path: Option<&Path>) -> Source {
         let length = assembly.length();
@@ -148,7 +154,8 @@ impl Source {
         let bytes = match &self.backing {
             Backing::Map(map) => map.bytes(),
             Backing::Memory(bytes) => (**bytes).as_ref(),
-            Backing::File(_) | Backing::Assembly(_) => return None,
+            Backing::Assembly(assembly) => return assembly.slice(offset, length),
+            Backing::File(_) => return None,
         };
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
@@ -242,9 +249,10 @@ impl Source {
     /// two halves unless it is large.
     pub(crate) fn window(&self, offset: u64) -> u64 {
         const WINDOW: u64 = 16 << 20;
+        const PIECES: u64 = 8 << 20;
         const LARGE_PIECE: u64 = 64 << 20;
         match &self.backing {
-            Backing::Assembly(assembly) => assembly.window(offset, LARGE_PIECE),
+            Backing::Assembly(assembly) => assembly.window(offset, PIECES, LARGE_PIECE),
             _ => WINDOW.min(self.length - offset),
         }
     }

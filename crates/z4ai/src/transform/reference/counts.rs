@@ -126,7 +126,7 @@ pub(super) fn top_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize {
 }
 
 /// Elements looked at for the range of exponents.
-const EXPONENT_SAMPLE: usize = 1 << 16;
+const EXPONENT_SAMPLE: usize = 1 << 14;
 
 /// How often each symbol occurs with each exponent's number.
 type Cells = [Histogram; EXPONENTS];

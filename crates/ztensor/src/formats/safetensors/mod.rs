@@ -10,7 +10,7 @@ mod write;
 pub use header::{Entry, Header};
 pub(crate) use types::element_of;
 pub use types::name_of;
-pub use write::{Entry as WriteEntry, check_layout, to_bytes, write};
+pub use write::{Entry as WriteEntry, check_layout, layout, write};
 
 use super::Input;
 use crate::error::{Error, Result};

@@ -36,27 +36,24 @@ pub fn write<'a>(
     Ok(size)
 }
 
-/// The same, in memory.
-pub fn to_bytes<'a>(
-    entries: Vec<Entry<'_>>,
+/// How a file begins, and its tensors in the order in which their bytes follow.
+pub fn layout<'a>(
+    mut entries: Vec<Entry<'a>>,
     metadata: &[(String, String)],
-    bytes: impl FnMut(&str) -> Result<std::borrow::Cow<'a, [u8]>>,
-) -> Result<Vec<u8>> {
-    let mut output = Output::memory();
-    write_to(&mut output, entries, metadata, bytes)?;
-    Ok(output.into_memory())
+) -> Result<(Vec<u8>, Vec<Entry<'a>>)> {
+    entries.sort_by_cached_key(|entry| (Reverse(rank(&entry.element)), entry.name.to_owned()));
+    let header = header(&entries, metadata)?;
+    Ok(([&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat(), entries))
 }
 
 fn write_to<'a>(
     output: &mut Output,
-    mut entries: Vec<Entry<'_>>,
+    entries: Vec<Entry<'_>>,
     metadata: &[(String, String)],
     mut bytes: impl FnMut(&str) -> Result<std::borrow::Cow<'a, [u8]>>,
 ) -> Result<()> {
-    entries.sort_by_cached_key(|entry| (Reverse(rank(&entry.element)), entry.name.to_owned()));
-    let header = header(&entries, metadata)?;
-    output.write(&(header.len() as u64).to_le_bytes())?;
-    output.write(header.as_bytes())?;
+    let (front, entries) = layout(entries, metadata)?;
+    output.write(&front)?;
     for entry in &entries {
         let data = bytes(entry.name).map_err(|error| error.with_tensor(entry.name))?;
         if data.len() as u64 != entry.length {
