@@ -157,6 +157,16 @@ fn decode_width<const WIDTH: usize>(
     }
     let mut position = 0;
     for (elements, &mask) in elements.chunks_mut(8).zip(bitmap) {
+        // Rows that were never touched, and whole ones, come in runs.
+        if mask == 0 {
+            elements.fill([0; WIDTH]);
+            continue;
+        }
+        if let (0xff, Some(values)) = (mask, dense.get(position..position + elements.len())) {
+            elements.copy_from_slice(values);
+            position += elements.len();
+            continue;
+        }
         for (bit, element) in elements.iter_mut().enumerate() {
             // The next dense element is read either way and masked out where a zero belongs: cheaper than a branch that nobody can predict.
             let present = mask >> bit & 1;
