@@ -23,26 +23,26 @@ pub(crate) struct PaletteModel {
 #[derive(Debug)]
 enum IndexCode {
     Plane(PlaneModel),
-    /// With zstd, in each block anew.
-    Repeating,
+    /// With zstd, in each block anew; the level only concerns the encoder.
+    Repeating {
+        level: i32,
+    },
 }
 
 /// The byte of [`IndexCode::Repeating`], where a plane's model would begin with a smaller one.
 const REPEATING: u8 = 3;
-/// The zstd level of repeating indices.
-const LEVEL: i32 = 5;
 /// Indices on which zstd is tried.
 const SAMPLE: usize = 1 << 16;
 
 impl IndexCode {
     /// The better one for a section with these counts, of whose indices `sample` is a part.
-    fn choose(histogram: &Histogram, sample: &[u8]) -> Result<Self> {
+    fn choose(histogram: &Histogram, sample: &[u8], level: i32) -> Result<Self> {
         let total: u64 = histogram.iter().map(|&count| u64::from(count)).sum();
         let share = u128::from(entropy_bits(histogram)) * sample.len() as u128 / u128::from(total.max(1));
-        let repeating = 8 * opaque::encode(sample, LEVEL, false)?.len() as u128;
+        let repeating = 8 * opaque::encode(sample, level, false)?.len() as u128;
         // It decodes more slowly, so a little is not enough.
         if repeating * 17 < share * 16 {
-            return Ok(Self::Repeating);
+            return Ok(Self::Repeating { level });
         }
         Ok(Self::Plane(PlaneModel::choose(histogram, 4)?))
     }
@@ -50,14 +50,14 @@ impl IndexCode {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Plane(model) => model.write(out),
-            Self::Repeating => out.push(REPEATING),
+            Self::Repeating { .. } => out.push(REPEATING),
         }
     }
 
     fn read(reader: &mut Reader) -> Result<Self> {
         if reader.peek().first() == Some(&REPEATING) {
             reader.u8()?;
-            return Ok(Self::Repeating);
+            return Ok(Self::Repeating { level: 0 });
         }
         Ok(Self::Plane(PlaneModel::read(reader)?))
     }
@@ -65,8 +65,8 @@ impl IndexCode {
     fn encode(&self, indices: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         match self {
             Self::Plane(model) => model.encode(indices, kernel, out),
-            Self::Repeating => {
-                let encoded = opaque::encode(indices, LEVEL, false)?;
+            Self::Repeating { level } => {
+                let encoded = opaque::encode(indices, *level, false)?;
                 put_length(out, encoded.len());
                 out.extend(encoded);
             }
@@ -77,7 +77,7 @@ impl IndexCode {
     fn decode(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
         match self {
             Self::Plane(model) => model.decode(reader, count, kernel),
-            Self::Repeating => {
+            Self::Repeating { .. } => {
                 let length = reader.length()?;
                 let mut indices = zeroed(count)?;
                 opaque::decode(reader.take(length)?, &mut indices)?;
@@ -88,8 +88,8 @@ impl IndexCode {
 }
 
 impl PaletteModel {
-    /// Makes the model for a section of whole elements, if they are few.
-    pub fn fit(bytes: &[u8], width: usize, block: usize) -> Result<Option<Self>> {
+    /// Makes the model for a section of whole elements, if they are few. `level` is that of zstd, should indices repeat.
+    pub fn fit(bytes: &[u8], width: usize, block: usize, level: i32) -> Result<Option<Self>> {
         let Some(palette) = Palette::detect(bytes, width) else { return Ok(None) };
         let histograms = threads::map(bytes.chunks(block), |part| -> Result<_> {
             let indices = indices(&palette, part)?;
@@ -100,7 +100,7 @@ impl PaletteModel {
             sums.iter_mut().flatten().zip(histograms?.iter().flatten()).for_each(|(sum, more)| *sum += more);
         }
         let sample = &bytes[..bytes.len().min(SAMPLE * width)];
-        let low = IndexCode::choose(&sums[0], &indices(&palette, sample)?.low)?;
+        let low = IndexCode::choose(&sums[0], &indices(&palette, sample)?.low, level)?;
         Ok(Some(Self { palette, low, high: PlaneModel::choose(&sums[1], 4)? }))
     }
 
@@ -164,8 +164,8 @@ mod tests {
         let rows = (0..600).flat_map(|row| (0..100).map(move |column| element(row, column)));
         let bytes: Vec<u8> = rows.flat_map(u16::to_le_bytes).collect();
         let (kernel, block) = (Kernel::detect(), 40_000);
-        let model = PaletteModel::fit(&bytes, 2, block).unwrap().unwrap();
-        assert!(matches!(model.low, IndexCode::Repeating));
+        let model = PaletteModel::fit(&bytes, 2, block, 5).unwrap().unwrap();
+        assert!(matches!(model.low, IndexCode::Repeating { .. }));
         let mut described = Vec::new();
         model.write(kernel, &mut described).unwrap();
         let read = PaletteModel::read(&mut Reader::new(&described, "test"), 2, kernel).unwrap();
