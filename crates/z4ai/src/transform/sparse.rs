@@ -155,25 +155,34 @@ fn decode_width<const WIDTH: usize>(
     if !rest.is_empty() || !partial.is_empty() || dense.len() != filled || zero_signs.len() != sign_bytes {
         return Err(Error::corrupt("the planes of a sparse block have the lengths that its bitmap asks for"));
     }
-    let short = || Error::corrupt("a sparse block has too few elements");
-    let mut remaining = dense;
+    let mut position = 0;
+    for (elements, &mask) in elements.chunks_mut(8).zip(bitmap) {
+        for (bit, element) in elements.iter_mut().enumerate() {
+            // The next dense element is read either way and masked out where a zero belongs: cheaper than a branch that nobody can predict.
+            let present = mask >> bit & 1;
+            let value = dense.get(position).copied().unwrap_or([0; WIDTH]);
+            *element = value.map(|byte| byte & present.wrapping_neg());
+            position += usize::from(present);
+        }
+    }
+    if !zero_signs.is_empty() {
+        restore_signs(bitmap, zero_signs, elements);
+    }
+    Ok(())
+}
+
+/// Gives the zeros their signs.
+fn restore_signs<const WIDTH: usize>(bitmap: &[u8], zero_signs: &[u8], elements: &mut [[u8; WIDTH]]) {
     let mut zeros = 0_usize;
     for (elements, &mask) in elements.chunks_mut(8).zip(bitmap) {
-        let (taken, after) = remaining.split_at_checked(mask.count_ones() as usize).ok_or_else(short)?;
-        remaining = after;
-        let mut taken = taken.iter();
         for (bit, element) in elements.iter_mut().enumerate() {
-            if mask >> bit & 1 != 0 {
-                *element = *taken.next().ok_or_else(short)?;
-            } else {
+            if mask >> bit & 1 == 0 {
                 let minus = zero_signs.get(zeros / 8).is_some_and(|byte| byte >> (zeros % 8) & 1 != 0);
-                *element = [0; WIDTH];
                 element[WIDTH - 1] = u8::from(minus) << 7;
                 zeros += 1;
             }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
