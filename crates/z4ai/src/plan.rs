@@ -57,7 +57,8 @@ impl Plan {
         block: usize,
         kernel: Kernel,
     ) -> Result<Vec<Model>> {
-        let palette = PaletteModel::fit(elements, dtype.scalar_width(), block)?.map(Model::Palette);
+        let palette = PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?
+            .map(Model::Palette);
         // A grid finds one scale per group; elements that are few in the whole section have no need of that.
         let grid = match &palette {
             Some(Model::Palette(palette)) if palette.has_one_plane() => None,
