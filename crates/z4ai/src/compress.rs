@@ -5,7 +5,7 @@ use crate::block::BlockContext;
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::section::{BlockEntry, Copy, Outline};
-use crate::frame::{MAX_SECTION, STORED, checksum};
+use crate::frame::{FULL_SECTION, MAX_SECTION, STORED, checksum};
 use crate::options::{Effort, Options};
 use crate::plan::Plan;
 use crate::repeats;
@@ -42,17 +42,30 @@ pub(crate) fn encode_sections(
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
-    let length = section_length(options);
-    let last = bytes.len().div_ceil(length);
-    for (index, bytes) in bytes.chunks(length).enumerate() {
+    let cut = [FULL_SECTION, MAX_SECTION].map(|limit| section_length_within(limit, options));
+    let sections = sections(bytes, cut, options, kernel);
+    let last = sections.len();
+    for (index, bytes) in sections.into_iter().enumerate() {
         encode_section(Part { closing: index + 1 == last, ..Part::new(bytes) }, options, kernel, frame)?;
     }
     Ok(())
 }
 
+/// Cuts data into full sections; into larger ones where something repeats, because copies do not reach across.
+fn sections<'a>(
+    bytes: &'a [u8],
+    [full, largest]: [usize; 2],
+    options: &Options,
+    kernel: Kernel,
+) -> Vec<&'a [u8]> {
+    let repeats =
+        |span: &[u8]| span.len() > full && repeats::are_likely(span, options.scalar_width(), kernel);
+    bytes.chunks(largest).flat_map(|span| span.chunks(if repeats(span) { largest } else { full })).collect()
+}
+
 /// The bytes of a full section.
 pub(crate) fn section_length(options: &Options) -> usize {
-    section_length_within(MAX_SECTION, options)
+    section_length_within(FULL_SECTION, options)
 }
 
 /// The bytes of a full section of at most `limit` bytes: as many whole rows as fit, so that columns stay aligned, else as many whole elements.
@@ -202,4 +215,34 @@ fn encode_blocks(
         },
     );
     failure.map(|()| entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Dtype;
+
+    #[test]
+    fn sections_are_larger_where_data_repeats_across_them() {
+        let mut state = 1u64;
+        let mut noise = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 56) as u8
+        };
+        let different: Vec<u8> = (0..1 << 20).map(|_| noise()).collect();
+        let repeated = [&different[..1 << 19], &different[..1 << 19]].concat();
+        let options = Options::new(Dtype::Bf16);
+        let lengths = |bytes: &[u8]| -> Vec<usize> {
+            let cut = [1 << 18, 1 << 20];
+            sections(bytes, cut, &options, Kernel::detect()).into_iter().map(<[u8]>::len).collect()
+        };
+        assert_eq!(lengths(&different), [1 << 18; 4]);
+        assert_eq!(lengths(&repeated), [1 << 20]);
+        assert_eq!(
+            lengths(&[&repeated[..], &different].concat()),
+            [1 << 20, 1 << 18, 1 << 18, 1 << 18, 1 << 18]
+        );
+        assert_eq!(lengths(&repeated[..1000]), [1000]);
+        assert!(lengths(&[]).is_empty());
+    }
 }

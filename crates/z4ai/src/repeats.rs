@@ -30,7 +30,7 @@ pub(crate) struct Repeats {
 
 /// The repeats of `bytes`, if there are any. Copies begin and end at multiples of `unit` (whole elements, or whole rows so that columns stay aligned).
 pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> Option<Repeats> {
-    if bytes.len() < 2 * SHORTEST || !is_likely(bytes, width, kernel) {
+    if bytes.len() < 2 * SHORTEST || !are_likely(bytes, width, kernel) {
         return None;
     }
     let mut search = Search {
@@ -61,7 +61,7 @@ pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> O
 }
 
 /// Whether a part of the data shows a repeat.
-fn is_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
+pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
     let mut places = HashMap::new();
     for (index, window) in (0..bytes.len()).step_by(WINDOW.next_multiple_of(width)).enumerate() {
         // Another part of each window: the same one everywhere would never meet itself at some distances.

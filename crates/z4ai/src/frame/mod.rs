@@ -9,8 +9,10 @@ pub(crate) mod wire;
 pub(crate) const MAGIC: [u8; 4] = *b"Z4AI";
 /// The version that this library reads and writes.
 pub(crate) const VERSION: u8 = 2;
-/// The most bytes that a section decodes to: the unit of memory for streams, and the bound on what a small hostile section can claim.
-pub(crate) const MAX_SECTION: usize = 64 << 20;
+/// The most bytes that a section decodes to: the bound on what a small hostile section can claim.
+pub(crate) const MAX_SECTION: usize = 256 << 20;
+/// The bytes of a section unless there is a reason for more: the unit of memory for streams.
+pub(crate) const FULL_SECTION: usize = 64 << 20;
 
 /// The model tag of a section whose blocks are the data itself.
 pub(crate) const STORED: u8 = 0;

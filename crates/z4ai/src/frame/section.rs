@@ -1,4 +1,4 @@
-//! A section: up to 64 MiB of the data with one model, cut into independently coded blocks. Its header carries the length and the checksum of
+//! A section: up to 256 MiB of the data with one model, cut into independently coded blocks. Its header carries the length and the checksum of
 //! every block, so any block can be found and decoded without the others.
 
 use super::wire::{Reader, put_length};
