@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-import z4ai
+import z4ai.model_delta
+import z4ai.safetensors
 import ztensor.numpy
 import ztensor.torch
 
@@ -43,6 +44,13 @@ def work(files: list[Path], depth: int) -> None:
     frame = z4ai.compress_array(ARRAYS["a"])
     np.testing.assert_array_equal(z4ai.decompress_array(frame), ARRAYS["a"])
     ztensor.numpy.save_file(ARRAYS, files[0].parent / f"from-{os.getpid()}.zt", compression="fast")
+    mine = files[0].parent / f"restored-{os.getpid()}.zt"
+    z4ai.safetensors.compress_file(files[0], mine.with_suffix(".zstn"))
+    z4ai.safetensors.decompress_file(mine.with_suffix(".zstn"), mine)
+    assert mine.read_bytes() == files[0].read_bytes()
+    z4ai.model_delta.compress_file(files[0], files[1], mine.with_suffix(".z4dm"))
+    z4ai.model_delta.decompress_file(mine.with_suffix(".z4dm"), files[1], mine)
+    assert mine.read_bytes() == files[0].read_bytes()
     if depth:
         run(files, depth - 1)
 

@@ -1,8 +1,6 @@
 //! Restoring: the original, byte for byte, or nothing.
 
-use std::borrow::Cow;
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
 
 use sha2::{Digest as _, Sha256};
 
@@ -59,13 +57,13 @@ fn copy(
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let Some(base) = base else { return copy_windows(description, source, out, progress) };
-    std::thread::scope(|scope| {
-        let checked = scope.spawn(|| base.check_all());
-        let copied = copy_windows(description, source, out, progress);
-        // A wrong base explains whatever else went wrong.
-        checked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        copied
-    })
+    let mut checked = Ok(());
+    let copied = rayon::in_place_scope(|scope| {
+        scope.spawn(|_| checked = base.check_all());
+        copy_windows(description, source, out, progress)
+    });
+    // A wrong base explains whatever else went wrong.
+    checked.and(copied)
 }
 
 /// Copies a source, decoding the next window while one is hashed and written.
@@ -76,21 +74,15 @@ fn copy_windows(
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let mut hasher = Sha256::new();
-    let mut take = |window: Result<Cow<[u8]>>| -> Result<()> {
+    let mut windows = windows(source);
+    let mut next = windows.next();
+    while let Some(window) = next.take() {
         let window = window?;
-        hasher.update(&window);
-        progress(window.len() as u64);
-        out.write(&window)
-    };
-    if source.window(0) == source.len() {
-        windows(source).try_for_each(take)?;
-    } else {
-        std::thread::scope(|scope| {
-            // Without room of its own the channel holds no window besides the two that are worked on.
-            let (sender, receiver) = sync_channel(0);
-            // It ends early when nobody listens any more, because a write failed.
-            scope.spawn(move || windows(source).try_for_each(|window| sender.send(window)));
-            receiver.into_iter().try_for_each(&mut take)
+        rayon::in_place_scope(|scope| {
+            scope.spawn(|_| next = windows.next());
+            hasher.update(&window);
+            progress(window.len() as u64);
+            out.write(&window)
         })?;
     }
     if description.original.sha256 == <[u8; 32]>::from(hasher.finalize()) {

@@ -146,12 +146,12 @@ pub(crate) fn write(
     let (table, (original, base)) = if options.threads == 1 {
         (write_pieces(writer, source, &runs, encoder, options, progress)?, identify()?)
     } else {
-        std::thread::scope(|scope| {
-            let identities = scope.spawn(identify);
-            let table = write_pieces(writer, source, &runs, encoder, options, progress)?;
-            let identities = identities.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            Ok::<_, Error>((table, identities))
-        })?
+        let mut identities = None;
+        let table = rayon::in_place_scope(|scope| {
+            scope.spawn(|_| identities = Some(identify()));
+            write_pieces(writer, source, &runs, encoder, options, progress)
+        })?;
+        (table, identities.unwrap_or_else(identify)?)
     };
     let count = |wanted: fn(&Stored) -> bool| table.pieces.iter().filter(|p| wanted(&p.stored)).count();
     let stats = Stats {
