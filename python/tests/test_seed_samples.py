@@ -310,8 +310,8 @@ def defaults(function: Any) -> dict[str, Any]:
 def test_signatures_and_defaults_are_those_of_the_documents() -> None:
     assert defaults(ztensor.torch.save_file) == {"metadata": None, "compression": False}
     assert defaults(ztensor.numpy.save_file) == {"metadata": None, "compression": False}
-    assert defaults(ztensor.torch.load_file) == {"device": "cpu", "copy": False, "base": None}
-    assert defaults(ztensor.numpy.load_file) == {"copy": False, "base": None}
+    assert defaults(ztensor.torch.load_file) == {"device": "cpu", "copy": False, "verify": True, "base": None}
+    assert defaults(ztensor.numpy.load_file) == {"copy": False, "verify": True, "base": None}
     assert defaults(ztensor.torch.save_model) == {"metadata": None, "force_contiguous": True}
     assert defaults(ztensor.torch.load_model) == {"strict": True, "device": "cpu", "copy": False}
     assert defaults(ztensor.Reader.read) == {"copy": False}
