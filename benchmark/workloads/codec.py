@@ -169,6 +169,8 @@ def _targets(weights: Weights, outcomes: list[Outcome]) -> list[Target]:
         against: str | None = None,
     ) -> None:
         for suffix in LABELS.values():
+            if (peer, peer_effort) == SLOWEST and suffix:
+                continue
             mine, theirs = find(outcomes, OURS, effort + suffix), find(outcomes, peer, peer_effort + suffix)
             speeds = [
                 mine.throughput(phase) if mine else None,
@@ -187,7 +189,8 @@ def _targets(weights: Weights, outcomes: list[Outcome]) -> list[Target]:
         faster("default", "compress", "zipnn", "default", "ZipNN", 1.0)
         faster("fast", "decompress", "zipnn", "default", "ZipNN", 1.3)
         faster("fast", "decompress into", "zipnn", "default", "ZipNN", 2.0, against="decompress")
-        faster("max", "compress", "z4ai_0_2", "max", "z4ai 0.2 max", 10.0)
+        if weights.dtype == "bf16":
+            faster("max", "compress", "z4ai_0_2", "max", "z4ai 0.2 max", 10.0)
     elif weights.dtype is None:
         smaller("default", "zstd", "3", "zstd -3", 1 / (1 + 64 / weights.path.stat().st_size))
     else:
