@@ -2,9 +2,10 @@
 //! the elements before. Convolutions, whose kernels each have a scale of their own, gain most, and small tensors, which have no room for a description.
 
 use super::decode::interleave;
-use super::learner::{Learner, Learning, SYMBOL_CONTEXTS};
+use super::lanes::{Lanes, MOST};
+use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, SYMBOL_CONTEXTS};
 use super::search::best_learning;
-use super::sign_mixer::{SignMixer, magnitude_class};
+use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::survey::Survey;
 use super::symbol_code::SymbolCode;
 use super::tails::{MAX_TAILS, Tails};
@@ -13,7 +14,7 @@ use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
 use crate::entropy::rans::{self, MixedDecoder};
-use crate::entropy::table::{Histogram, MAX_PRECISION, SYMBOLS};
+use crate::entropy::table::{Histogram, SYMBOLS};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
 use crate::threads;
@@ -49,19 +50,18 @@ impl AdaptiveModel {
         let mut heads = vec![0; count];
         layout.read_heads(bytes, &mut heads);
         let tails = Tails::fit(layout, bytes, geometry.row_length)?;
-        let learning = best_learning(layout, &heads, first_learning(layout, &heads, geometry))?;
+        let learning = best_learning(layout, &heads, first_learning(layout, &heads, geometry));
         let block = block / layout.width;
-        let surveys = threads::map(heads.chunks(block).enumerate(), |(index, part)| -> Result<_> {
-            let survey = Survey::new(layout, learning, part, index * block, true)?;
+        let surveys = threads::map(heads.chunks(block).enumerate(), |(index, part)| {
+            let survey = Survey::new(layout, learning, part, index * block, true);
             let mut histograms: Vec<Histogram> = vec![[0; SYMBOLS]; SYMBOL_CONTEXTS];
             survey.count(&mut histograms);
-            Ok((histograms, survey.sign_bits()))
+            (histograms, survey.sign_bits())
         });
         let mut symbols: Vec<Histogram> = vec![[0; SYMBOLS]; SYMBOL_CONTEXTS];
         // The state of the coder at the end of each block.
         let mut sign_bits = heads.chunks(block).len() as u64 * 32;
-        for survey in surveys {
-            let (histograms, bits) = survey?;
+        for (histograms, bits) in surveys {
             sign_bits += bits;
             symbols
                 .iter_mut()
@@ -92,18 +92,18 @@ impl AdaptiveModel {
     pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let mut heads = vec![0; bytes.len() / self.layout.width];
         self.layout.read_heads(bytes, &mut heads);
-        let mut survey = Survey::new(self.layout, self.learning, &heads, start, self.signs)?;
+        let mut survey = Survey::new(self.layout, self.learning, &heads, start, self.signs);
         let mut escapes = Vec::new();
         let mask = self.symbols.context_mask();
         survey.contexts.iter_mut().for_each(|context| *context &= mask as u8);
-        for (symbol, &head) in survey.symbols.iter_mut().zip(&heads) {
+        for (symbol, &exponent) in survey.symbols.iter_mut().zip(&survey.exponents) {
             if self.symbols.escapes(*symbol) {
                 *symbol &= (1 << JOINT_BITS) - 1;
-                escapes.push(((head & 0x7fff) >> self.layout.head_mantissa_bits()) as u8);
+                escapes.push(exponent);
             }
         }
-        let encoder = self.symbols.tables().encoder();
-        rans::encode_mixed(encoder, &survey.symbols, &survey.contexts, &survey.signs, CHUNK, out);
+        let Survey { symbols, contexts, signs, stretches, .. } = &survey;
+        rans::encode_mixed(self.symbols.encoder(), symbols, contexts, signs, stretches, out);
         put_length(out, escapes.len());
         if !escapes.is_empty() {
             plane::write_bytes(&escapes, kernel, out)?;
@@ -122,81 +122,73 @@ impl AdaptiveModel {
     pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let mut stream = MixedDecoder::open(self.symbols.tables().decoder(), reader)?;
-        let escapes = read_escapes(reader, count, kernel)?;
-        let mut escapes = escapes.iter();
+        let mut heads = self.decode_heads(reader, start, count, kernel)?;
         let low = low_bits::packed_len(count, self.low_bits());
         let mut low = reader.take(low)?;
         let mut tails = self.tails.decoder(reader, start, count, kernel)?;
-        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, start, count);
-        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, start, count));
-        let (mut fields, mut heads) = ([0; CHUNK], [0u16; CHUNK]);
-        let (mut distances, mut classes) = ([0i16; CHUNK], [0u8; CHUNK]);
+        let mut fields = [0; CHUNK];
         let mut buffers = [[0; CHUNK]; MAX_TAILS];
-        for chunk in out.chunks_mut(CHUNK * width) {
-            let elements = chunk.len() / width;
+        let (bits, low_mask) = (self.low_mantissa_bits(), self.low_mask());
+        // A verbatim sign is above the mantissa bits; a decoded one is in its place.
+        let sign_mask = u16::from(!self.signs) << 15;
+        for (chunk, heads) in out.chunks_mut(CHUNK * width).zip(heads.chunks_mut(CHUNK)) {
+            let elements = heads.len();
             let (packed, rest) = low.split_at(low_bits::packed_len(elements, self.low_bits()).min(low.len()));
             low = rest;
             low_bits::unpack(packed, self.low_bits(), &mut fields[..elements]);
-            let (heads, distances) = (&mut heads[..elements], &mut distances[..elements]);
-            self.decode_magnitudes(&mut stream, &mut learner, &mut escapes, heads, distances)?;
-            let low = self.low_mantissa_bits();
-            let place = |head: &mut u16, field: u16, negative: bool| {
-                *head = *head << low | field & self.low_mask() | u16::from(negative) << 15;
-            };
-            if let Some(mixer) = &mut mixer {
-                let classes = &mut classes[..elements];
-                classes
-                    .iter_mut()
-                    .zip(distances)
-                    .for_each(|(class, distance)| *class = magnitude_class(*distance));
-                mixer.walk(classes, |probability| stream.bit(probability));
-                let signs = fields.iter().zip(mixer.last(elements));
-                heads.iter_mut().zip(signs).for_each(|(head, (&field, &sign))| place(head, field, sign));
-            } else {
-                heads
-                    .iter_mut()
-                    .zip(fields)
-                    .for_each(|(head, field)| place(head, field, field >> low & 1 == 1));
+            for (head, field) in heads.iter_mut().zip(fields) {
+                *head |= field & low_mask | field << (15 - bits) & sign_mask;
             }
             interleave(width, heads, &tails.next(elements, &mut buffers)?, chunk);
         }
-        if escapes.next().is_some() {
-            return Err(Error::corrupt("a block has more escapes than escape symbols"));
-        }
-        stream.finish()?;
         tails.finish()
     }
 
-    /// Decodes the magnitudes of a chunk in quarter octaves, and how far they are from what was expected.
-    fn decode_magnitudes(
+    /// Decodes the heads of a block without their verbatim bits.
+    fn decode_heads(
         &self,
-        stream: &mut MixedDecoder,
-        learner: &mut Learner,
-        escapes: &mut std::slice::Iter<u8>,
-        magnitudes: &mut [u16],
-        distances: &mut [i16],
-    ) -> Result<()> {
-        let mask = self.symbols.context_mask();
-        let magnitude_mask = (1 << (self.layout.exponent_bits + JOINT_BITS)) - 1;
-        let count = magnitudes.len();
-        let mut targets = magnitudes.iter_mut().zip(distances);
-        learner.walk(count, |expected| {
-            let symbol = stream.symbol((expected.context & mask) << MAX_PRECISION);
-            let mut quarters = i32::from(symbol) + ((expected.exponent() - CENTRE) << JOINT_BITS);
-            if symbol >> JOINT_BITS == 0 {
-                let escape = escapes.next();
-                let escape =
-                    escape.ok_or_else(|| Error::corrupt("a block has fewer escapes than escape symbols"))?;
-                quarters = i32::from(*escape) << JOINT_BITS | i32::from(symbol);
+        reader: &mut Reader,
+        start: usize,
+        count: usize,
+        kernel: Kernel,
+    ) -> Result<Vec<u16>> {
+        let lanes = Lanes::new(self.learning, count);
+        let mut stream = MixedDecoder::open(self.symbols.decoder(), lanes.count(), reader)?;
+        let escapes = read_escapes(reader, count, kernel)?;
+        let mut escapes = Escapes { exponents: escapes.iter(), missing: false };
+        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, start, lanes.longest());
+        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, start, lanes.longest()));
+        let mut heads = vec![0; count];
+        let (mut coded, mut distances) = ([0; MOST], [0; MOST]);
+        let mut classes = [0; MOST];
+        for (first, stretch) in lanes.stretches() {
+            let elements = stretch.steps * stretch.lanes;
+            let mut magnitudes = Magnitudes {
+                stream,
+                escapes: &mut escapes,
+                context_mask: self.symbols.context_mask(),
+                magnitude_mask: (1 << (self.layout.exponent_bits + JOINT_BITS)) - 1,
+                low: self.low_mantissa_bits(),
+                heads: &mut coded,
+                distances: &mut distances,
+                next: 0,
+            };
+            learner.walk(stretch, &mut magnitudes);
+            stream = magnitudes.stream;
+            if let Some(mixer) = &mut mixer {
+                let pairs = classes.iter_mut().zip(&distances);
+                pairs.take(elements).for_each(|(class, distance)| *class = magnitude_class(*distance));
+                let mut signs = Signs { stream, heads: &mut coded, next: 0 };
+                mixer.walk(stretch, &classes[..elements], &mut signs);
+                stream = signs.stream;
             }
-            let quarters = (quarters & magnitude_mask) as u16;
-            if let Some((magnitude, distance)) = targets.next() {
-                *magnitude = quarters;
-                *distance = expected.distance(quarters) as i16;
-            }
-            Ok(quarters)
-        })
+            lanes.scatter(first, stretch, &coded[..elements], &mut heads);
+        }
+        if escapes.missing || escapes.exponents.next().is_some() {
+            return Err(Error::corrupt("a block has more or fewer escapes than escape symbols"));
+        }
+        stream.finish()?;
+        Ok(heads)
     }
 
     /// The planes of a block of `elements` elements, by name and encoded length.
@@ -228,6 +220,71 @@ impl AdaptiveModel {
     /// Verbatim bits of an element.
     fn low_bits(&self) -> u32 {
         self.low_mantissa_bits() + u32::from(!self.signs)
+    }
+}
+
+/// Decodes the magnitudes of a stretch, and how far they are from what was expected.
+struct Magnitudes<'a, 't> {
+    stream: MixedDecoder<'t>,
+    escapes: &'a mut Escapes<'t>,
+    /// The bits of a context that tell tables apart, and the bits of a magnitude.
+    context_mask: usize,
+    magnitude_mask: i32,
+    /// Bits of a head below its magnitude.
+    low: u32,
+    heads: &'a mut [u16; MOST],
+    distances: &'a mut [i16; MOST],
+    next: usize,
+}
+
+impl MagnitudeCoder for Magnitudes<'_, '_> {
+    #[inline(always)]
+    fn code(&mut self, lane: usize, expected: Expectation) -> i32 {
+        let symbol = self.stream.symbol(lane, expected.context & self.context_mask);
+        let mut quarters = i32::from(symbol) + ((expected.exponent() - CENTRE) << JOINT_BITS);
+        let mut distance = expected.distance_of(symbol);
+        if symbol >> JOINT_BITS == 0 {
+            quarters = i32::from(self.escapes.next()) << JOINT_BITS | i32::from(symbol);
+            distance = expected.distance(quarters as u16);
+        }
+        let index = self.next & (MOST - 1);
+        self.heads[index] = ((quarters & self.magnitude_mask) as u16) << self.low;
+        self.distances[index] = distance as i16;
+        self.next += 1;
+        distance
+    }
+}
+
+/// Decodes the signs of a stretch.
+struct Signs<'a, 't> {
+    stream: MixedDecoder<'t>,
+    heads: &'a mut [u16; MOST],
+    next: usize,
+}
+
+impl SignCoder for Signs<'_, '_> {
+    #[inline(always)]
+    fn code(&mut self, lane: usize, probability: u32) -> bool {
+        let negative = self.stream.bit(lane, probability);
+        self.heads[self.next & (MOST - 1)] |= u16::from(negative) << 15;
+        self.next += 1;
+        negative
+    }
+}
+
+/// The exponents of escapes that are still to come.
+struct Escapes<'a> {
+    exponents: std::slice::Iter<'a, u8>,
+    /// Whether there were too few.
+    missing: bool,
+}
+
+impl Escapes<'_> {
+    #[cold]
+    fn next(&mut self) -> u8 {
+        let exponent = self.exponents.next();
+        self.missing |= exponent.is_none();
+        exponent.copied().unwrap_or(0)
     }
 }
 

@@ -4,18 +4,21 @@
 //! The expected magnitude is a sum of a base, a row's, a column's and a kernel's part. Each element moves these by how much larger or smaller than expected it
 //! was (as the likelihood of a scale asks for: one large element says more than one small one), and each part less the more it has seen.
 
-use super::JOINT_BITS;
+use super::{CENTRE, JOINT_BITS};
+use crate::entropy::rans::{MIXED_LANES, Stretch, each_lane};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
 
 /// Fixed-point steps of an octave.
 const OCTAVE: i32 = 1 << OCTAVE_BITS;
 const OCTAVE_BITS: u32 = 13;
-/// Elements further below their expectation are *dust*, as training leaves it in dead rows and columns: nothing is learnt from them.
-const DUST_OCTAVES: i32 = 17;
+/// Elements further below their expectation, in sixteenths of an octave, are *dust*, as training leaves it in dead rows and columns: nothing is learnt from them.
+const DUST: i32 = -17 * 16;
 /// Contexts of a symbol: eight phases of the expectation, and whether the elements to the left and above are dust.
 pub(super) const PHASES: usize = 8;
 pub(super) const SYMBOL_CONTEXTS: usize = 4 * PHASES;
+const LEFT: u32 = PHASES as u32;
+const ABOVE: u32 = 2 * LEFT;
 
 /// How the elements lie and how quickly is learnt from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +82,9 @@ impl Learning {
     }
 }
 
-/// How far an element moves what is expected, by its own distance from that, in sixteenths of an octave from [`NEAREST`] on.
-type Moves = [i32; 320];
-const NEAREST: i32 = -256;
+/// How far an element moves what is expected, by its own distance from that, in sixteenths of an octave from [`FURTHEST`] on.
+type Moves = [i32; 1024];
+const FURTHEST: i32 = -768;
 
 /// Ways to learn: in proportion to the magnitude, to its power of 3/4, and the latter and the square root with more weight on tiny elements, for rows and columns far below
 /// the others.
@@ -98,11 +101,13 @@ const POWERS: [i64; 64] = [
 
 /// For the magnitude to the power of `quarters` / 4, and `tail` more for each sixteenth of an octave below five octaves.
 const fn moves(quarters: i32, tail: i32) -> Moves {
-    let mut moves = [0; 320];
-    let mut index = 0;
+    let mut moves = [0; 1024];
+    // Nothing is learnt from dust.
+    let mut index = (DUST - FURTHEST) as usize;
     while index < moves.len() {
-        let distance = index as i32 + NEAREST;
-        let above = if distance > 56 { 56 } else { distance };
+        let distance = index as i32 + FURTHEST;
+        let below = if distance < -256 { -256 } else { distance };
+        let above = if below > 56 { 56 } else { below };
         let exponent = quarters * (above - 8);
         let power = POWERS[(exponent & 63) as usize];
         let octaves = exponent >> 6;
@@ -110,8 +115,8 @@ const fn moves(quarters: i32, tail: i32) -> Moves {
         // In nats that would be the power minus one; an octave has 1 / ln 2 = 11818 / 8192 times as many.
         let nats = 4 * 11818 / quarters as i64;
         moves[index] = ((nats * (power - 16384)) >> 14) as i32;
-        if distance < -80 {
-            moves[index] += tail * (distance + 80);
+        if below < -80 {
+            moves[index] += tail * (below + 80);
         }
         index += 1;
     }
@@ -129,30 +134,6 @@ fn rates(inertia: u8) -> Rates {
 
 /// The rate of the drift along a row, which stands in for kernels where there are none.
 const DRIFT: i32 = (1 << RATE_BITS) / 100;
-
-/// A part of the expectation, and how many elements it has seen.
-#[derive(Debug, Clone, Copy, Default)]
-struct Estimate {
-    value: i32,
-    seen: u8,
-}
-
-impl Estimate {
-    /// The value stays small by itself: what is too high gets lowered by each element, and the other way round.
-    #[inline(always)]
-    fn learn(&mut self, step: i32, rates: &Rates) {
-        // 18 bits of a step, 13 of a rate.
-        self.value = self.value.wrapping_add((step * rates[usize::from(self.seen)]) >> RATE_BITS);
-        self.seen = self.seen.saturating_add(1);
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Column {
-    estimate: Estimate,
-    /// Whether its last element was dust.
-    dusty: bool,
-}
 
 /// Where an element stands.
 #[derive(Debug, Clone, Copy)]
@@ -214,14 +195,28 @@ impl Place {
     }
 }
 
+/// What is known of a column.
+#[derive(Debug, Clone, Copy, Default)]
+struct Column {
+    value: i32,
+    /// [`ABOVE`] in the byte of each lane in which its last element was dust.
+    dusty: u32,
+}
+
 /// What changes with every element, apart from the columns.
 #[derive(Debug, Clone, Copy)]
 struct State {
     place: Place,
-    row: Estimate,
-    kernel: Estimate,
-    /// Whether the element before, in this row, was dust.
-    dusty: bool,
+    /// The parts of the rows and kernels that the lanes are in. Values stay small by themselves: what is too high gets lowered by each element, and the other way
+    /// round.
+    rows: [i32; MIXED_LANES],
+    kernels: [i32; MIXED_LANES],
+    /// Elements that the row, the kernel and the column of a lane have seen.
+    in_row: usize,
+    in_kernel: usize,
+    in_column: usize,
+    /// [`LEFT`] in the byte of each lane in which the element before, in this row, was dust.
+    dusty: u32,
 }
 
 /// What was learnt in one block.
@@ -246,6 +241,12 @@ pub(super) struct Expectation {
     pub context: usize,
 }
 
+/// Codes the elements of a walk.
+pub(super) trait MagnitudeCoder {
+    /// Codes the next element, which is in this lane, and tells its distance from what is expected of it.
+    fn code(&mut self, lane: usize, expected: Expectation) -> i32;
+}
+
 impl Expectation {
     /// The exponent expected.
     #[inline(always)]
@@ -253,18 +254,25 @@ impl Expectation {
         self.magnitude >> OCTAVE_BITS
     }
 
-    /// How far a magnitude, in (begun) quarter octaves, is above it, in sixteenths of an octave.
+    /// How far a magnitude, in (begun) quarter octaves, is above it, in sixteenths of an octave, as far as that matters.
     #[inline(always)]
     pub fn distance(self, quarters: u16) -> i32 {
-        4 * i32::from(quarters) + 2 - (self.magnitude >> (OCTAVE_BITS - 4))
+        (4 * i32::from(quarters) + 2 - (self.magnitude >> (OCTAVE_BITS - 4))).clamp(FURTHEST, FURTHEST + 1023)
+    }
+
+    /// The same for a magnitude that has this symbol, which is not an escape.
+    #[inline(always)]
+    pub fn distance_of(self, symbol: u8) -> i32 {
+        4 * i32::from(symbol) + 2 - (4 * CENTRE << JOINT_BITS) - (self.magnitude >> (OCTAVE_BITS - 4) & 15)
     }
 }
 
 impl Learner {
-    /// A block of `count` elements that begins with element `start` of the section.
-    pub fn new(learning: Learning, exponent_bits: u32, start: usize, count: usize) -> Self {
-        let place = Place::new(learning, start, count);
+    /// A block that begins with element `start` of the section, in lanes of at most `steps` elements.
+    pub fn new(learning: Learning, exponent_bits: u32, start: usize, steps: usize) -> Self {
+        let place = Place::new(learning, start, steps);
         let has_kernels = learning.kernel_length > 1;
+        let (rows, kernels) = ([0; MIXED_LANES], [0; MIXED_LANES]);
         Self {
             base: i32::from(learning.base) * (OCTAVE / 8),
             last: (1 << (exponent_bits + OCTAVE_BITS)) - 1,
@@ -274,44 +282,64 @@ impl Learner {
             column_rates: rates(learning.column_inertia),
             kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; 256] },
             columns: vec![Column::default(); place.slots()],
-            state: State { place, row: Estimate::default(), kernel: Estimate::default(), dusty: false },
+            state: State { place, rows, kernels, in_row: 0, in_kernel: 0, in_column: 0, dusty: 0 },
         }
     }
 
-    /// Goes through the next `count` elements: `code` tells the magnitude of each, in (begun) quarter octaves, given what is expected of it.
+    /// Goes through the elements of a stretch.
     #[inline(always)]
-    pub fn walk(&mut self, count: usize, mut code: impl FnMut(Expectation) -> Result<u16>) -> Result<()> {
+    pub fn walk(&mut self, stretch: Stretch, coder: &mut impl MagnitudeCoder) {
+        if stretch.lanes == MIXED_LANES {
+            self.walk_lanes(stretch.steps, MIXED_LANES, coder);
+        } else {
+            self.walk_lanes(stretch.steps, stretch.lanes, coder);
+        }
+    }
+
+    #[inline(always)]
+    fn walk_lanes(&mut self, steps: usize, lanes: usize, coder: &mut impl MagnitudeCoder) {
         // A copy, which registers can hold.
         let mut state = self.state;
-        for _ in 0..count {
+        for _ in 0..steps {
             let Some(column) = self.columns.get_mut(state.place.slot) else { break };
-            let magnitude = self.base.wrapping_add(state.row.value).wrapping_add(column.estimate.value);
-            let magnitude = magnitude.wrapping_add(state.kernel.value).clamp(0, self.last);
-            let phase = (magnitude >> (OCTAVE_BITS - 3)) as usize & (PHASES - 1);
-            let neighbours = usize::from(state.dusty) << 3 | usize::from(column.dusty) << 4;
-            let expected = Expectation { magnitude, context: phase | neighbours };
-            let quarters = code(expected)?;
-            let is_dust = i32::from(quarters >> JOINT_BITS) - expected.exponent() < -DUST_OCTAVES;
-            if !is_dust {
-                let index = (expected.distance(quarters) - NEAREST).clamp(0, 319);
-                let step = self.moves[index as usize];
-                state.row.learn(step, &self.row_rates);
-                column.estimate.learn(step, &self.column_rates);
-                state.kernel.learn(step, &self.kernel_rates);
-            }
-            (column.dusty, state.dusty) = (is_dust, is_dust);
+            let common = self.base.wrapping_add(column.value);
+            let row_rate = self.row_rates[state.in_row.min(255)];
+            let kernel_rate = self.kernel_rates[state.in_kernel.min(255)];
+            let column_rate = self.column_rates[(state.in_column + lanes - 1).min(255)];
+            let neighbours = state.dusty | column.dusty;
+            let (mut sum, mut dusty) = (0, 0);
+            each_lane!(lanes, lane => {
+                let (row, kernel) = (&mut state.rows[lane], &mut state.kernels[lane]);
+                let magnitude = common.wrapping_add(*row).wrapping_add(*kernel).clamp(0, self.last);
+                let phase = (magnitude >> (OCTAVE_BITS - 3)) as u32 & (LEFT - 1);
+                let context = phase | neighbours >> (8 * lane) & (LEFT | ABOVE);
+                let distance = coder.code(lane, Expectation { magnitude, context: context as usize });
+                let step = self.moves[(distance - FURTHEST) as usize & 1023];
+                // 18 bits of a step, 13 of a rate.
+                *row = row.wrapping_add((step * row_rate) >> RATE_BITS);
+                *kernel = kernel.wrapping_add((step * kernel_rate) >> RATE_BITS);
+                sum += step;
+                dusty |= u32::from(distance < DUST) << (8 * lane);
+            });
+            // The more lanes, the larger the sum, but the smaller the rate.
+            column.value = column.value.wrapping_add((sum * column_rate) >> RATE_BITS);
+            (column.dusty, state.dusty) = (dusty * ABOVE, dusty * LEFT);
+            state.in_row += 1;
+            state.in_kernel += 1;
             let (begins_row, begins_kernel) = state.place.advance();
             if !self.has_kernels {
-                state.kernel.value -= state.kernel.value >> 8;
+                state.kernels = state.kernels.map(|drift| drift - (drift >> 8));
             } else if begins_kernel {
-                state.kernel = Estimate::default();
+                (state.kernels, state.in_kernel) = ([0; MIXED_LANES], 0);
             }
             if begins_row {
-                state.row = Estimate { value: state.row.value / 4, seen: 0 };
-                (state.kernel, state.dusty) = (Estimate::default(), false);
+                state.rows = state.rows.map(|row| row / 4);
+                (state.kernels, state.in_row, state.in_kernel, state.dusty) = ([0; MIXED_LANES], 0, 0, 0);
+            }
+            if state.place.slot == 0 {
+                state.in_column += lanes;
             }
         }
         self.state = state;
-        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 use super::learner::{Learning, Place};
 use crate::entropy::mixing::{Counter, INPUTS, PROBABILITY_BITS, Weights};
+use crate::entropy::rans::{MIXED_LANES, Stretch, each_lane};
 
 /// Places in a kernel that are told apart.
 const PLACES: usize = 32;
@@ -14,23 +15,27 @@ const CLASSES: usize = 8;
 /// What is known of the signs of one block.
 pub(super) struct SignMixer {
     place: Place,
+    /// Steps from one line to the next, as far as they are in the block.
     line_length: usize,
-    /// The signs so far, behind as many positive ones as the line above needs.
-    signs: Vec<bool>,
+    /// The signs of each step so far, a bit per lane, behind as many positive ones as the line above needs.
+    signs: Vec<u8>,
     next: usize,
-    left: bool,
-    /// What is to be learnt from the last sign: only after the next one's probability is known, so that this need not wait for it.
-    pending: Option<Lesson>,
-    /// How much the signs of a column, and of the row at hand, lean to one side: from -2^15 (positive) to 2^15.
+    /// How much the signs of a column, and of the rows that the lanes are in, lean to one side: from -2^15 (positive) to 2^15.
     columns: Vec<i32>,
-    row: i32,
+    rows: [i32; MIXED_LANES],
     by_bias: [Counter; 128],
     by_place: [Counter; 4 * PLACES],
     weights: [Weights; CLASSES],
 }
 
+/// Codes the signs of a walk.
+pub(super) trait SignCoder {
+    /// Codes the next sign, which is in this lane, and is negative with this probability.
+    fn code(&mut self, lane: usize, probability: u32) -> bool;
+}
+
 /// Which counters and weights gave a probability.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Lesson {
     by_place: usize,
     by_bias: usize,
@@ -52,65 +57,74 @@ pub(super) fn magnitude_class(distance: i16) -> u8 {
 }
 
 impl SignMixer {
-    /// For a block of `count` elements that begins with element `start` of the section.
-    pub fn new(learning: Learning, start: usize, count: usize) -> Self {
-        let place = Place::new(learning, start, count);
+    /// For a block that begins with element `start` of the section, in lanes of at most `steps` elements.
+    pub fn new(learning: Learning, start: usize, steps: usize) -> Self {
+        let place = Place::new(learning, start, steps);
+        let line_length = learning.line_length.min(steps);
         Self {
             place,
-            line_length: learning.line_length,
-            signs: vec![false; learning.line_length + count],
+            line_length,
+            signs: vec![0; line_length + steps],
             next: 0,
-            left: false,
-            pending: None,
             columns: vec![0; place.slots()],
-            row: 0,
+            rows: [0; MIXED_LANES],
             by_bias: [Counter::NEW; 128],
             by_place: [Counter::NEW; 4 * PLACES],
             weights: [Weights::NEW; CLASSES],
         }
     }
 
-    /// Goes through the next elements, whose magnitudes have these classes: `code` codes the sign of each, given the probability that it is negative.
+    /// Goes through the elements of a stretch, whose magnitudes have these classes.
     #[inline(always)]
-    pub fn walk(&mut self, classes: &[u8], mut code: impl FnMut(u32) -> bool) {
-        // Copies, which registers can hold.
-        let (mut place, mut row, mut left, mut next) = (self.place, self.row, self.left, self.next);
-        let mut pending = self.pending;
-        for &class in classes {
-            // As it was before the last sign, for which this need not wait.
-            let row_step = step(row);
-            row += (i32::from(left) << 12) - (1 << 11) - (row >> 4);
-            let Some(column) = self.columns.get_mut(place.slot) else { break };
-            let above = self.signs.get(next).copied().unwrap_or(false);
-            let neighbours = usize::from(left) << 1 | usize::from(above);
-            let by_place = place.position().min(PLACES - 1) << 2 | neighbours;
-            let by_bias = (step(*column) * BIASES + row_step) & 127;
-            let class = usize::from(class) & (CLASSES - 1);
-            let odds = [self.by_bias[by_bias].odds(), self.by_place[by_place].odds()];
-            let probability = self.weights[class].mix(odds);
-            if let Some(Lesson { by_place, by_bias, class, odds, probability }) = pending {
-                self.by_bias[by_bias & 127].update(left);
-                self.by_place[by_place & 127].update(left);
-                self.weights[class & (CLASSES - 1)].update(odds, probability, left);
-            }
-            let sign = code(probability >> (16 - PROBABILITY_BITS));
-            pending = Some(Lesson { by_place, by_bias, class, odds, probability });
-            if let Some(target) = self.signs.get_mut(next + self.line_length) {
-                *target = sign;
-            }
-            (left, next) = (sign, next + 1);
-            *column += (((i32::from(sign) << 16) - (1 << 15) - *column) * 5) >> 6;
-            if place.advance().0 {
-                row = 0;
-            }
+    pub fn walk(&mut self, stretch: Stretch, classes: &[u8], coder: &mut impl SignCoder) {
+        if stretch.lanes == MIXED_LANES {
+            self.walk_lanes(MIXED_LANES, classes, coder);
+        } else {
+            self.walk_lanes(stretch.lanes.max(1), classes, coder);
         }
-        (self.place, self.row, self.left, self.next) = (place, row, left, next);
-        self.pending = pending;
     }
 
-    /// The signs of the last `count` elements.
-    pub fn last(&self, count: usize) -> &[bool] {
-        let end = self.line_length + self.next;
-        self.signs.get(end - count..end).unwrap_or_default()
+    #[inline(always)]
+    fn walk_lanes(&mut self, lanes: usize, classes: &[u8], coder: &mut impl SignCoder) {
+        // Copies, which registers can hold.
+        let (mut place, mut rows, mut next) = (self.place, self.rows, self.next);
+        let last = next.checked_sub(1).and_then(|last| self.signs.get(last + self.line_length));
+        let mut left = last.copied().unwrap_or(0);
+        for classes in classes.chunks_exact(lanes) {
+            let Some(column) = self.columns.get_mut(place.slot) else { break };
+            let above = self.signs.get(next).copied().unwrap_or(0);
+            let (column_step, position) = (step(*column) * BIASES, place.position().min(PLACES - 1) << 2);
+            let mut lessons = [Lesson::default(); MIXED_LANES];
+            let mut signs = 0;
+            // All lanes are coded before anything is learnt, so that none has to wait for another.
+            each_lane!(lanes, lane => {
+                let neighbours = (left >> lane & 1) << 1 | above >> lane & 1;
+                let by_place = (position | usize::from(neighbours)) & 127;
+                let by_bias = (column_step + step(rows[lane])) & 127;
+                let class = usize::from(classes[lane]) & (CLASSES - 1);
+                let odds = [self.by_bias[by_bias].odds(), self.by_place[by_place].odds()];
+                let probability = self.weights[class].mix(odds);
+                lessons[lane] = Lesson { by_place, by_bias, class, odds, probability };
+                signs |= u8::from(coder.code(lane, probability >> (16 - PROBABILITY_BITS))) << lane;
+            });
+            each_lane!(lanes, lane => {
+                let Lesson { by_place, by_bias, class, odds, probability } = lessons[lane];
+                let sign = signs >> lane & 1;
+                self.by_bias[by_bias & 127].update(sign == 1);
+                self.by_place[by_place & 127].update(sign == 1);
+                self.weights[class & (CLASSES - 1)].update(odds, probability, sign == 1);
+                rows[lane] += (i32::from(sign) << 12) - (1 << 11) - (rows[lane] >> 4);
+            });
+            let lean = ((signs.count_ones() as i32) << 16) - lanes as i32 * ((1 << 15) + *column);
+            *column += (lean * 5) >> 6;
+            if let Some(target) = self.signs.get_mut(next + self.line_length) {
+                *target = signs;
+            }
+            (left, next) = (signs, next + 1);
+            if place.advance().0 {
+                rows = [0; MIXED_LANES];
+            }
+        }
+        (self.place, self.rows, self.next) = (place, rows, next);
     }
 }
