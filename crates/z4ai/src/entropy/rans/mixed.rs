@@ -96,38 +96,34 @@ pub(crate) fn encode_mixed(
     words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// Tables of precision [`MAX_PRECISION`] for [`MixedDecoder`]: small ones, since a model with many contexts looks all over them, and small tensors have to make them.
-#[derive(Debug)]
-pub(crate) struct MixedTables {
-    /// The symbol of each slot, context by context.
-    symbols: Vec<u8>,
-    /// The frequency (upper half) and first slot of each symbol, context by context.
-    shares: Vec<u32>,
+/// The form of a table of precision [`MAX_PRECISION`] for [`MixedDecoder`]: small, since a model with many contexts looks all over them, and small tensors
+/// have to make them.
+#[derive(Debug, Clone)]
+pub(crate) struct MixedTable {
+    /// The symbol of each slot.
+    symbols: [u8; 1 << MAX_PRECISION],
+    /// The frequency (upper half) and first slot of each symbol.
+    shares: [u32; SYMBOLS],
 }
 
-impl MixedTables {
-    /// The tables of a power-of-two number of contexts.
-    pub fn new(frequencies: &[FrequencyTable]) -> Self {
-        let mut symbols = Vec::with_capacity(frequencies.len() << MAX_PRECISION);
-        let mut shares = Vec::with_capacity(frequencies.len() * SYMBOLS);
-        for table in frequencies {
-            let mut start = 0u32;
-            for (symbol, &frequency) in table.frequencies.iter().enumerate() {
-                let frequency = u32::from(frequency);
-                symbols.resize(symbols.len() + frequency as usize, symbol as u8);
-                shares.push(frequency << 16 | start);
-                start += frequency;
-            }
+impl MixedTable {
+    pub fn new(table: &FrequencyTable) -> Self {
+        let mut made = Self { symbols: [0; 1 << MAX_PRECISION], shares: [0; SYMBOLS] };
+        let mut start = 0;
+        for ((symbol, &frequency), share) in table.frequencies.iter().enumerate().zip(&mut made.shares) {
+            let end = start + usize::from(frequency);
+            made.symbols.get_mut(start..end).unwrap_or_default().fill(symbol as u8);
+            *share = u32::from(frequency) << 16 | start as u32;
+            start = end;
         }
-        Self { symbols, shares }
+        made
     }
 }
 
 /// Decodes such a stream.
 #[derive(Debug)]
 pub(crate) struct MixedDecoder<'a> {
-    symbols: &'a [u8],
-    shares: &'a [u32],
+    tables: &'a [MixedTable],
     states: [u32; MIXED_LANES],
     /// The words, and one 0 that is read again and again if they are not enough.
     words: Vec<u16>,
@@ -136,7 +132,7 @@ pub(crate) struct MixedDecoder<'a> {
 
 impl<'a> MixedDecoder<'a> {
     /// Opens the stream of so many lanes at the reader's position.
-    pub fn open(tables: &'a MixedTables, lanes: usize, reader: &mut Reader) -> Result<Self> {
+    pub fn open(tables: &'a [MixedTable], lanes: usize, reader: &mut Reader) -> Result<Self> {
         let length = reader.length()?;
         let stream = reader.take(length)?;
         let (head, words) = stream
@@ -154,27 +150,28 @@ impl<'a> MixedDecoder<'a> {
             return Err(Error::corrupt("an entropy-coded stream ends inside a word"));
         }
         let words = words.iter().map(|&word| u16::from_le_bytes(word)).chain([0]).collect();
-        Ok(Self { symbols: &tables.symbols, shares: &tables.shares, states, words, next: 0 })
+        Ok(Self { tables, states, words, next: 0 })
     }
 
     /// Takes over a lane's state after a symbol, with a new word if it has become too small.
     #[inline(always)]
     fn refill(&mut self, lane: usize, state: u32) {
         // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way and masked out.
-        let small = u32::from(state < STATE_MIN);
+        let small = state < STATE_MIN;
         let word = u32::from(self.words.get(self.next).copied().unwrap_or(0));
-        self.next += small as usize;
-        self.states[lane & (MIXED_LANES - 1)] = state << (16 * small) | word & small.wrapping_neg();
+        self.next += usize::from(small);
+        self.states[lane & (MIXED_LANES - 1)] = if small { state << 16 | word } else { state };
     }
 
     /// The next symbol of a lane.
     #[inline(always)]
     pub fn symbol(&mut self, lane: usize, context: usize) -> u8 {
         let state = self.states[lane & (MIXED_LANES - 1)];
-        let slot = state as usize & ((1 << MAX_PRECISION) - 1);
-        let symbol = self.symbols[(context << MAX_PRECISION | slot) & (self.symbols.len() - 1)];
-        let share = self.shares[(context << 8 | usize::from(symbol)) & (self.shares.len() - 1)];
-        self.refill(lane, (share >> 16) * (state >> MAX_PRECISION) + slot as u32 - (share & 0xffff));
+        let slot = state & ((1 << MAX_PRECISION) - 1);
+        let table = &self.tables[context & (self.tables.len() - 1)];
+        let symbol = table.symbols[slot as usize];
+        let share = table.shares[usize::from(symbol)];
+        self.refill(lane, (share >> 16) * (state >> MAX_PRECISION) + slot - (share & 0xffff));
         symbol
     }
 

@@ -3,7 +3,7 @@
 
 use super::decode::interleave;
 use super::lanes::{Lanes, MOST};
-use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, SYMBOL_CONTEXTS};
+use super::learner::{Expectation, FURTHEST, Learner, Learning, MagnitudeCoder, SYMBOL_CONTEXTS};
 use super::search::best_learning;
 use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::survey::Survey;
@@ -156,25 +156,23 @@ impl AdaptiveModel {
         let mut stream = MixedDecoder::open(self.symbols.decoder(), lanes.count(), reader)?;
         let escapes = read_escapes(reader, count, kernel)?;
         let mut escapes = Escapes { exponents: escapes.iter(), missing: false };
-        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, start, lanes.longest());
-        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, start, lanes.longest()));
+        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, lanes, start);
+        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, lanes, start));
         let mut heads = vec![0; count];
-        let (mut coded, mut distances) = ([0; MOST], [0; MOST]);
-        let mut classes = [0; MOST];
+        let (mut coded, mut distances, mut classes) = ([0; MOST], [0; MOST], [0; MOST]);
+        let (low, context_mask) = (self.low_mantissa_bits(), self.symbols.context_mask());
+        let magnitude_mask = (1 << (self.layout.exponent_bits + JOINT_BITS)) - 1;
         for (first, stretch) in lanes.stretches() {
             let elements = stretch.steps * stretch.lanes;
-            let mut magnitudes = Magnitudes {
-                stream,
-                escapes: &mut escapes,
-                context_mask: self.symbols.context_mask(),
-                magnitude_mask: (1 << (self.layout.exponent_bits + JOINT_BITS)) - 1,
-                low: self.low_mantissa_bits(),
-                heads: &mut coded,
-                distances: &mut distances,
-                next: 0,
-            };
+            let (expected, escapes) = (&mut coded, &mut escapes);
+            let mut magnitudes =
+                Magnitudes { stream, escapes, context_mask, expected, distances: &mut distances, next: 0 };
             learner.walk(stretch, &mut magnitudes);
             stream = magnitudes.stream;
+            for (head, &distance) in coded.iter_mut().zip(&distances).take(elements) {
+                // Four of the sixteenths of an octave that these are in make a quarter.
+                *head = (head.wrapping_add_signed(distance) >> 2 & magnitude_mask) << low;
+            }
             if let Some(mixer) = &mut mixer {
                 let pairs = classes.iter_mut().zip(&distances);
                 pairs.take(elements).for_each(|(class, distance)| *class = magnitude_class(*distance));
@@ -223,16 +221,13 @@ impl AdaptiveModel {
     }
 }
 
-/// Decodes the magnitudes of a stretch, and how far they are from what was expected.
+/// Decodes the magnitudes of a stretch: what was expected of each, and how far it is from that, both in sixteenths of an octave.
 struct Magnitudes<'a, 't> {
     stream: MixedDecoder<'t>,
     escapes: &'a mut Escapes<'t>,
-    /// The bits of a context that tell tables apart, and the bits of a magnitude.
+    /// The bits of a context that tell tables apart.
     context_mask: usize,
-    magnitude_mask: i32,
-    /// Bits of a head below its magnitude.
-    low: u32,
-    heads: &'a mut [u16; MOST],
+    expected: &'a mut [u16; MOST],
     distances: &'a mut [i16; MOST],
     next: usize,
 }
@@ -241,17 +236,15 @@ impl MagnitudeCoder for Magnitudes<'_, '_> {
     #[inline(always)]
     fn code(&mut self, lane: usize, expected: Expectation) -> i32 {
         let symbol = self.stream.symbol(lane, expected.context & self.context_mask);
-        let mut quarters = i32::from(symbol) + ((expected.exponent() - CENTRE) << JOINT_BITS);
         let mut distance = expected.distance_of(symbol);
         if symbol >> JOINT_BITS == 0 {
-            quarters = i32::from(self.escapes.next()) << JOINT_BITS | i32::from(symbol);
-            distance = expected.distance(quarters as u16);
+            distance = expected.distance(u16::from(self.escapes.next()) << JOINT_BITS | u16::from(symbol));
         }
         let index = self.next & (MOST - 1);
-        self.heads[index] = ((quarters & self.magnitude_mask) as u16) << self.low;
+        self.expected[index] = expected.sixteenths();
         self.distances[index] = distance as i16;
         self.next += 1;
-        distance
+        distance.max(FURTHEST)
     }
 }
 

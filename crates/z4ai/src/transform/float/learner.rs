@@ -4,6 +4,7 @@
 //! The expected magnitude is a sum of a base, a row's, a column's and a kernel's part. Each element moves these by how much larger or smaller than expected it
 //! was (as the likelihood of a scale asks for: one large element says more than one small one), and each part less the more it has seen.
 
+use super::lanes::{Begins, Lanes, Places};
 use super::{CENTRE, JOINT_BITS};
 use crate::entropy::rans::{MIXED_LANES, Stretch, each_lane};
 use crate::error::{Error, Result};
@@ -84,7 +85,7 @@ impl Learning {
 
 /// How far an element moves what is expected, by its own distance from that, in sixteenths of an octave from [`FURTHEST`] on.
 type Moves = [i32; 1024];
-const FURTHEST: i32 = -768;
+pub(super) const FURTHEST: i32 = -768;
 
 /// Ways to learn: in proportion to the magnitude, to its power of 3/4, and the latter and the square root with more weight on tiny elements, for rows and columns far below
 /// the others.
@@ -135,87 +136,20 @@ fn rates(inertia: u8) -> Rates {
 /// The rate of the drift along a row, which stands in for kernels where there are none.
 const DRIFT: i32 = (1 << RATE_BITS) / 100;
 
-/// Where an element stands.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    row_length: usize,
-    kernel_length: usize,
-    /// Columns of the block, which begin with its first element, and which of them this one is in.
-    slots: usize,
-    pub slot: usize,
-    /// Elements up to the end of the row and of the kernel, this one included.
-    left_in_row: usize,
-    left_in_kernel: usize,
-}
-
-impl Place {
-    /// The first of `count` elements of a block, which is element `start` of the section.
-    pub fn new(learning: Learning, start: usize, count: usize) -> Self {
-        let Learning { row_length, kernel_length, .. } = learning;
-        let column = start % row_length;
-        Self {
-            row_length,
-            kernel_length,
-            slots: row_length.min(count).max(1),
-            slot: 0,
-            left_in_row: row_length - column,
-            left_in_kernel: kernel_length - column % kernel_length,
-        }
-    }
-
-    /// How many columns the block has.
-    pub fn slots(self) -> usize {
-        self.slots
-    }
-
-    /// The place in the kernel.
-    #[inline(always)]
-    pub fn position(self) -> usize {
-        self.kernel_length - self.left_in_kernel
-    }
-
-    /// Goes on to the next element; says whether that begins a row, and whether it begins a kernel.
-    #[inline(always)]
-    pub fn advance(&mut self) -> (bool, bool) {
-        self.slot += 1;
-        if self.slot == self.slots {
-            self.slot = 0;
-        }
-        self.left_in_kernel -= 1;
-        let begins_kernel = self.left_in_kernel == 0;
-        if begins_kernel {
-            self.left_in_kernel = self.kernel_length;
-        }
-        self.left_in_row -= 1;
-        let begins_row = self.left_in_row == 0;
-        if begins_row {
-            (self.left_in_row, self.left_in_kernel) = (self.row_length, self.kernel_length);
-        }
-        (begins_row, begins_kernel)
-    }
-}
-
 /// What is known of a column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Column {
     value: i32,
-    /// [`ABOVE`] in the byte of each lane in which its last element was dust.
+    /// [`ABOVE`] if its last element was dust.
     dusty: u32,
 }
 
-/// What changes with every element, apart from the columns.
-#[derive(Debug, Clone, Copy)]
-struct State {
-    place: Place,
-    /// The parts of the rows and kernels that the lanes are in. Values stay small by themselves: what is too high gets lowered by each element, and the other way
-    /// round.
-    rows: [i32; MIXED_LANES],
-    kernels: [i32; MIXED_LANES],
-    /// Elements that the row, the kernel and the column of a lane have seen.
-    in_row: usize,
-    in_kernel: usize,
-    in_column: usize,
-    /// [`LEFT`] in the byte of each lane in which the element before, in this row, was dust.
+/// What a lane has learnt. Values stay small by themselves: what is too high gets lowered by each element, and the other way round.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lane {
+    row: i32,
+    kernel: i32,
+    /// [`LEFT`] if the element before, in this row, was dust.
     dusty: u32,
 }
 
@@ -223,13 +157,18 @@ struct State {
 pub(super) struct Learner {
     base: i32,
     last: i32,
+    row_length: usize,
     has_kernels: bool,
     moves: &'static Moves,
     row_rates: Rates,
     column_rates: Rates,
     kernel_rates: Rates,
     columns: Vec<Column>,
-    state: State,
+    /// How many elements of each column have been seen, on average, and how many elements beyond that.
+    in_column: usize,
+    beyond: usize,
+    places: Places,
+    lanes: [Lane; MIXED_LANES],
 }
 
 /// What is expected of an element.
@@ -243,7 +182,7 @@ pub(super) struct Expectation {
 
 /// Codes the elements of a walk.
 pub(super) trait MagnitudeCoder {
-    /// Codes the next element, which is in this lane, and tells its distance from what is expected of it.
+    /// Codes the next element, which is in this lane, and tells its distance from what is expected of it, at least [`FURTHEST`].
     fn code(&mut self, lane: usize, expected: Expectation) -> i32;
 }
 
@@ -254,35 +193,44 @@ impl Expectation {
         self.magnitude >> OCTAVE_BITS
     }
 
-    /// How far a magnitude, in (begun) quarter octaves, is above it, in sixteenths of an octave, as far as that matters.
+    /// The magnitude expected, in sixteenths of an octave.
+    #[inline(always)]
+    pub fn sixteenths(self) -> u16 {
+        (self.magnitude >> (OCTAVE_BITS - 4)) as u16
+    }
+
+    /// How far a magnitude, in (begun) quarter octaves, is above it, in sixteenths of an octave.
     #[inline(always)]
     pub fn distance(self, quarters: u16) -> i32 {
-        (4 * i32::from(quarters) + 2 - (self.magnitude >> (OCTAVE_BITS - 4))).clamp(FURTHEST, FURTHEST + 1023)
+        4 * i32::from(quarters) + 2 - i32::from(self.sixteenths())
     }
 
     /// The same for a magnitude that has this symbol, which is not an escape.
     #[inline(always)]
     pub fn distance_of(self, symbol: u8) -> i32 {
-        4 * i32::from(symbol) + 2 - (4 * CENTRE << JOINT_BITS) - (self.magnitude >> (OCTAVE_BITS - 4) & 15)
+        4 * i32::from(symbol) + 2 - (4 * CENTRE << JOINT_BITS) - i32::from(self.sixteenths() & 15)
     }
 }
 
 impl Learner {
-    /// A block that begins with element `start` of the section, in lanes of at most `steps` elements.
-    pub fn new(learning: Learning, exponent_bits: u32, start: usize, steps: usize) -> Self {
-        let place = Place::new(learning, start, steps);
+    /// A block in these lanes that begins with element `start` of the section.
+    pub fn new(learning: Learning, exponent_bits: u32, lanes: Lanes, start: usize) -> Self {
+        let places = Places::new(learning, lanes, start);
         let has_kernels = learning.kernel_length > 1;
-        let (rows, kernels) = ([0; MIXED_LANES], [0; MIXED_LANES]);
         Self {
             base: i32::from(learning.base) * (OCTAVE / 8),
             last: (1 << (exponent_bits + OCTAVE_BITS)) - 1,
+            row_length: learning.row_length,
             has_kernels,
             moves: &STYLES[usize::from(learning.style & 3)],
             row_rates: rates(learning.row_inertia),
             column_rates: rates(learning.column_inertia),
             kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; 256] },
-            columns: vec![Column::default(); place.slots()],
-            state: State { place, rows, kernels, in_row: 0, in_kernel: 0, in_column: 0, dusty: 0 },
+            columns: vec![Column::default(); places.slots()],
+            in_column: 0,
+            beyond: 0,
+            places,
+            lanes: [Lane::default(); MIXED_LANES],
         }
     }
 
@@ -297,49 +245,64 @@ impl Learner {
     }
 
     #[inline(always)]
-    fn walk_lanes(&mut self, steps: usize, lanes: usize, coder: &mut impl MagnitudeCoder) {
-        // A copy, which registers can hold.
-        let mut state = self.state;
-        for _ in 0..steps {
-            let Some(column) = self.columns.get_mut(state.place.slot) else { break };
-            let common = self.base.wrapping_add(column.value);
-            let row_rate = self.row_rates[state.in_row.min(255)];
-            let kernel_rate = self.kernel_rates[state.in_kernel.min(255)];
-            let column_rate = self.column_rates[(state.in_column + lanes - 1).min(255)];
-            let neighbours = state.dusty | column.dusty;
-            let (mut sum, mut dusty) = (0, 0);
+    fn walk_lanes(&mut self, mut steps: usize, lanes: usize, coder: &mut impl MagnitudeCoder) {
+        while steps > 0 {
+            let run = self.places.run(lanes, steps);
+            self.walk_run(run, lanes, coder);
             each_lane!(lanes, lane => {
-                let (row, kernel) = (&mut state.rows[lane], &mut state.kernels[lane]);
-                let magnitude = common.wrapping_add(*row).wrapping_add(*kernel).clamp(0, self.last);
-                let phase = (magnitude >> (OCTAVE_BITS - 3)) as u32 & (LEFT - 1);
-                let context = phase | neighbours >> (8 * lane) & (LEFT | ABOVE);
-                let distance = coder.code(lane, Expectation { magnitude, context: context as usize });
-                let step = self.moves[(distance - FURTHEST) as usize & 1023];
-                // 18 bits of a step, 13 of a rate.
-                *row = row.wrapping_add((step * row_rate) >> RATE_BITS);
-                *kernel = kernel.wrapping_add((step * kernel_rate) >> RATE_BITS);
-                sum += step;
-                dusty |= u32::from(distance < DUST) << (8 * lane);
+                let state = &mut self.lanes[lane];
+                match self.places.advance(lane, run) {
+                    Begins::Nothing => {}
+                    Begins::Kernel => state.kernel = 0,
+                    Begins::Row => *state = Lane { row: state.row / 4, kernel: 0, dusty: 0 },
+                }
             });
-            // The more lanes, the larger the sum, but the smaller the rate.
-            column.value = column.value.wrapping_add((sum * column_rate) >> RATE_BITS);
-            (column.dusty, state.dusty) = (dusty * ABOVE, dusty * LEFT);
-            state.in_row += 1;
-            state.in_kernel += 1;
-            let (begins_row, begins_kernel) = state.place.advance();
-            if !self.has_kernels {
-                state.kernels = state.kernels.map(|drift| drift - (drift >> 8));
-            } else if begins_kernel {
-                (state.kernels, state.in_kernel) = ([0; MIXED_LANES], 0);
-            }
-            if begins_row {
-                state.rows = state.rows.map(|row| row / 4);
-                (state.kernels, state.in_row, state.in_kernel, state.dusty) = ([0; MIXED_LANES], 0, 0, 0);
-            }
-            if state.place.slot == 0 {
-                state.in_column += lanes;
+            steps -= run;
+        }
+    }
+
+    /// Goes through steps in which no lane begins a row or kernel.
+    #[inline(always)]
+    fn walk_run(&mut self, steps: usize, lanes: usize, coder: &mut impl MagnitudeCoder) {
+        let places = self.places.lanes;
+        // A copy, which registers can hold.
+        let mut states = self.lanes;
+        // The drift along a row fades.
+        let fading = if self.has_kernels { 0 } else { -1 };
+        for step in 0..steps {
+            let column_rate = self.column_rates[self.in_column.min(255)];
+            let mut moves = [0; MIXED_LANES];
+            each_lane!(lanes, lane => {
+                let (place, state) = (&places[lane], &mut states[lane]);
+                let column = self.columns.get(place.slot + step).copied().unwrap_or_default();
+                let magnitude = self.base.wrapping_add(column.value).wrapping_add(state.row);
+                let magnitude = magnitude.wrapping_add(state.kernel).min(self.last).max(0);
+                let phase = (magnitude >> (OCTAVE_BITS - 3)) as u32 & (LEFT - 1);
+                let context = phase | state.dusty | column.dusty;
+                let distance = coder.code(lane, Expectation { magnitude, context: context as usize });
+                let step_size = self.moves[(distance - FURTHEST) as usize & 1023];
+                let row_rate = self.row_rates[(place.in_row + step).min(255)];
+                let kernel_rate = self.kernel_rates[(place.in_kernel + step).min(255)];
+                // 18 bits of a move, 13 of a rate.
+                state.row = state.row.wrapping_add((step_size * row_rate) >> RATE_BITS);
+                let kernel = state.kernel.wrapping_add((step_size * kernel_rate) >> RATE_BITS);
+                state.kernel = kernel - (kernel >> 8 & fading);
+                state.dusty = u32::from(distance < DUST) * LEFT;
+                moves[lane] = (step_size * column_rate) >> RATE_BITS;
+            });
+            // Only now, so that no lane has to wait for another in the same column.
+            each_lane!(lanes, lane => {
+                if let Some(column) = self.columns.get_mut(places[lane].slot + step) {
+                    column.value = column.value.wrapping_add(moves[lane]);
+                    column.dusty = states[lane].dusty * (ABOVE / LEFT);
+                }
+            });
+            self.beyond += lanes;
+            if self.beyond >= self.row_length {
+                self.in_column += self.beyond / self.row_length;
+                self.beyond %= self.row_length;
             }
         }
-        self.state = state;
+        self.lanes = states;
     }
 }

@@ -1,7 +1,8 @@
 //! Signs at maximum effort. Filters of a convolution repeat their signs from place to place, and the rows and columns of some matrices lean to one side; two
 //! counters look at one each, and a mixer learns which of them to believe.
 
-use super::learner::{Learning, Place};
+use super::lanes::{Begins, Lanes, Places};
+use super::learner::Learning;
 use crate::entropy::mixing::{Counter, INPUTS, PROBABILITY_BITS, Weights};
 use crate::entropy::rans::{MIXED_LANES, Stretch, each_lane};
 
@@ -14,12 +15,13 @@ const CLASSES: usize = 8;
 
 /// What is known of the signs of one block.
 pub(super) struct SignMixer {
-    place: Place,
+    places: Places,
     /// Steps from one line to the next, as far as they are in the block.
     line_length: usize,
     /// The signs of each step so far, a bit per lane, behind as many positive ones as the line above needs.
     signs: Vec<u8>,
     next: usize,
+    has_kernels: bool,
     /// How much the signs of a column, and of the rows that the lanes are in, lean to one side: from -2^15 (positive) to 2^15.
     columns: Vec<i32>,
     rows: [i32; MIXED_LANES],
@@ -57,16 +59,17 @@ pub(super) fn magnitude_class(distance: i16) -> u8 {
 }
 
 impl SignMixer {
-    /// For a block that begins with element `start` of the section, in lanes of at most `steps` elements.
-    pub fn new(learning: Learning, start: usize, steps: usize) -> Self {
-        let place = Place::new(learning, start, steps);
-        let line_length = learning.line_length.min(steps);
+    /// For a block in these lanes that begins with element `start` of the section.
+    pub fn new(learning: Learning, lanes: Lanes, start: usize) -> Self {
+        let places = Places::new(learning, lanes, start);
+        let line_length = learning.line_length.min(lanes.longest());
         Self {
-            place,
             line_length,
-            signs: vec![0; line_length + steps],
+            signs: vec![0; line_length + lanes.longest()],
             next: 0,
-            columns: vec![0; place.slots()],
+            has_kernels: learning.kernel_length > 1,
+            columns: vec![0; places.slots()],
+            places,
             rows: [0; MIXED_LANES],
             by_bias: [Counter::NEW; 128],
             by_place: [Counter::NEW; 4 * PLACES],
@@ -85,22 +88,40 @@ impl SignMixer {
     }
 
     #[inline(always)]
-    fn walk_lanes(&mut self, lanes: usize, classes: &[u8], coder: &mut impl SignCoder) {
+    fn walk_lanes(&mut self, lanes: usize, mut classes: &[u8], coder: &mut impl SignCoder) {
+        while !classes.is_empty() {
+            let run = self.places.run(lanes, classes.len() / lanes);
+            let (these, rest) = classes.split_at(run * lanes);
+            self.walk_run(lanes, these, coder);
+            classes = rest;
+            each_lane!(lanes, lane => {
+                if self.places.advance(lane, run) == Begins::Row {
+                    self.rows[lane] = 0;
+                }
+            });
+        }
+    }
+
+    /// Goes through elements of the same kernels and rows.
+    #[inline(always)]
+    fn walk_run(&mut self, lanes: usize, classes: &[u8], coder: &mut impl SignCoder) {
+        let places = self.places.lanes;
         // Copies, which registers can hold.
-        let (mut place, mut rows, mut next) = (self.place, self.rows, self.next);
+        let (mut rows, mut next) = (self.rows, self.next);
         let last = next.checked_sub(1).and_then(|last| self.signs.get(last + self.line_length));
         let mut left = last.copied().unwrap_or(0);
-        for classes in classes.chunks_exact(lanes) {
-            let Some(column) = self.columns.get_mut(place.slot) else { break };
+        let kernel_step = usize::from(self.has_kernels);
+        for (index, classes) in classes.chunks_exact(lanes).enumerate() {
             let above = self.signs.get(next).copied().unwrap_or(0);
-            let (column_step, position) = (step(*column) * BIASES, place.position().min(PLACES - 1) << 2);
             let mut lessons = [Lesson::default(); MIXED_LANES];
             let mut signs = 0;
             // All lanes are coded before anything is learnt, so that none has to wait for another.
             each_lane!(lanes, lane => {
+                let column = self.columns.get(places[lane].slot + index).copied().unwrap_or(0);
+                let position = (places[lane].in_kernel + index * kernel_step).min(PLACES - 1);
                 let neighbours = (left >> lane & 1) << 1 | above >> lane & 1;
-                let by_place = (position | usize::from(neighbours)) & 127;
-                let by_bias = (column_step + step(rows[lane])) & 127;
+                let by_place = (position << 2 | usize::from(neighbours)) & 127;
+                let by_bias = (step(column) * BIASES + step(rows[lane])) & 127;
                 let class = usize::from(classes[lane]) & (CLASSES - 1);
                 let odds = [self.by_bias[by_bias].odds(), self.by_place[by_place].odds()];
                 let probability = self.weights[class].mix(odds);
@@ -114,17 +135,15 @@ impl SignMixer {
                 self.by_place[by_place & 127].update(sign == 1);
                 self.weights[class & (CLASSES - 1)].update(odds, probability, sign == 1);
                 rows[lane] += (i32::from(sign) << 12) - (1 << 11) - (rows[lane] >> 4);
+                if let Some(column) = self.columns.get_mut(places[lane].slot + index) {
+                    *column += (((i32::from(sign) << 16) - (1 << 15) - *column) * 5) >> 6;
+                }
             });
-            let lean = ((signs.count_ones() as i32) << 16) - lanes as i32 * ((1 << 15) + *column);
-            *column += (lean * 5) >> 6;
             if let Some(target) = self.signs.get_mut(next + self.line_length) {
                 *target = signs;
             }
             (left, next) = (signs, next + 1);
-            if place.advance().0 {
-                rows = [0; MIXED_LANES];
-            }
         }
-        (self.place, self.rows, self.next) = (place, rows, next);
+        (self.rows, self.next) = (rows, next);
     }
 }

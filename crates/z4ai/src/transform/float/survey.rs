@@ -1,7 +1,7 @@
 //! One walk of the adaptive coder through a block, on the encoder's side: the symbols and signs with the contexts and probabilities that a decoder will have.
 
 use super::lanes::Lanes;
-use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, PHASES};
+use super::learner::{Expectation, FURTHEST, Learner, Learning, MagnitudeCoder, PHASES};
 use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::{CENTRE, EXPONENT_PARTS, JOINT_BITS};
 use crate::dtype::FloatLayout;
@@ -45,14 +45,14 @@ impl<F: FnMut(Expectation, u16, i32)> MagnitudeCoder for Known<'_, F> {
         let quarters = self.heads.next().map_or(0, |head| (head & 0x7fff) >> low);
         let distance = expected.distance(quarters);
         (self.visit)(expected, quarters, distance);
-        distance
+        distance.max(FURTHEST)
     }
 }
 
 impl<F: FnMut(Expectation, u16, i32)> Known<'_, F> {
     /// Goes through the block in these lanes, of which the first element is element `start` of the section.
     fn walk(mut self, learning: Learning, lanes: Lanes, start: usize) {
-        let mut learner = Learner::new(learning, self.layout.exponent_bits, start, lanes.longest());
+        let mut learner = Learner::new(learning, self.layout.exponent_bits, lanes, start);
         lanes.stretches().for_each(|(_, stretch)| learner.walk(stretch, &mut self));
     }
 }
@@ -112,7 +112,7 @@ impl Survey {
         let mut signs = KnownSigns { heads: heads.iter(), coded: Vec::new() };
         if with_signs {
             signs.coded.reserve(count);
-            let mut mixer = SignMixer::new(learning, start, lanes.longest());
+            let mut mixer = SignMixer::new(learning, lanes, start);
             let mut classes = &classes[..];
             for &stretch in &stretches {
                 let (these, rest) = classes.split_at(stretch.steps * stretch.lanes);

@@ -3,7 +3,7 @@
 use super::JOINT_BITS;
 use super::learner::{PHASES, SYMBOL_CONTEXTS};
 use super::shape::{EscapeRate, Shape};
-use crate::entropy::rans::{EncoderTables, MixedTables, Tables};
+use crate::entropy::rans::{EncoderTables, MixedTable, Tables};
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, log2_1024};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub(super) struct SymbolCode {
     tables: Tables,
-    decoder: OnceLock<MixedTables>,
+    decoder: OnceLock<Vec<MixedTable>>,
     /// What the tables follow from: a shape, and a rate of escapes for each class of contexts.
     shape: Option<(Shape, Vec<EscapeRate>)>,
 }
@@ -122,8 +122,8 @@ impl SymbolCode {
     }
 
     /// The decoder's form of the tables, made when it is first needed.
-    pub fn decoder(&self) -> &MixedTables {
-        self.decoder.get_or_init(|| MixedTables::new(self.tables.frequencies()))
+    pub fn decoder(&self) -> &[MixedTable] {
+        self.decoder.get_or_init(|| self.tables.frequencies().iter().map(MixedTable::new).collect())
     }
 
     /// The bits of a context that tell tables apart.
