@@ -10,13 +10,18 @@ use crate::frame::wire::{Reader, put_length};
 /// The most lanes of a stream.
 pub(crate) const MIXED_LANES: usize = 4;
 
-/// Does something for each of the first `lanes` lanes; for all of them without a loop, so that what belongs to a lane can stay in registers.
+/// The set of all lanes: bit *i* stands for lane *i*.
+pub(crate) const ALL_LANES: u8 = (1 << MIXED_LANES) - 1;
+
+/// Does something for each lane of a set; for all of them without a loop, so that what belongs to a lane can stay in registers.
 macro_rules! each_lane {
     ($lanes:expr, $lane:ident => $body:block) => {
-        if $lanes == crate::entropy::rans::MIXED_LANES {
+        if $lanes == crate::entropy::rans::ALL_LANES {
             each_lane!(@ $lane, $body, 0 1 2 3);
         } else {
-            for $lane in 0..$lanes.min(crate::entropy::rans::MIXED_LANES) $body
+            for $lane in 0..crate::entropy::rans::MIXED_LANES {
+                if $lanes >> $lane & 1 == 1 $body
+            }
         }
     };
     (@ $lane:ident, $body:block, $($number:literal)*) => {
@@ -28,11 +33,28 @@ macro_rules! each_lane {
 }
 pub(crate) use each_lane;
 
-/// Elements that are coded together: their symbols first, then their bits. Each step has one element of each lane.
+/// Elements that are coded together: their symbols first, then their bits. Each step has one element of each lane of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub steps: usize,
-    pub lanes: usize,
+    pub lanes: u8,
+}
+
+impl Stretch {
+    /// How many lanes it has.
+    pub fn width(self) -> usize {
+        self.lanes.count_ones() as usize
+    }
+
+    /// How many elements it has.
+    pub fn elements(self) -> usize {
+        self.steps * self.width()
+    }
+
+    /// The numbers of its lanes.
+    pub fn lanes(self) -> impl DoubleEndedIterator<Item = usize> + Clone {
+        (0..MIXED_LANES).filter(move |lane| self.lanes >> lane & 1 == 1)
+    }
 }
 
 /// A bit and the probability (in 1/2^[`PROBABILITY_BITS`]) that it would be a 1.
@@ -52,14 +74,14 @@ impl Bit {
     }
 }
 
-/// Appends the stream of `symbols`, each in the context of the same index, and of as many bits or none at all, in these stretches. There are as many states as the
-/// first stretch has lanes.
+/// Appends the stream of `symbols`, each in the context of the same index, and of as many bits or none at all, in these stretches of so many lanes.
 pub(crate) fn encode_mixed(
     tables: &EncoderTables,
     symbols: &[u8],
     contexts: &[u8],
     bits: &[Bit],
     stretches: &[Stretch],
+    lanes: usize,
     out: &mut Vec<u8>,
 ) {
     let (entries, precision) = (tables.entries(), tables.precision());
@@ -75,9 +97,9 @@ pub(crate) fn encode_mixed(
     // The decoder runs forwards, so the encoder runs backwards.
     let mut end = symbols.len();
     for stretch in stretches.iter().rev() {
-        let range = end.saturating_sub(stretch.steps * stretch.lanes)..end;
+        let range = end.saturating_sub(stretch.elements())..end;
         end = range.start;
-        let lanes = || (0..stretch.lanes.min(MIXED_LANES)).rev().cycle();
+        let lanes = || stretch.lanes().rev().cycle();
         for (bit, lane) in bits.get(range.clone()).unwrap_or_default().iter().rev().zip(lanes()) {
             let (start, frequency) = bit.share();
             let state = make_room(states[lane], frequency, PROBABILITY_BITS);
@@ -90,7 +112,7 @@ pub(crate) fn encode_mixed(
             states[lane] = entry.push(state, precision);
         }
     }
-    let states = states.iter().take(stretches.first().map_or(1, |stretch| stretch.lanes));
+    let states = states.iter().take(lanes);
     put_length(out, 4 * states.len() + 2 * words.len());
     states.for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
     words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));

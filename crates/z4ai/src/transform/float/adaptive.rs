@@ -9,7 +9,7 @@ use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::survey::Survey;
 use super::symbol_code::SymbolCode;
 use super::tails::{MAX_TAILS, Tails};
-use super::{CENTRE, CHUNK, JOINT_BITS, low_bits};
+use super::{CHUNK, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
@@ -44,16 +44,22 @@ impl AdaptiveModel {
         layout.exponent_bits <= 8
     }
 
-    /// Makes the model for a section of whole elements, one at least, in rows (if that is known) of kernels, and blocks of `block` bytes.
-    pub fn fit(layout: FloatLayout, bytes: &[u8], geometry: Geometry, block: usize) -> Result<Self> {
+    /// Makes the model for a section of whole elements, one at least, in rows (if that is known) of kernels, and the length that blocks should have: about `block`
+    /// bytes.
+    pub fn fit(
+        layout: FloatLayout,
+        bytes: &[u8],
+        geometry: Geometry,
+        block: usize,
+    ) -> Result<(Self, usize)> {
         let count = bytes.len() / layout.width;
         let mut heads = vec![0; count];
         layout.read_heads(bytes, &mut heads);
         let tails = Tails::fit(layout, bytes, geometry.row_length)?;
         let learning = best_learning(layout, &heads, first_learning(layout, &heads, geometry));
-        let block = block / layout.width;
-        let surveys = threads::map(heads.chunks(block).enumerate(), |(index, part)| {
-            let survey = Survey::new(layout, learning, part, index * block, true);
+        let block = whole_rows(block / layout.width, learning.row_length);
+        let surveys = threads::map(heads.chunks(block), |part| {
+            let survey = Survey::new(layout, learning, part, true);
             let mut histograms: Vec<Histogram> = vec![[0; SYMBOLS]; SYMBOL_CONTEXTS];
             survey.count(&mut histograms);
             (histograms, survey.sign_bits())
@@ -70,7 +76,8 @@ impl AdaptiveModel {
                 .for_each(|(sum, more)| *sum += more);
         }
         let symbols = SymbolCode::fit(&symbols)?;
-        Ok(Self { layout, learning, symbols, signs: sign_bits < count as u64, tails })
+        let model = Self { layout, learning, symbols, signs: sign_bits < count as u64, tails };
+        Ok((model, block * layout.width))
     }
 
     /// Appends the model.
@@ -92,7 +99,7 @@ impl AdaptiveModel {
     pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let mut heads = vec![0; bytes.len() / self.layout.width];
         self.layout.read_heads(bytes, &mut heads);
-        let mut survey = Survey::new(self.layout, self.learning, &heads, start, self.signs);
+        let mut survey = Survey::new(self.layout, self.learning, &heads, self.signs);
         let mut escapes = Vec::new();
         let mask = self.symbols.context_mask();
         survey.contexts.iter_mut().for_each(|context| *context &= mask as u8);
@@ -102,8 +109,9 @@ impl AdaptiveModel {
                 escapes.push(exponent);
             }
         }
-        let Survey { symbols, contexts, signs, stretches, .. } = &survey;
-        rans::encode_mixed(self.symbols.encoder(), symbols, contexts, signs, stretches, out);
+        let Survey { symbols, contexts, signs, stretches, lanes, .. } = &survey;
+        let encoder = self.symbols.encoder();
+        rans::encode_mixed(encoder, symbols, contexts, signs, stretches, lanes.count(), out);
         put_length(out, escapes.len());
         if !escapes.is_empty() {
             plane::write_bytes(&escapes, kernel, out)?;
@@ -122,7 +130,7 @@ impl AdaptiveModel {
     pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let mut heads = self.decode_heads(reader, start, count, kernel)?;
+        let mut heads = self.decode_heads(reader, count, kernel)?;
         let low = low_bits::packed_len(count, self.low_bits());
         let mut low = reader.take(low)?;
         let mut tails = self.tails.decoder(reader, start, count, kernel)?;
@@ -145,25 +153,19 @@ impl AdaptiveModel {
     }
 
     /// Decodes the heads of a block without their verbatim bits.
-    fn decode_heads(
-        &self,
-        reader: &mut Reader,
-        start: usize,
-        count: usize,
-        kernel: Kernel,
-    ) -> Result<Vec<u16>> {
+    fn decode_heads(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u16>> {
         let lanes = Lanes::new(self.learning, count);
         let mut stream = MixedDecoder::open(self.symbols.decoder(), lanes.count(), reader)?;
         let escapes = read_escapes(reader, count, kernel)?;
         let mut escapes = Escapes { exponents: escapes.iter(), missing: false };
-        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, lanes, start);
-        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, lanes, start));
+        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, lanes);
+        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, lanes));
         let mut heads = vec![0; count];
         let (mut coded, mut distances, mut classes) = ([0; MOST], [0; MOST], [0; MOST]);
         let (low, context_mask) = (self.low_mantissa_bits(), self.symbols.context_mask());
         let magnitude_mask = (1 << (self.layout.exponent_bits + JOINT_BITS)) - 1;
         for (first, stretch) in lanes.stretches() {
-            let elements = stretch.steps * stretch.lanes;
+            let elements = stretch.elements();
             let (expected, escapes) = (&mut coded, &mut escapes);
             let mut magnitudes =
                 Magnitudes { stream, escapes, context_mask, expected, distances: &mut distances, next: 0 };
@@ -177,7 +179,7 @@ impl AdaptiveModel {
                 let pairs = classes.iter_mut().zip(&distances);
                 pairs.take(elements).for_each(|(class, distance)| *class = magnitude_class(*distance));
                 let mut signs = Signs { stream, heads: &mut coded, next: 0 };
-                mixer.walk(stretch, &classes[..elements], &mut signs);
+                mixer.walk(stretch, &classes, &mut signs);
                 stream = signs.stream;
             }
             lanes.scatter(first, stretch, &coded[..elements], &mut heads);
@@ -281,6 +283,11 @@ impl Escapes<'_> {
     }
 }
 
+/// As many elements in whole rows, if one fits.
+fn whole_rows(elements: usize, row_length: usize) -> usize {
+    if elements < row_length { elements.max(1) } else { elements - elements % row_length }
+}
+
 /// The exponents of a block's escapes.
 fn read_escapes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
     let escapes = reader.length()?;
@@ -290,9 +297,14 @@ fn read_escapes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec
     if escapes == 0 { Ok(Vec::new()) } else { plane::read_bytes(reader, escapes, kernel) }
 }
 
+/// Elements of the rows of data that has no shape.
+const FLAT_ROW: usize = 2304;
+
 /// Where the search for the best parameters begins: what most convolutions and matrices want.
 fn first_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Learning {
     let row_length = geometry.row_length.unwrap_or(heads.len()).clamp(1, heads.len().max(1));
+    // A few long rows are as good as none: shorter ones can at least be decoded side by side.
+    let row_length = if heads.len() / row_length < 8 { row_length.min(FLAT_ROW) } else { row_length };
     // Lengths that do not divide each other are not those of a convolution.
     let kernel_length =
         geometry.kernel_length.filter(|&length| row_length.is_multiple_of(length)).unwrap_or(1);
@@ -340,7 +352,7 @@ mod tests {
     /// Encodes all blocks, decodes them with the model as it comes back from its bytes, and gives the size of everything.
     fn round_trip(dtype: Dtype, bytes: &[u8], geometry: Geometry, block: usize) -> usize {
         let (layout, kernel) = (dtype.float_layout().unwrap(), Kernel::detect());
-        let model = AdaptiveModel::fit(layout, bytes, geometry, block).unwrap();
+        let (model, block) = AdaptiveModel::fit(layout, bytes, geometry, block).unwrap();
         let mut described = Vec::new();
         model.write(kernel, &mut described).unwrap();
         let mut reader = Reader::new(&described, "test");

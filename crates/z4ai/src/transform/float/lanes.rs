@@ -1,11 +1,14 @@
-//! How the adaptive coder of floats cuts a block into *lanes*, which it goes through in step, and where each lane stands in its row and kernel. What is learnt about
-//! columns is shared by all lanes, so these are about a quarter of a row apart from each other: a lane then finds what the others have learnt about its column.
+//! How the adaptive coder of floats cuts a block into *lanes*, which it goes through in step. Rows are dealt to the lanes in turn, and each lane is a quarter of a row
+//! behind the one before it: whatever is above an element is then known when its turn comes, as it would be with a single lane.
 
 use super::learner::Learning;
-use crate::entropy::rans::{MIXED_LANES, Stretch};
+use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch};
 
-/// The fewest elements of a block with lanes: each has a state to store, and begins in the middle of things.
+/// The fewest elements of a block with lanes: each has a state to store.
 const FEWEST: usize = 1 << 13;
+/// The fewest rows, since lanes begin and end one after the other, and the shortest.
+const FEWEST_ROWS: usize = 8;
+const SHORTEST_ROW: usize = MIXED_LANES;
 /// The most steps between symbols and signs of the same elements, which stay in the first-level cache meanwhile.
 const STEPS: usize = 1024;
 /// The most elements of a stretch.
@@ -14,57 +17,82 @@ pub(super) const MOST: usize = STEPS * MIXED_LANES;
 /// The lanes of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lanes {
-    /// Where each begins, and where the last one ends.
-    bounds: [usize; MIXED_LANES + 1],
+    row_length: usize,
+    kernel_length: usize,
+    /// How many there are, and how many steps each is behind the one before it.
+    count: usize,
+    pub lag: usize,
+    /// Elements of each.
+    lengths: [usize; MIXED_LANES],
 }
 
 impl Lanes {
-    /// The lanes of a block of `count` elements. None is longer than the one before it.
-    pub fn new(learning: Learning, count: usize) -> Self {
+    /// The lanes of a block of `elements` elements, which begins with a row.
+    pub fn new(learning: Learning, elements: usize) -> Self {
         let Learning { row_length, kernel_length, .. } = learning;
-        let quarter = count.div_ceil(MIXED_LANES);
-        let length = if count < FEWEST {
-            count
-        } else if row_length > count / 8 {
-            quarter.next_multiple_of(kernel_length)
+        let rows = elements / row_length;
+        let count = if elements < FEWEST || rows < FEWEST_ROWS || row_length < SHORTEST_ROW {
+            1
         } else {
-            // A quarter of a row, or three, in whole kernels.
-            let part = row_length / MIXED_LANES / kernel_length * kernel_length;
-            let rounded = [part, row_length - part]
-                .map(|part| quarter.saturating_sub(part).next_multiple_of(row_length) + part);
-            rounded[0].min(rounded[1])
+            MIXED_LANES
         };
-        Self { bounds: std::array::from_fn(|lane| count.min(lane * length)) }
+        // In whole kernels, so that they end together, unless these are too long for that.
+        let quarter = row_length / MIXED_LANES;
+        let lag = if quarter < kernel_length { quarter } else { quarter / kernel_length * kernel_length };
+        let length = |lane: usize| {
+            let whole = (rows + count).saturating_sub(lane + 1) / count * row_length;
+            whole + if rows % count == lane { elements % row_length } else { 0 }
+        };
+        let lengths = std::array::from_fn(|lane| if lane < count { length(lane) } else { 0 });
+        Self { row_length, kernel_length, count, lag, lengths }
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
-        self.active(0).max(1)
+        self.count
     }
 
-    /// Elements of the longest.
-    pub fn longest(&self) -> usize {
-        self.length(0)
+    /// Columns of the block.
+    pub fn columns(&self) -> usize {
+        self.row_length.min(self.lengths[0])
     }
 
-    fn length(&self, lane: usize) -> usize {
-        self.bounds[lane + 1] - self.bounds[lane]
+    /// Steps until all lanes have ended.
+    pub fn steps(&self) -> usize {
+        (0..self.count).map(|lane| self.end(lane)).max().unwrap_or(0)
     }
 
-    /// Lanes that have an element at a step.
-    fn active(&self, step: usize) -> usize {
-        (0..MIXED_LANES).take_while(|&lane| self.length(lane) > step).count()
+    fn end(&self, lane: usize) -> usize {
+        lane * self.lag + self.lengths[lane]
     }
 
-    /// The stretches of the block, in order, each with its first step.
+    /// The stretches of the block, in order, each with its first step: these end where a lane begins or ends.
     pub fn stretches(self) -> impl Iterator<Item = (usize, Stretch)> {
-        let mut next = 0;
+        let (mut next, last) = (0, self.steps());
         std::iter::from_fn(move || {
-            let lanes = self.active(next);
-            let end = self.length(lanes.checked_sub(1)?).min(next + STEPS);
-            let stretch = (next, Stretch { steps: end - next, lanes });
+            let first = next;
+            let (mut lanes, mut end) = (0, last.min(first + STEPS));
+            for lane in 0..self.count {
+                let bounds = [lane * self.lag, self.end(lane)];
+                if bounds[0] <= first && first < bounds[1] {
+                    lanes |= 1 << lane;
+                }
+                end = bounds.into_iter().filter(|&bound| bound > first).fold(end, usize::min);
+            }
             next = end;
-            Some(stretch)
+            (first < last).then_some((first, Stretch { steps: end - first, lanes }))
+        })
+    }
+
+    /// The pieces of a row that a lane goes through in a stretch: the first step of each, from the stretch's first on, where it begins in the block, and how long it is.
+    fn pieces(&self, lane: usize, first: usize, steps: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        let (row_length, count) = (self.row_length, self.count);
+        let (start, mut step) = (first.saturating_sub(lane * self.lag), 0);
+        std::iter::from_fn(move || {
+            let (row, column) = ((start + step) / row_length, (start + step) % row_length);
+            let length = (row_length - column).min(steps - step);
+            let piece = (step, (row * count + lane) * row_length + column, length);
+            step += length;
+            (length > 0).then_some(piece)
         })
     }
 
@@ -73,11 +101,14 @@ impl Lanes {
         let mut gathered = vec![0; elements.len()];
         let mut rest = &mut gathered[..];
         for (first, stretch) in self.stretches() {
-            let (targets, others) = rest.split_at_mut(stretch.steps * stretch.lanes);
+            let (targets, others) = rest.split_at_mut(stretch.elements());
             rest = others;
-            for (lane, start) in self.bounds.iter().enumerate().take(stretch.lanes) {
-                let lane = targets.iter_mut().skip(lane).step_by(stretch.lanes);
-                lane.zip(&elements[start + first..]).for_each(|(target, &element)| *target = element);
+            for (rank, lane) in stretch.lanes().enumerate() {
+                for (step, start, length) in self.pieces(lane, first, stretch.steps) {
+                    let targets = targets.iter_mut().skip(step * stretch.width() + rank).step_by(stretch.width());
+                    let sources = elements[start..][..length].iter();
+                    targets.zip(sources).for_each(|(target, &element)| *target = element);
+                }
             }
         }
         gathered
@@ -85,10 +116,17 @@ impl Lanes {
 
     /// Puts the elements of a stretch, in the order in which they are coded, to their places in the block.
     pub fn scatter(&self, first: usize, stretch: Stretch, coded: &[u16], elements: &mut [u16]) {
-        for (lane, start) in self.bounds.iter().enumerate().take(stretch.lanes) {
-            let lane = coded.iter().skip(lane).step_by(stretch.lanes);
-            let targets = elements.get_mut(start + first..).unwrap_or_default();
-            targets.iter_mut().zip(lane).take(stretch.steps).for_each(|(target, &element)| *target = element);
+        for (rank, lane) in stretch.lanes().enumerate() {
+            for (step, start, length) in self.pieces(lane, first, stretch.steps) {
+                let targets = elements.get_mut(start..).unwrap_or_default().iter_mut().take(length);
+                if stretch.lanes == ALL_LANES {
+                    let sources = coded.as_chunks::<MIXED_LANES>().0.get(step..).unwrap_or_default();
+                    targets.zip(sources).for_each(|(target, source)| *target = source[rank]);
+                } else {
+                    let sources = coded.iter().skip(step * stretch.width() + rank).step_by(stretch.width());
+                    targets.zip(sources).for_each(|(target, &source)| *target = source);
+                }
+            }
         }
     }
 }
@@ -96,11 +134,9 @@ impl Lanes {
 /// Where a lane stands.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
-    /// Which of the block's columns it is in.
-    pub slot: usize,
-    /// Elements of its row that it has seen, and that are left.
-    pub in_row: usize,
-    left_in_row: usize,
+    /// The row of the block.
+    pub row: usize,
+    pub column: usize,
     /// The place in the kernel; 0 where there are none.
     pub in_kernel: usize,
 }
@@ -119,52 +155,42 @@ pub(super) struct Places {
     pub lanes: [Place; MIXED_LANES],
     row_length: usize,
     kernel_length: usize,
-    /// Columns of the block. Those of a block of less than a row are all different, wherever they begin.
-    slots: usize,
+    count: usize,
 }
 
 impl Places {
-    /// The lanes at the start of a block whose first element is element `start` of the section.
-    pub fn new(learning: Learning, lanes: Lanes, start: usize) -> Self {
-        let Learning { row_length, kernel_length, .. } = learning;
-        let count = lanes.bounds[MIXED_LANES];
-        let place = |lane: usize| {
-            let column = (start + lanes.bounds[lane]) % row_length;
-            Place {
-                slot: if row_length > count { lanes.bounds[lane] } else { column },
-                in_row: 0,
-                left_in_row: row_length - column,
-                in_kernel: column % kernel_length,
-            }
-        };
-        let slots = row_length.min(count);
-        Self { lanes: std::array::from_fn(place), row_length, kernel_length, slots }
+    /// At the start of a block.
+    pub fn new(lanes: Lanes) -> Self {
+        Self {
+            lanes: std::array::from_fn(|row| Place { row, ..Place::default() }),
+            row_length: lanes.row_length,
+            kernel_length: lanes.kernel_length,
+            count: lanes.count,
+        }
     }
 
-    /// How many columns the block has.
-    pub fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// How many of `steps` steps the first `lanes` lanes can take in their rows and kernels.
+    /// How many of `steps` steps all of these lanes can take inside their rows and kernels.
     #[inline(always)]
-    pub fn run(&self, lanes: usize, steps: usize) -> usize {
-        self.lanes.iter().take(lanes).fold(steps, |run, place| {
-            let in_kernel = if self.kernel_length > 1 { self.kernel_length - place.in_kernel } else { run };
-            run.min(place.left_in_row).min(in_kernel)
-        })
+    pub fn run(&self, lanes: u8, steps: usize) -> usize {
+        let mut run = steps;
+        for (lane, place) in self.lanes.iter().enumerate() {
+            if lanes >> lane & 1 == 1 {
+                run = run.min(self.row_length - place.column);
+                if self.kernel_length > 1 {
+                    run = run.min(self.kernel_length - place.in_kernel);
+                }
+            }
+        }
+        run
     }
 
     /// Moves a lane by a run.
     #[inline(always)]
     pub fn advance(&mut self, lane: usize, run: usize) -> Begins {
         let place = &mut self.lanes[lane & (MIXED_LANES - 1)];
-        place.slot += run;
-        place.in_row += run;
-        place.left_in_row -= run;
-        if place.left_in_row == 0 {
-            let slot = if self.slots < self.row_length { place.slot } else { 0 };
-            *place = Place { slot, in_row: 0, left_in_row: self.row_length, in_kernel: 0 };
+        place.column += run;
+        if place.column == self.row_length {
+            *place = Place { row: place.row + self.count, ..Place::default() };
             return Begins::Row;
         }
         if self.kernel_length > 1 {

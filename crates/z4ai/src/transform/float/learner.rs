@@ -6,7 +6,7 @@
 
 use super::lanes::{Begins, Lanes, Places};
 use super::{CENTRE, JOINT_BITS};
-use crate::entropy::rans::{MIXED_LANES, Stretch, each_lane};
+use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
 
@@ -157,16 +157,12 @@ struct Lane {
 pub(super) struct Learner {
     base: i32,
     last: i32,
-    row_length: usize,
     has_kernels: bool,
     moves: &'static Moves,
     row_rates: Rates,
     column_rates: Rates,
     kernel_rates: Rates,
     columns: Vec<Column>,
-    /// How many elements of each column have been seen, on average, and how many elements beyond that.
-    in_column: usize,
-    beyond: usize,
     places: Places,
     lanes: [Lane; MIXED_LANES],
 }
@@ -213,23 +209,19 @@ impl Expectation {
 }
 
 impl Learner {
-    /// A block in these lanes that begins with element `start` of the section.
-    pub fn new(learning: Learning, exponent_bits: u32, lanes: Lanes, start: usize) -> Self {
-        let places = Places::new(learning, lanes, start);
+    /// For a block in these lanes.
+    pub fn new(learning: Learning, exponent_bits: u32, lanes: Lanes) -> Self {
         let has_kernels = learning.kernel_length > 1;
         Self {
             base: i32::from(learning.base) * (OCTAVE / 8),
             last: (1 << (exponent_bits + OCTAVE_BITS)) - 1,
-            row_length: learning.row_length,
             has_kernels,
             moves: &STYLES[usize::from(learning.style & 3)],
             row_rates: rates(learning.row_inertia),
             column_rates: rates(learning.column_inertia),
             kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; 256] },
-            columns: vec![Column::default(); places.slots()],
-            in_column: 0,
-            beyond: 0,
-            places,
+            columns: vec![Column::default(); lanes.columns()],
+            places: Places::new(lanes),
             lanes: [Lane::default(); MIXED_LANES],
         }
     }
@@ -237,15 +229,15 @@ impl Learner {
     /// Goes through the elements of a stretch.
     #[inline(always)]
     pub fn walk(&mut self, stretch: Stretch, coder: &mut impl MagnitudeCoder) {
-        if stretch.lanes == MIXED_LANES {
-            self.walk_lanes(stretch.steps, MIXED_LANES, coder);
+        if stretch.lanes == ALL_LANES {
+            self.walk_lanes(stretch.steps, ALL_LANES, coder);
         } else {
             self.walk_lanes(stretch.steps, stretch.lanes, coder);
         }
     }
 
     #[inline(always)]
-    fn walk_lanes(&mut self, mut steps: usize, lanes: usize, coder: &mut impl MagnitudeCoder) {
+    fn walk_lanes(&mut self, mut steps: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
         while steps > 0 {
             let run = self.places.run(lanes, steps);
             self.walk_run(run, lanes, coder);
@@ -263,45 +255,39 @@ impl Learner {
 
     /// Goes through steps in which no lane begins a row or kernel.
     #[inline(always)]
-    fn walk_run(&mut self, steps: usize, lanes: usize, coder: &mut impl MagnitudeCoder) {
+    fn walk_run(&mut self, steps: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
         let places = self.places.lanes;
+        let column_rates = places.map(|place| self.column_rates[place.row.min(255)]);
         // A copy, which registers can hold.
         let mut states = self.lanes;
         // The drift along a row fades.
         let fading = if self.has_kernels { 0 } else { -1 };
         for step in 0..steps {
-            let column_rate = self.column_rates[self.in_column.min(255)];
-            let mut moves = [0; MIXED_LANES];
+            let mut steps = [0; MIXED_LANES];
             each_lane!(lanes, lane => {
                 let (place, state) = (&places[lane], &mut states[lane]);
-                let column = self.columns.get(place.slot + step).copied().unwrap_or_default();
+                let column = self.columns.get(place.column + step).copied().unwrap_or_default();
                 let magnitude = self.base.wrapping_add(column.value).wrapping_add(state.row);
                 let magnitude = magnitude.wrapping_add(state.kernel).min(self.last).max(0);
                 let phase = (magnitude >> (OCTAVE_BITS - 3)) as u32 & (LEFT - 1);
                 let context = phase | state.dusty | column.dusty;
                 let distance = coder.code(lane, Expectation { magnitude, context: context as usize });
-                let step_size = self.moves[(distance - FURTHEST) as usize & 1023];
-                let row_rate = self.row_rates[(place.in_row + step).min(255)];
+                let moved = self.moves[(distance - FURTHEST) as usize & 1023];
+                let row_rate = self.row_rates[(place.column + step).min(255)];
                 let kernel_rate = self.kernel_rates[(place.in_kernel + step).min(255)];
                 // 18 bits of a move, 13 of a rate.
-                state.row = state.row.wrapping_add((step_size * row_rate) >> RATE_BITS);
-                let kernel = state.kernel.wrapping_add((step_size * kernel_rate) >> RATE_BITS);
+                state.row = state.row.wrapping_add((moved * row_rate) >> RATE_BITS);
+                let kernel = state.kernel.wrapping_add((moved * kernel_rate) >> RATE_BITS);
                 state.kernel = kernel - (kernel >> 8 & fading);
                 state.dusty = u32::from(distance < DUST) * LEFT;
-                moves[lane] = (step_size * column_rate) >> RATE_BITS;
+                steps[lane] = (moved * column_rates[lane]) >> RATE_BITS;
             });
-            // Only now, so that no lane has to wait for another in the same column.
             each_lane!(lanes, lane => {
-                if let Some(column) = self.columns.get_mut(places[lane].slot + step) {
-                    column.value = column.value.wrapping_add(moves[lane]);
+                if let Some(column) = self.columns.get_mut(places[lane].column + step) {
+                    column.value = column.value.wrapping_add(steps[lane]);
                     column.dusty = states[lane].dusty * (ABOVE / LEFT);
                 }
             });
-            self.beyond += lanes;
-            if self.beyond >= self.row_length {
-                self.in_column += self.beyond / self.row_length;
-                self.beyond %= self.row_length;
-            }
         }
         self.lanes = states;
     }

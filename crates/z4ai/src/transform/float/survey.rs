@@ -1,6 +1,6 @@
 //! One walk of the adaptive coder through a block, on the encoder's side: the symbols and signs with the contexts and probabilities that a decoder will have.
 
-use super::lanes::Lanes;
+use super::lanes::{Lanes, MOST};
 use super::learner::{Expectation, FURTHEST, Learner, Learning, MagnitudeCoder, PHASES};
 use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::{CENTRE, EXPONENT_PARTS, JOINT_BITS};
@@ -12,6 +12,7 @@ use crate::entropy::table::{Histogram, SYMBOLS, log2_1024};
 /// The symbols and signs of a block, in the order in which they are coded.
 #[derive(Debug)]
 pub(super) struct Survey {
+    pub lanes: Lanes,
     pub stretches: Vec<Stretch>,
     /// An exponent too far from its expectation for a symbol has the symbol of an escape.
     pub symbols: Vec<u8>,
@@ -50,9 +51,9 @@ impl<F: FnMut(Expectation, u16, i32)> MagnitudeCoder for Known<'_, F> {
 }
 
 impl<F: FnMut(Expectation, u16, i32)> Known<'_, F> {
-    /// Goes through the block in these lanes, of which the first element is element `start` of the section.
-    fn walk(mut self, learning: Learning, lanes: Lanes, start: usize) {
-        let mut learner = Learner::new(learning, self.layout.exponent_bits, lanes, start);
+    /// Goes through the block in these lanes.
+    fn walk(mut self, learning: Learning, lanes: Lanes) {
+        let mut learner = Learner::new(learning, self.layout.exponent_bits, lanes);
         lanes.stretches().for_each(|(_, stretch)| learner.walk(stretch, &mut self));
     }
 }
@@ -72,7 +73,7 @@ impl SignCoder for KnownSigns<'_> {
     }
 }
 
-/// The counts of the symbols of a block at the start of a section, by the phase of what is expected of them. The heads are in the order of the lanes.
+/// The counts of the symbols of a block, by the phase of what is expected of them. The heads are in the order of the lanes.
 pub(super) fn count_by_phase(
     layout: FloatLayout,
     learning: Learning,
@@ -83,19 +84,13 @@ pub(super) fn count_by_phase(
     let visit = |expected: Expectation, quarters, _| {
         histograms[expected.context & (PHASES - 1)][usize::from(symbol(expected, quarters))] += 1;
     };
-    Known { layout, heads: heads.iter(), visit }.walk(learning, lanes, 0);
+    Known { layout, heads: heads.iter(), visit }.walk(learning, lanes);
     histograms
 }
 
 impl Survey {
-    /// Walks through the heads of a block, the first of which is element `start` of the section.
-    pub fn new(
-        layout: FloatLayout,
-        learning: Learning,
-        heads: &[u16],
-        start: usize,
-        with_signs: bool,
-    ) -> Self {
+    /// Walks through the heads of a block.
+    pub fn new(layout: FloatLayout, learning: Learning, heads: &[u16], with_signs: bool) -> Self {
         let count = heads.len();
         let lanes = Lanes::new(learning, count);
         let heads = lanes.gather(heads);
@@ -108,20 +103,21 @@ impl Survey {
             exponents.push((quarters >> JOINT_BITS) as u8);
             classes.push(magnitude_class(distance as i16));
         };
-        Known { layout, heads: heads.iter(), visit }.walk(learning, lanes, start);
+        Known { layout, heads: heads.iter(), visit }.walk(learning, lanes);
         let mut signs = KnownSigns { heads: heads.iter(), coded: Vec::new() };
         if with_signs {
             signs.coded.reserve(count);
-            let mut mixer = SignMixer::new(learning, lanes, start);
-            let mut classes = &classes[..];
+            let mut mixer = SignMixer::new(learning, lanes);
+            let (mut classes, mut buffer) = (&classes[..], [0; MOST]);
             for &stretch in &stretches {
-                let (these, rest) = classes.split_at(stretch.steps * stretch.lanes);
+                let (these, rest) = classes.split_at(stretch.elements());
                 classes = rest;
-                mixer.walk(stretch, these, &mut signs);
+                buffer[..these.len()].copy_from_slice(these);
+                mixer.walk(stretch, &buffer, &mut signs);
             }
         }
         let signs = signs.coded;
-        Self { stretches, symbols, contexts, exponents, signs }
+        Self { lanes, stretches, symbols, contexts, exponents, signs }
     }
 
     /// Adds the symbols to counts by context.
