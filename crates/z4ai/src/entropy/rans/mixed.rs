@@ -185,12 +185,12 @@ impl<'a> MixedDecoder<'a> {
         self.states[lane & (MIXED_LANES - 1)] = if small { state << 16 | word } else { state };
     }
 
-    /// The next symbol of a lane.
+    /// The next symbol of a lane, in one of the contexts.
     #[inline(always)]
     pub fn symbol(&mut self, lane: usize, context: usize) -> u8 {
         let state = self.states[lane & (MIXED_LANES - 1)];
         let slot = state & ((1 << MAX_PRECISION) - 1);
-        let table = &self.tables[context & (self.tables.len() - 1)];
+        let Some(table) = self.tables.get(context) else { return 0 };
         let symbol = table.symbols[slot as usize];
         let share = table.shares[usize::from(symbol)];
         self.refill(lane, (share >> 16) * (state >> MAX_PRECISION) + slot - (share & 0xffff));

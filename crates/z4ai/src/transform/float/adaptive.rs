@@ -3,7 +3,7 @@
 
 use super::decode::interleave;
 use super::lanes::{Lanes, MOST};
-use super::learner::{Expectation, FURTHEST, Learner, Learning, MagnitudeCoder, SYMBOL_CONTEXTS};
+use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, SYMBOL_CONTEXTS, bound};
 use super::search::best_learning;
 use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::survey::Survey;
@@ -46,12 +46,7 @@ impl AdaptiveModel {
 
     /// Makes the model for a section of whole elements, one at least, in rows (if that is known) of kernels, and the length that blocks should have: about `block`
     /// bytes.
-    pub fn fit(
-        layout: FloatLayout,
-        bytes: &[u8],
-        geometry: Geometry,
-        block: usize,
-    ) -> Result<(Self, usize)> {
+    pub fn fit(layout: FloatLayout, bytes: &[u8], geometry: Geometry, block: usize) -> Result<(Self, usize)> {
         let count = bytes.len() / layout.width;
         let mut heads = vec![0; count];
         layout.read_heads(bytes, &mut heads);
@@ -76,7 +71,13 @@ impl AdaptiveModel {
                 .for_each(|(sum, more)| *sum += more);
         }
         let symbols = SymbolCode::fit(&symbols)?;
-        let model = Self { layout, learning, symbols, signs: sign_bits < count as u64, tails };
+        let model = Self {
+            layout,
+            learning,
+            symbols,
+            signs: sign_bits < count as u64 - count as u64 / SIGN_GAIN,
+            tails,
+        };
         Ok((model, block * layout.width))
     }
 
@@ -239,14 +240,16 @@ impl MagnitudeCoder for Magnitudes<'_, '_> {
     fn code(&mut self, lane: usize, expected: Expectation) -> i32 {
         let symbol = self.stream.symbol(lane, expected.context & self.context_mask);
         let mut distance = expected.distance_of(symbol);
+        let mut bounded = distance;
         if symbol >> JOINT_BITS == 0 {
             distance = expected.distance(u16::from(self.escapes.next()) << JOINT_BITS | u16::from(symbol));
+            bounded = bound(distance);
         }
         let index = self.next & (MOST - 1);
         self.expected[index] = expected.sixteenths();
         self.distances[index] = distance as i16;
         self.next += 1;
-        distance.max(FURTHEST)
+        bounded
     }
 }
 
@@ -297,18 +300,22 @@ fn read_escapes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec
     if escapes == 0 { Ok(Vec::new()) } else { plane::read_bytes(reader, escapes, kernel) }
 }
 
-/// Elements of the rows of data that has no shape.
+/// One part in so many of the signs is what coding them must save: it takes as long as all else.
+const SIGN_GAIN: u64 = 128;
+
+/// About how many elements the rows of data have that has no rows.
 const FLAT_ROW: usize = 2304;
 
 /// Where the search for the best parameters begins: what most convolutions and matrices want.
 fn first_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Learning {
     let row_length = geometry.row_length.unwrap_or(heads.len()).clamp(1, heads.len().max(1));
-    // A few long rows are as good as none: shorter ones can at least be decoded side by side.
-    let row_length = if heads.len() / row_length < 8 { row_length.min(FLAT_ROW) } else { row_length };
     // Lengths that do not divide each other are not those of a convolution.
     let kernel_length =
         geometry.kernel_length.filter(|&length| row_length.is_multiple_of(length)).unwrap_or(1);
     let inside_kernel = |length: &usize| kernel_length > 1 && *length <= kernel_length;
+    // A few long rows are as good as none: shorter ones can at least be decoded side by side.
+    let is_flat = heads.len() / row_length < 8 && heads.len() >= 8 * FLAT_ROW && kernel_length <= FLAT_ROW;
+    let row_length = if is_flat { FLAT_ROW / kernel_length * kernel_length } else { row_length };
     let line_length = geometry.line_length.filter(inside_kernel).unwrap_or(row_length);
     Learning {
         row_length,
@@ -425,6 +432,40 @@ mod tests {
         ) {
             let bytes: Vec<u8> = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
             round_trip(dtype, &bytes, geometry(row * kernel, kernel, line), 2 * block);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn any_heads_survive_in_lanes(
+            heads in proptest::collection::vec(prop_oneof![any::<u16>(), 0x3c00u16..0x3e00, Just(0)], 500..3000),
+            (row, kernel, line) in (1usize..300, 1usize..10, 1usize..10),
+            (repeats, rest, block) in (4usize..10, 0usize..500, 8000usize..20_000),
+        ) {
+            let bytes: Vec<u8> = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
+            let bytes = [bytes.repeat(repeats), bytes[..2 * rest].to_vec()].concat();
+            round_trip(Dtype::Bf16, &bytes, geometry(row * kernel, kernel, line), 2 * block);
+        }
+
+        #[test]
+        fn damaged_blocks_end_in_an_error_or_other_values(
+            places in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..8),
+            (row, signs) in (1usize..2000, any::<bool>()),
+        ) {
+            let kernel = Kernel::detect();
+            let values = bell(12_000).enumerate().map(|(index, value)| if signs && index % 3 == 0 { value.abs() } else { value });
+            let bytes = bf16(values);
+            let layout = Dtype::Bf16.float_layout().unwrap();
+            let (model, _) = AdaptiveModel::fit(layout, &bytes, geometry(row, 1, row), 1 << 20).unwrap();
+            let mut encoded = Vec::new();
+            model.encode(&bytes, 0, kernel, &mut encoded).unwrap();
+            for (place, change) in places {
+                encoded[place.index(bytes.len().min(4000))] ^= change;
+            }
+            let mut decoded = vec![0; bytes.len()];
+            let _ = model.decode(&mut Reader::new(&encoded, "test"), 0, kernel, &mut decoded);
         }
     }
 }

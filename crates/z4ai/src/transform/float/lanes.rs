@@ -105,7 +105,8 @@ impl Lanes {
             rest = others;
             for (rank, lane) in stretch.lanes().enumerate() {
                 for (step, start, length) in self.pieces(lane, first, stretch.steps) {
-                    let targets = targets.iter_mut().skip(step * stretch.width() + rank).step_by(stretch.width());
+                    let targets =
+                        targets.iter_mut().skip(step * stretch.width() + rank).step_by(stretch.width());
                     let sources = elements[start..][..length].iter();
                     targets.zip(sources).for_each(|(target, &element)| *target = element);
                 }
@@ -201,5 +202,56 @@ impl Places {
             }
         }
         Begins::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn learning(row_length: usize, kernel_length: usize) -> Learning {
+        Learning {
+            row_length,
+            kernel_length,
+            line_length: 1,
+            base: 0,
+            row_inertia: 0,
+            column_inertia: 0,
+            kernel_inertia: 0,
+            style: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_above_has_been_coded() {
+        let (row_length, count) = (100, 10_050);
+        let lanes = Lanes::new(learning(row_length, 1), count);
+        assert_eq!((lanes.count(), lanes.lag), (MIXED_LANES, 25));
+        let elements: Vec<u16> = (0..count as u16).collect();
+        let mut coded = vec![false; count];
+        for element in lanes.gather(&elements).into_iter().map(usize::from) {
+            assert!(element < row_length || coded[element - row_length], "{element}");
+            assert!(element % row_length == 0 || coded[element - 1], "{element}");
+            coded[element] = true;
+        }
+        assert!(coded.into_iter().all(|coded| coded));
+    }
+
+    proptest! {
+        #[test]
+        fn every_element_is_in_one_lane(row in 1usize..3000, kernel in 1usize..40, count in 1usize..40_000) {
+            let lanes = Lanes::new(learning(row, kernel.min(row)), count);
+            let elements: Vec<u16> = (0..count as u16).collect();
+            let gathered = lanes.gather(&elements);
+            let (mut back, mut rest) = (vec![0; count], &gathered[..]);
+            for (first, stretch) in lanes.stretches() {
+                prop_assert!(stretch.steps > 0 && stretch.elements() <= MOST);
+                let (coded, others) = rest.split_at(stretch.elements());
+                lanes.scatter(first, stretch, coded, &mut back);
+                rest = others;
+            }
+            prop_assert!(rest.is_empty() && back == elements);
+        }
     }
 }

@@ -85,7 +85,12 @@ impl Learning {
 
 /// How far an element moves what is expected, by its own distance from that, in sixteenths of an octave from [`FURTHEST`] on.
 type Moves = [i32; 1024];
-pub(super) const FURTHEST: i32 = -768;
+const FURTHEST: i32 = -768;
+
+/// A distance, as far as that matters.
+pub(super) fn bound(distance: i32) -> i32 {
+    distance.clamp(FURTHEST, FURTHEST + 1023)
+}
 
 /// Ways to learn: in proportion to the magnitude, to its power of 3/4, and the latter and the square root with more weight on tiny elements, for rows and columns far below
 /// the others.
@@ -124,13 +129,19 @@ const fn moves(quarters: i32, tail: i32) -> Moves {
     moves
 }
 
-/// The part of a move that is taken over after n elements: `2^RATE_BITS / (n + inertia + 1)`.
-type Rates = [i32; 256];
+/// The part of a move that is taken over after n elements: `2^RATE_BITS / (n + inertia + 1)`. From [`LAST_RATE`] on it stays the same; there are as many more entries as
+/// a run may have steps.
+type Rates = [i32; 2048];
 const RATE_BITS: u32 = 14;
+const LAST_RATE: usize = 255;
 
 fn rates(inertia: u8) -> Rates {
-    let first = if inertia == FIXED { return [0; 256] } else { 1i32 << inertia };
-    std::array::from_fn(|seen| (1 << RATE_BITS) / (seen as i32 + first + 1))
+    let first = if inertia == FIXED { return [0; 2048] } else { 1i32 << inertia };
+    let mut rates = [(1 << RATE_BITS) / (LAST_RATE as i32 + first + 1); 2048];
+    for (seen, rate) in (0..).zip(&mut rates[..LAST_RATE]) {
+        *rate = (1 << RATE_BITS) / (seen + first + 1);
+    }
+    rates
 }
 
 /// The rate of the drift along a row, which stands in for kernels where there are none.
@@ -178,7 +189,7 @@ pub(super) struct Expectation {
 
 /// Codes the elements of a walk.
 pub(super) trait MagnitudeCoder {
-    /// Codes the next element, which is in this lane, and tells its distance from what is expected of it, at least [`FURTHEST`].
+    /// Codes the next element, which is in this lane, and tells its distance from what is expected of it, [`bound`].
     fn code(&mut self, lane: usize, expected: Expectation) -> i32;
 }
 
@@ -219,7 +230,7 @@ impl Learner {
             moves: &STYLES[usize::from(learning.style & 3)],
             row_rates: rates(learning.row_inertia),
             column_rates: rates(learning.column_inertia),
-            kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; 256] },
+            kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; 2048] },
             columns: vec![Column::default(); lanes.columns()],
             places: Places::new(lanes),
             lanes: [Lane::default(); MIXED_LANES],
@@ -257,7 +268,8 @@ impl Learner {
     #[inline(always)]
     fn walk_run(&mut self, steps: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
         let places = self.places.lanes;
-        let column_rates = places.map(|place| self.column_rates[place.row.min(255)]);
+        let seen = places.map(|place| (place.column.min(LAST_RATE), place.in_kernel.min(LAST_RATE)));
+        let column_rates = places.map(|place| self.column_rates[place.row.min(LAST_RATE)]);
         // A copy, which registers can hold.
         let mut states = self.lanes;
         // The drift along a row fades.
@@ -273,8 +285,8 @@ impl Learner {
                 let context = phase | state.dusty | column.dusty;
                 let distance = coder.code(lane, Expectation { magnitude, context: context as usize });
                 let moved = self.moves[(distance - FURTHEST) as usize & 1023];
-                let row_rate = self.row_rates[(place.column + step).min(255)];
-                let kernel_rate = self.kernel_rates[(place.in_kernel + step).min(255)];
+                let row_rate = self.row_rates[(seen[lane].0 + step) & 2047];
+                let kernel_rate = self.kernel_rates[(seen[lane].1 + step) & 2047];
                 // 18 bits of a move, 13 of a rate.
                 state.row = state.row.wrapping_add((moved * row_rate) >> RATE_BITS);
                 let kernel = state.kernel.wrapping_add((moved * kernel_rate) >> RATE_BITS);

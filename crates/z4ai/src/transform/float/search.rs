@@ -15,8 +15,7 @@ pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], first: Learning)
     let sample = &heads[..heads.len().min(SAMPLE)];
     let lanes = Lanes::new(first, sample.len());
     let sample = lanes.gather(sample);
-    let cost =
-        |learning: Learning| Shape::fit_roughly(&count_by_phase(layout, learning, lanes, &sample));
+    let cost = |learning: Learning| Shape::fit_roughly(&count_by_phase(layout, learning, lanes, &sample));
     let mut best = (cost(first), first);
     for style in (0..STYLES).filter(|&style| style != first.style) {
         let other = Learning { style, ..first };

@@ -1,7 +1,7 @@
 //! One walk of the adaptive coder through a block, on the encoder's side: the symbols and signs with the contexts and probabilities that a decoder will have.
 
 use super::lanes::{Lanes, MOST};
-use super::learner::{Expectation, FURTHEST, Learner, Learning, MagnitudeCoder, PHASES};
+use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, PHASES, bound};
 use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::{CENTRE, EXPONENT_PARTS, JOINT_BITS};
 use crate::dtype::FloatLayout;
@@ -46,7 +46,7 @@ impl<F: FnMut(Expectation, u16, i32)> MagnitudeCoder for Known<'_, F> {
         let quarters = self.heads.next().map_or(0, |head| (head & 0x7fff) >> low);
         let distance = expected.distance(quarters);
         (self.visit)(expected, quarters, distance);
-        distance.max(FURTHEST)
+        bound(distance)
     }
 }
 
