@@ -215,7 +215,7 @@ impl Expectation {
     /// The same for a magnitude that has this symbol, which is not an escape.
     #[inline(always)]
     pub fn distance_of(self, symbol: u8) -> i32 {
-        4 * i32::from(symbol) + 2 - (4 * CENTRE << JOINT_BITS) - i32::from(self.sixteenths() & 15)
+        4 * i32::from(symbol) + 2 - ((4 * CENTRE) << JOINT_BITS) - i32::from(self.sixteenths() & 15)
     }
 }
 
