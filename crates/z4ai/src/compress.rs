@@ -136,7 +136,7 @@ pub(crate) fn keep_shorter(frame: &mut Vec<u8>, start: usize, other: &[u8]) {
 }
 
 /// One part in so many is what learning must save.
-const LEARNING_GAIN: u64 = 1024;
+const LEARNING_GAIN: u64 = 512;
 
 /// What a section is made from.
 #[derive(Debug, Clone, Copy)]

@@ -99,13 +99,13 @@ impl Plan {
         let layout = options.dtype.and_then(Dtype::float_layout);
         let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
         let elements = &bytes[..bytes.len() / layout.width * layout.width];
-        let block_length = LEARNING_BLOCK_ELEMENTS * layout.width;
         let geometry = Geometry {
             row_length: options.row_length(),
             kernel_length: options.kernel_length(),
             line_length: options.line_length(),
         };
-        let model = AdaptiveModel::fit(layout, elements, geometry, block_length)?;
+        let block = LEARNING_BLOCK_ELEMENTS * layout.width;
+        let (model, block_length) = AdaptiveModel::fit(layout, elements, geometry, block)?;
         Ok(Some(Self { model: Model::Adaptive(Box::new(model)), block_length }))
     }
 
