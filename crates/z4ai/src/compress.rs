@@ -1,6 +1,6 @@
 //! From bytes to a frame, in one call.
 
-use crate::arch::Kernel;
+use crate::arch::{Kernel, memory};
 use crate::block::BlockContext;
 use crate::error::Result;
 use crate::frame::header::Header;
@@ -29,7 +29,8 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
 /// [`compress`] with this implementation of the hot loops, all of which give the same frame.
 pub(crate) fn compress_on(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<Vec<u8>> {
     options.check_shape(bytes.len() as u64)?;
-    let mut frame = Vec::new();
+    // Floats shrink to two thirds, and more room than is written to costs nothing.
+    let mut frame = memory::with_capacity(bytes.len() / 4 * 3);
     Header::new(options, Some(bytes.len() as u64)).write(&mut frame);
     threads::run(options.threads, || -> Result<()> { encode_sections(bytes, options, kernel, &mut frame) })?;
     Ok(frame)

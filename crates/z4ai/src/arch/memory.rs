@@ -1,5 +1,5 @@
-//! Memory for decoded data: zeroed by the operating system rather than by us, and in huge pages where it offers them, since faulting in small pages one by
-//! one takes longer than decoding into them.
+//! Memory for decoded data and for frames: zeroed by the operating system rather than by us, and in huge pages where it offers them, since faulting in small
+//! pages one by one takes longer than decoding into them.
 
 use std::alloc::{Layout, alloc_zeroed};
 
@@ -18,6 +18,26 @@ pub(crate) fn zeroed(length: usize) -> Option<Vec<u8>> {
     if start.is_null() {
         return None;
     }
+    // SAFETY: the allocation has `length` bytes.
+    unsafe { advise_huge(start, length) };
+    // SAFETY: the global allocator gave `length` initialised bytes with the layout that `Vec<u8>` frees.
+    Some(unsafe { Vec::from_raw_parts(start, length, length) })
+}
+
+/// An empty vector with room for `capacity` bytes.
+pub(crate) fn with_capacity(capacity: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(capacity);
+    // SAFETY: the allocation has that capacity.
+    unsafe { advise_huge(bytes.as_mut_ptr(), bytes.capacity()) };
+    bytes
+}
+
+/// Asks for huge pages under fresh memory.
+///
+/// # Safety
+///
+/// `start` must be an allocation of at least `length` bytes.
+unsafe fn advise_huge(start: *mut u8, length: usize) {
     #[cfg(target_os = "linux")]
     if length >= HUGE {
         const PAGE: usize = 2 << 20;
@@ -28,8 +48,8 @@ pub(crate) fn zeroed(length: usize) -> Option<Vec<u8>> {
             unsafe { libc::madvise(start.add(skip).cast(), inside, libc::MADV_HUGEPAGE) };
         }
     }
-    // SAFETY: the global allocator gave `length` initialised bytes with the layout that `Vec<u8>` frees.
-    Some(unsafe { Vec::from_raw_parts(start, length, length) })
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, length);
 }
 
 #[cfg(test)]
