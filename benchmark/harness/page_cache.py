@@ -47,6 +47,16 @@ def evict(path: Path) -> None:
         raise StillCachedError(f'{left:.0%} of "{path}" stayed in the page cache')
 
 
+def settle(path: Path) -> None:
+    """Bring a file into the page cache in one way, whoever wrote it.
+
+    How a file came into memory decides how large the kernel's pieces of it are, and with that how fast anybody walks
+    over it: by a factor of ten between a file that was written in small parts and one that was read in large ones.
+    """
+    evict(path)
+    warm(path)
+
+
 def warm(path: Path) -> None:
     """Read a file once, so that the next reader finds all of it in the page cache."""
     with path.open("rb", buffering=0) as file:

@@ -53,6 +53,7 @@ def run(sessions: Sessions, peers: list[str], formats: list[str], distribution: 
         contestants = [contestant for contestant in contestants if contestant not in refused]
         for temperature in options.temperatures:
             before = evict if temperature == "cold" else warm
+            page_cache.settle(path)
             # Copies of memory have no temperature.
             taking_part = [
                 c for c in contestants if temperature == options.temperatures[0] or c.label not in limits.COPIES

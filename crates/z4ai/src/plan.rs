@@ -59,12 +59,14 @@ impl Plan {
     ) -> Result<Vec<Model>> {
         let palette = PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?
             .map(Model::Palette);
-        // A grid finds one scale per group; elements that are few in the whole section have no need of that.
-        let grid = match &palette {
-            Some(Model::Palette(palette)) if palette.has_one_plane() => None,
-            _ => GridModel::fit(elements, dtype, options.row_length()).map(Model::Grid),
+        // A grid finds one scale per group, and sparse elements are cheap zeros and a rest; elements that are few in the whole section have no need of either.
+        let (grid, sparse) = match &palette {
+            Some(Model::Palette(palette)) if palette.has_one_plane() => (None, None),
+            _ => (
+                GridModel::fit(elements, dtype, options.row_length()).map(Model::Grid),
+                SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse),
+            ),
         };
-        let sparse = SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse);
         // Integers have no model that is likely to win, so zstd always takes part there.
         let opaque = dtype.float_layout().is_none()
             || bytes_repeat(elements)?
@@ -99,13 +101,13 @@ impl Plan {
         let layout = options.dtype.and_then(Dtype::float_layout);
         let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
         let elements = &bytes[..bytes.len() / layout.width * layout.width];
-        let block_length = LEARNING_BLOCK_ELEMENTS * layout.width;
         let geometry = Geometry {
             row_length: options.row_length(),
             kernel_length: options.kernel_length(),
             line_length: options.line_length(),
         };
-        let model = AdaptiveModel::fit(layout, elements, geometry, block_length)?;
+        let block = LEARNING_BLOCK_ELEMENTS * layout.width;
+        let (model, block_length) = AdaptiveModel::fit(layout, elements, geometry, block)?;
         Ok(Some(Self { model: Model::Adaptive(Box::new(model)), block_length }))
     }
 

@@ -231,6 +231,21 @@ def test_large_groups(tmp_path: Path, version: str, ordered: bool) -> None:
             assert same_bits(reader.read_numpy(name), file[name][()])
 
 
+def test_damage_in_a_large_group_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "large.h5"
+    with h5py.File(path, "w", libver="earliest") as file:
+        for number in range(3000):
+            file[f"parameter_{number}"] = np.full(1000, number, dtype="f4")
+    whole = path.read_bytes()
+    places = [place for place in range(len(whole)) if whole.startswith(b"SNOD", place)]
+    assert len(places) > 300
+    for place in (places[0], places[len(places) // 2], places[-1]):
+        path.write_bytes(whole[:place] + b"SNOW" + whole[place + 4 :])
+        for io in ("mmap", "read"):
+            with pytest.raises(ztensor.ZTensorError, match=f"symbol-table node: its signature is missing.*{place + 4}"):
+                ztensor.Reader(path, io=io)
+
+
 @pytest.mark.parametrize("version", ["earliest", "latest"])
 def test_links(tmp_path: Path, version: str) -> None:
     path = tmp_path / "links.h5"

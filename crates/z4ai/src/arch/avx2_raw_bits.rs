@@ -281,7 +281,7 @@ unsafe fn eight(place: *const u8) -> __m256i {
 /// Eight differences, of two or four bytes each, must be readable.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn load<W: Word>(place: *const W) -> __m256i {
+unsafe fn load<W: Word>(place: *const W) -> __m256i {
     // SAFETY: the caller vouches for eight differences.
     unsafe {
         if W::BYTES == 2 {

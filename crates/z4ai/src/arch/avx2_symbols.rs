@@ -1,41 +1,15 @@
 //! The symbols of differences with AVX2: eight at a time, whose highest bits are found by way of floats.
 #![allow(unsafe_code)]
 
-use super::avx2::pack_symbols;
-use super::avx2_raw_bits::load;
-use crate::transform::reference::{Alphabet, PIECE, Word};
+use crate::transform::reference::Alphabet;
 use std::arch::x86_64::*;
 
-/// See [`super::Kernel::symbols`]: whole pieces only; returns how many symbols those were.
-#[target_feature(enable = "avx2")]
-pub(super) fn symbols<W: Word>(alphabet: Alphabet, differences: &[W], symbols: &mut [u8]) -> usize {
-    if W::BYTES != 2 && W::BYTES != 4 {
-        return 0;
-    }
-    let split = Split::new(alphabet);
-    let mut done = 0;
-    for (differences, symbols) in differences.chunks_exact(PIECE).zip(symbols.chunks_exact_mut(PIECE)) {
-        // SAFETY: both pieces have 32 elements.
-        unsafe {
-            let place = differences.as_ptr();
-            let all = [load(place), load(place.add(8)), load(place.add(16)), load(place.add(24))];
-            let [a, b, c, d] = all;
-            let any = _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d));
-            // Differences below a power of two are symbols themselves.
-            let small = _mm256_testz_si256(any, split.above_direct) == 1;
-            let found = if small { all } else { [split.of(a), split.of(b), split.of(c), split.of(d)] };
-            _mm256_storeu_si256(symbols.as_mut_ptr().cast(), pack_symbols(found));
-        }
-        done += PIECE;
-    }
-    done
-}
-
 /// How differences become symbols.
-struct Split {
+pub(super) struct Split {
     direct: __m256i,
     /// The bits that differences without raw bits do not have.
     above_direct: __m256i,
+    above_short_direct: __m256i,
     top_bits: __m256i,
     top_shift: __m128i,
     /// What is added to the first bits of a difference and the place of its highest.
@@ -44,20 +18,42 @@ struct Split {
 
 impl Split {
     #[target_feature(enable = "avx2")]
-    fn new(alphabet: Alphabet) -> Self {
+    pub fn new(alphabet: Alphabet) -> Self {
         let (direct, top) = (alphabet.direct() as i32, alphabet.top_bits as i32);
         Self {
             direct: _mm256_set1_epi32(direct),
             above_direct: _mm256_set1_epi32(-direct),
+            above_short_direct: _mm256_set1_epi16(-direct as i16),
             top_bits: _mm256_set1_epi32(top),
             top_shift: _mm_cvtsi32_si128(top),
             bias: _mm256_set1_epi32(direct - ((alphabet.direct_bits as i32 + 1) << top)),
         }
     }
 
+    /// The symbols of 32 differences.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn of(&self, differences: __m256i) -> __m256i {
+    pub fn of_all(&self, differences: [__m256i; 4]) -> [__m256i; 4] {
+        let [a, b, c, d] = differences;
+        let any = _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d));
+        // Differences below a power of two are symbols themselves.
+        if _mm256_testz_si256(any, self.above_direct) == 1 {
+            return differences;
+        }
+        [self.of(a), self.of(b), self.of(c), self.of(d)]
+    }
+
+    /// Whether differences of two bytes that together have these bits are symbols themselves.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn are_short_symbols(&self, any: __m256i) -> bool {
+        _mm256_testz_si256(any, self.above_short_direct) == 1
+    }
+
+    /// The symbols of eight differences.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn of(&self, differences: __m256i) -> __m256i {
         // Half of the number is never negative; without the bit below its highest it does not round up to the next power of two.
         let half = _mm256_srli_epi32::<1>(differences);
         let half = _mm256_andnot_si256(_mm256_srli_epi32::<1>(half), half);

@@ -1,5 +1,5 @@
-//! Memory for decoded data and for frames: zeroed by the operating system rather than by us, and in huge pages where it offers them, since faulting in small
-//! pages one by one takes longer than decoding into them.
+//! Memory for decoded data: zeroed by the operating system rather than by us, and in huge pages where it offers them, since faulting in small pages one by
+//! one takes longer than decoding into them.
 
 use std::alloc::{Layout, alloc_zeroed};
 
@@ -18,38 +18,35 @@ pub(crate) fn zeroed(length: usize) -> Option<Vec<u8>> {
     if start.is_null() {
         return None;
     }
-    // SAFETY: the allocation has `length` bytes.
-    unsafe { advise_huge(start, length) };
     // SAFETY: the global allocator gave `length` initialised bytes with the layout that `Vec<u8>` frees.
-    Some(unsafe { Vec::from_raw_parts(start, length, length) })
+    let mut memory = unsafe { Vec::from_raw_parts(start, length, length) };
+    advise(&mut memory);
+    Some(memory)
 }
 
-/// An empty vector with room for `capacity` bytes.
-pub(crate) fn with_capacity(capacity: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(capacity);
-    // SAFETY: the allocation has that capacity.
-    unsafe { advise_huge(bytes.as_mut_ptr(), bytes.capacity()) };
-    bytes
+/// An empty vector with room for so many bytes, or nothing if there is not enough memory. Room that is not used takes no memory.
+pub(crate) fn with_room_for(length: usize) -> Option<Vec<u8>> {
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(length).ok()?;
+    advise(&mut memory);
+    Some(memory)
 }
 
-/// Asks for huge pages under fresh memory.
-///
-/// # Safety
-///
-/// `start` must be an allocation of at least `length` bytes.
-unsafe fn advise_huge(start: *mut u8, length: usize) {
+/// Asks for huge pages.
+fn advise(memory: &mut Vec<u8>) {
     #[cfg(target_os = "linux")]
-    if length >= HUGE {
+    if memory.capacity() >= HUGE {
         const PAGE: usize = 2 << 20;
+        let start = memory.as_mut_ptr();
         let skip = start.align_offset(PAGE);
-        let inside = length.saturating_sub(skip) / PAGE * PAGE;
+        let inside = memory.capacity().saturating_sub(skip) / PAGE * PAGE;
         if inside > 0 {
             // SAFETY: the range lies inside the allocation; the advice does not change its contents. It may be refused, which costs speed only.
             unsafe { libc::madvise(start.add(skip).cast(), inside, libc::MADV_HUGEPAGE) };
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = (start, length);
+    let _ = memory;
 }
 
 #[cfg(test)]

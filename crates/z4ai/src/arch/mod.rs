@@ -5,6 +5,8 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
+mod avx2_differences;
+#[cfg(target_arch = "x86_64")]
 mod avx2_encode;
 #[cfg(target_arch = "x86_64")]
 mod avx2_heads;
@@ -22,7 +24,7 @@ mod portable;
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};
 use crate::entropy::rans::{DecoderTables, EncoderTables, LANES};
 use crate::error::Result;
-use crate::transform::reference::{Alphabet, RawLanes, RawReader, Word, Words};
+use crate::transform::reference::{Alphabet, Movement, RawLanes, RawReader, Word, Words};
 use std::ops::Range;
 
 /// Which implementation of the hot loops runs.
@@ -226,16 +228,24 @@ impl Kernel {
         }
     }
 
-    /// The symbols of differences.
-    pub fn symbols<W: Word>(self, alphabet: Alphabet, differences: &[W], symbols: &mut [u8]) {
-        let done = match self.0 {
-            Level::Portable => 0,
+    /// The differences of whole pieces of elements from those of their base, with symbols and the numbers of the base's exponents: of how many elements, and how many bits the differences have in all.
+    /// The caller does the rest; with the portable kernel that is all.
+    pub fn differences<W: Word>(
+        self,
+        movement: Movement,
+        current: &[u8],
+        base: &[u8],
+        differences: &mut [W],
+        symbols: &mut [u8],
+        numbers: &mut [u8],
+    ) -> (usize, u32) {
+        match self.0 {
+            Level::Portable => (0, 0),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_symbols::symbols(alphabet, differences, symbols) },
-        };
-        for (symbol, &difference) in symbols.iter_mut().zip(differences).skip(done) {
-            *symbol = alphabet.symbol(difference);
+            Level::Avx2 => unsafe {
+                avx2_differences::differences(movement, current, base, differences, symbols, numbers)
+            },
         }
     }
 

@@ -1,10 +1,10 @@
 //! From a buffer and its reference to a delta.
 
-use crate::arch::Kernel;
+use crate::arch::{Kernel, memory};
 use crate::compress::{
     Part, encode_section, encode_sections, encode_with, keep_shorter, section_length_within,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::header::Header;
 use crate::model::{DifferenceModel, Model, differences};
 use crate::options::Options;
@@ -16,6 +16,8 @@ use crate::transform::reference::{Fields, ReferenceModel};
 /// Bytes per block where nothing changed: few enough to read a part of, many enough that their checksums cost nothing.
 const UNCHANGED_BLOCK: usize = 4 << 20;
 
+/// Sections that are looked at before any of them is written.
+const GROUP: usize = 16;
 /// Bytes per section with a reference: short enough that each part of a concatenation, such as weights and optimizer states, finds what suits it.
 const SECTION: usize = 16 << 20;
 /// Elements per block of floats.
@@ -100,7 +102,8 @@ fn encode(
 ) -> Result<(Vec<u8>, Sections)> {
     options.check_shape(current.len() as u64)?;
     let id = ReferenceId::of(reference, options.threads)?;
-    let mut frame = Vec::new();
+    let mut frame =
+        memory::with_room_for(current.len() / 2).ok_or_else(|| Error::out_of_memory(current.len()))?;
     Header { reference: Some(id), ..Header::new(options, Some(current.len() as u64)) }.write(&mut frame);
     let mut sections = Sections { start: frame.len(), need_reference: false };
     threads::run(options.threads, || -> Result<()> {
@@ -108,10 +111,17 @@ fn encode(
         let (against, alone) = current.split_at(shared);
         let length = delta_section_length(options);
         let last = if alone.is_empty() { against.len().div_ceil(length) } else { usize::MAX };
-        for (index, (bytes, base)) in against.chunks(length).zip(reference.chunks(length)).enumerate() {
+        let parts = against.chunks(length).zip(reference.chunks(length)).enumerate();
+        let parts = parts.map(|(index, (bytes, base))| {
             let reference = &base[..bytes.len()];
-            let part = Part { reference, closing: index + 1 == last, ..Part::new(bytes) };
-            sections.need_reference |= encode_section_against(part, options, kernel, &mut frame)?;
+            Part { reference, closing: index + 1 == last, ..Part::new(bytes) }
+        });
+        for group in parts.collect::<Vec<_>>().chunks(GROUP) {
+            // Much of a choice is work for one thread, so several are made at the same time.
+            let choices = threads::map(group.iter(), |&part| Choice::of(part, options, kernel));
+            for (&part, choice) in group.iter().zip(choices) {
+                sections.need_reference |= choice?.encode(part, options, kernel, &mut frame)?;
+            }
         }
         encode_sections(alone, options, kernel, &mut frame)
     })?;
@@ -136,17 +146,35 @@ pub(super) fn encode_section_against(
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<bool> {
-    let Part { bytes, reference, .. } = part;
-    let without_reference = Part { reference: &[], ..part };
-    let start = frame.len();
-    let width = options.scalar_width();
-    if bytes == reference {
-        let model = Model::Difference(DifferenceModel::new(width, Model::Opaque { level: 0, long: false }));
-        let plan = Plan { model, block_length: UNCHANGED_BLOCK };
-        encode_with(&plan, part, options, kernel, frame)?;
-        return Ok(true);
-    }
-    if let Some(fields) = options.dtype.and_then(Fields::of) {
+    Choice::of(part, options, kernel)?.encode(part, options, kernel, frame)
+}
+
+/// How a section is coded.
+#[derive(Debug)]
+enum Choice {
+    /// Without its reference.
+    Alone,
+    /// With it.
+    Against(Plan),
+    /// In the way that proves to be shorter.
+    Shorter(Plan),
+}
+
+impl Choice {
+    fn of(part: Part, options: &Options, kernel: Kernel) -> Result<Self> {
+        let Part { bytes, reference, .. } = part;
+        let width = options.scalar_width();
+        if bytes == reference {
+            let nothing = Model::Opaque { level: 0, long: false };
+            let model = Model::Difference(DifferenceModel::new(width, nothing));
+            return Ok(Self::Against(Plan { model, block_length: UNCHANGED_BLOCK }));
+        }
+        let Some(fields) = options.dtype.and_then(Fields::of) else {
+            let Plan { model, block_length } =
+                Plan::choose(&differences(bytes, reference, width, kernel)?, options, kernel)?;
+            let model = Model::Difference(DifferenceModel::new(width, model));
+            return Ok(Self::Shorter(Plan { model, block_length }));
+        };
         let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
         let with = bits / 8;
         // The less there is to gain, the shorter the sample.
@@ -154,27 +182,31 @@ pub(super) fn encode_section_against(
         let without = alone_estimate(bytes, sample, options, kernel)?;
         // What the section takes with its reference is known well, without it from a sample, which knows no rows; where that might be a little less, both are tried.
         if without < with - with / 10 {
-            encode_section(without_reference, options, kernel, frame)?;
-            return Ok(false);
+            return Ok(Self::Alone);
         }
-        let rows = if options.row_length().is_some() { without / 16 } else { 0 };
         let block_length = block_length(bytes.len(), width, bits);
         let plan = Plan { model: Model::Reference(Box::new(model)), block_length };
-        encode_with(&plan, part, options, kernel, frame)?;
-        if with + rows <= without {
-            return Ok(true);
-        }
-    } else {
-        let Plan { model, block_length } =
-            Plan::choose(&differences(bytes, reference, width, kernel)?, options, kernel)?;
-        let plan = Plan { model: Model::Difference(DifferenceModel::new(width, model)), block_length };
-        encode_with(&plan, part, options, kernel, frame)?;
+        let rows = if options.row_length().is_some() { without / 16 } else { 0 };
+        Ok(if with + rows <= without { Self::Against(plan) } else { Self::Shorter(plan) })
     }
-    let mut alone = Vec::new();
-    encode_section(without_reference, options, kernel, &mut alone)?;
-    let with_reference = frame.len() - start <= alone.len();
-    keep_shorter(frame, start, &alone);
-    Ok(with_reference)
+
+    /// Appends the section, and says whether its reference is needed.
+    fn encode(self, part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<bool> {
+        let alone = Part { reference: &[], ..part };
+        let start = frame.len();
+        match self {
+            Self::Alone => encode_section(alone, options, kernel, frame).map(|()| false),
+            Self::Against(plan) => encode_with(&plan, part, options, kernel, frame).map(|()| true),
+            Self::Shorter(plan) => {
+                encode_with(&plan, part, options, kernel, frame)?;
+                let mut other = Vec::new();
+                encode_section(alone, options, kernel, &mut other)?;
+                let with_reference = frame.len() - start <= other.len();
+                keep_shorter(frame, start, &other);
+                Ok(with_reference)
+            }
+        }
+    }
 }
 
 /// About how many bytes a section takes without its reference, from pieces all over it: optimizer states and embeddings have long stretches of zeros.

@@ -1,17 +1,21 @@
 //! Reading headers that are strewn over a large file. A memory map brings sixteen pages around every header into the address space, and
 //! takes them out again when it is closed; read through the file, a header costs one call, and its neighbours come with it.
 
-use std::cell::RefCell;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Source;
 use crate::error::Result;
 
-/// Bytes that are read at once.
+/// Headers that begin on the same page are read at once, and with them as much of the next page as most headers reach into it.
 const PAGE: usize = 4096;
-/// Pages that are kept: headers that are neighbours in the file need not be neighbours in the order of the walk.
-const KEPT: usize = 64;
+const REACH: usize = 1024;
+/// Pages of a group.
+const GROUP: usize = 256;
+/// Pages that are kept.
+const KEPT: usize = 1 << 14;
 /// Smaller files are in the address space sooner than they are read.
 const LARGE: u64 = 4 << 20;
 
@@ -54,60 +58,59 @@ impl From<Vec<u8>> for Piece<'_> {
     }
 }
 
-/// A page's number and its bytes.
-type Page = (u64, Rc<Vec<u8>>);
+/// Pages that lie side by side, as far as they were read.
+type Group = Box<[OnceLock<Box<[u8]>>]>;
 
-/// Reads headers of one source.
+/// Reads headers of one source, on any number of threads. What was read is kept, because the headers of objects lie between the nodes of the trees
+/// that lead to them.
 pub(crate) struct HeaderReader<'a> {
     source: &'a Source,
-    /// Pages read so far, each at its number modulo their count; empty where nothing is read past the map.
-    pages: RefCell<Vec<Option<Page>>>,
+    /// All pages of the source; none where nothing is read past the map.
+    groups: Box<[OnceLock<Group>]>,
+    kept: AtomicUsize,
 }
 
 impl<'a> HeaderReader<'a> {
     pub(crate) fn new(source: &'a Source) -> Self {
         let strewn = source.len() >= LARGE && source.reads_directly();
-        HeaderReader { source, pages: RefCell::new(vec![None; if strewn { KEPT } else { 0 }]) }
+        let groups = if strewn { source.len().div_ceil((GROUP * PAGE) as u64) } else { 0 };
+        let groups = (0..groups).map(|_| OnceLock::new()).collect();
+        HeaderReader { source, groups, kept: AtomicUsize::new(0) }
     }
 
     /// A range of the source.
-    pub(crate) fn read(&self, offset: u64, length: u64) -> Result<Piece<'a>> {
+    pub(crate) fn read(&self, offset: u64, length: u64) -> Result<Piece<'_>> {
         self.source.check(offset, length)?;
-        let mut pages = self.pages.borrow_mut();
-        let (number, start) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
-        let slot = pages.get_mut(number as usize % KEPT);
-        let (Some(slot), true) = (slot, length <= PAGE as u64) else {
-            return match self.source.slice(offset, length) {
-                Some(bytes) => Ok(Piece::Borrowed(bytes)),
-                None => Ok(self.source.bytes(offset, length)?.into_owned().into()),
-            };
-        };
-        let range = start..start + length as usize;
-        if range.end > PAGE {
-            // It goes on on the next page.
-            return self.fetch(offset, length as usize).map(Piece::from);
-        }
-        if let Some((known, page)) = slot
-            && *known == number
+        let start = (offset % PAGE as u64) as usize;
+        if length <= (PAGE + REACH - start) as u64
+            && let Some(page) = self.page(offset / PAGE as u64)?
+            && let Some(bytes) = page.get(start..start + length as usize)
         {
-            return Ok(Piece::Shared(Rc::clone(page), range));
+            return Ok(Piece::Borrowed(bytes));
         }
-        let begin = number * PAGE as u64;
-        let count = (self.source.len() - begin).min(PAGE as u64) as usize;
-        // The memory of the page that makes room serves again, unless a piece of it is still in use.
-        let old = slot.take().and_then(|(_, page)| Rc::try_unwrap(page).ok());
-        let mut bytes = old.unwrap_or_default();
-        bytes.resize(count, 0);
-        self.source.read_directly(begin, &mut bytes)?;
-        let page = Rc::new(bytes);
-        *slot = Some((number, Rc::clone(&page)));
-        Ok(Piece::Shared(page, range))
+        match self.source.slice(offset, length) {
+            Some(bytes) => Ok(Piece::Borrowed(bytes)),
+            None => Ok(self.source.bytes(offset, length)?.into_owned().into()),
+        }
     }
 
-    fn fetch(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; length];
-        self.source.read_directly(offset, &mut bytes)?;
-        Ok(bytes)
+    /// A page with what it reaches into the next, if it is or can be kept.
+    fn page(&self, number: u64) -> Result<Option<&[u8]>> {
+        let Some(group) = self.groups.get(number as usize / GROUP) else { return Ok(None) };
+        let group = group.get_or_init(|| (0..GROUP).map(|_| OnceLock::new()).collect());
+        let Some(slot) = group.get(number as usize % GROUP) else { return Ok(None) };
+        if slot.get().is_none() {
+            if self.kept.fetch_add(1, Ordering::Relaxed) >= KEPT {
+                return Ok(None);
+            }
+            let begin = number * PAGE as u64;
+            let count = self.source.len().saturating_sub(begin).min((PAGE + REACH) as u64);
+            let mut bytes = vec![0; count as usize].into_boxed_slice();
+            self.source.read_directly(begin, &mut bytes)?;
+            // Another thread may have been quicker; then its bytes are the ones.
+            let _ = slot.set(bytes);
+        }
+        Ok(slot.get().map(|bytes| &**bytes))
     }
 }
 
@@ -126,9 +129,18 @@ mod tests {
             let source = Source::open(&path, io).unwrap();
             let reader = HeaderReader::new(&source);
             let end = bytes.len();
-            for (offset, length) in
-                [(0, 0), (0, 8), (4090, 12), (4096, 4096), (100, 5000), (end - 3, 3), (end, 0), (8, 8)]
-            {
+            for (offset, length) in [
+                (0, 0),
+                (0, 8),
+                (4090, 12),
+                (4090, 1030),
+                (4090, 1031),
+                (4096, 4096),
+                (100, 5100),
+                (end - 3, 3),
+                (end, 0),
+                (8, 8),
+            ] {
                 let piece = reader.read(offset as u64, length as u64).unwrap();
                 assert!(*piece == bytes[offset..offset + length], "{length} bytes at {offset}");
                 assert!(piece.part(1..length + 1).is_none());

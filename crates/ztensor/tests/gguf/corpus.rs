@@ -1,9 +1,8 @@
 //! The files of `conformance/` that this format has, as code: each file there must be what its entry here makes. With the environment
 //! variable `ZTENSOR_WRITE_CORPUS` set, missing files are written.
 
-use std::path::Path;
-
 use crate::builder::{Builder, Meta, Order, noise};
+use crate::stored::assert_stored;
 
 /// ggml's number, bytes and elements of every block type.
 pub const BLOCK_TYPES: &[(u32, &str, usize, usize)] = &[
@@ -196,22 +195,8 @@ fn reject() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn the_corpus_is_what_it_is_meant_to_be() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
     for (kind, files) in [("valid", valid()), ("reject", reject())] {
-        let folder = root.join(kind).join("gguf");
-        for (name, bytes) in &files {
-            let path = folder.join(format!("{name}.gguf"));
-            if std::env::var_os("ZTENSOR_WRITE_CORPUS").is_some() && !path.exists() {
-                std::fs::write(&path, bytes).unwrap();
-            }
-            let found = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            assert!(found == *bytes, "{} differs", path.display());
-        }
-        assert_eq!(
-            folder.read_dir().unwrap().count(),
-            files.len(),
-            "files nobody knows in {}",
-            folder.display()
-        );
+        let files = files.iter().map(|(name, bytes)| (format!("{name}.gguf"), bytes.as_slice()));
+        assert_stored(&format!("{kind}/gguf"), files);
     }
 }

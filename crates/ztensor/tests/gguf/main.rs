@@ -6,3 +6,5 @@ mod corpus;
 mod dequantize;
 mod hostile;
 mod reading;
+#[path = "../shared/stored.rs"]
+mod stored;

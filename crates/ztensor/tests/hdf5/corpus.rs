@@ -2,8 +2,6 @@
 //! entry names. With the environment variable `ZTENSOR_WRITE_CORPUS` set, missing files are written. The files of
 //! `conformance/valid/hdf5` come from h5py, through `python/tests/formats/hdf5_corpus.py`.
 
-use std::path::Path;
-
 use ztensor::Reader;
 
 use crate::builder::{
@@ -11,6 +9,7 @@ use crate::builder::{
     chunk_key, chunked, contiguous, fields, filters, float32, float32_type, link, local_heap, space,
     symbol_node, tree,
 };
+use crate::stored::assert_stored;
 
 /// Name, bytes, and what the error must say.
 type Case = (&'static str, Vec<u8>, &'static str);
@@ -274,17 +273,13 @@ fn files() -> Vec<Case> {
 
 #[test]
 fn the_corpus_is_what_it_is_meant_to_be() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/reject/hdf5");
     let files = files();
-    for (name, bytes, reason) in &files {
-        let path = folder.join(format!("{name}.h5"));
-        if std::env::var_os("ZTENSOR_WRITE_CORPUS").is_some() && !path.exists() {
-            std::fs::write(&path, bytes).unwrap();
-        }
-        let found = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(found == *bytes, "{} differs", path.display());
-
-        let error = match Reader::from_bytes(found) {
+    assert_stored(
+        "reject/hdf5",
+        files.iter().map(|(name, bytes, _)| (format!("{name}.h5"), bytes.as_slice())),
+    );
+    for (name, bytes, reason) in files {
+        let error = match Reader::from_bytes(bytes) {
             Err(error) => error,
             Ok(reader) => {
                 reader.verify_all().into_iter().next().unwrap_or_else(|| panic!("{name} was read")).1
@@ -292,5 +287,4 @@ fn the_corpus_is_what_it_is_meant_to_be() {
         };
         assert!(error.to_string().contains(reason), "{name}: {error}");
     }
-    assert_eq!(folder.read_dir().unwrap().count(), files.len(), "files nobody knows in {}", folder.display());
 }

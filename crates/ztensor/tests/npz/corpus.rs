@@ -1,9 +1,8 @@
 //! The files of `conformance/` that this format has, as code: each file there must be what its entry here makes. With the environment
 //! variable `ZTENSOR_WRITE_CORPUS` set, missing files are written.
 
-use std::path::Path;
-
 use crate::builder::*;
+use crate::stored::assert_stored;
 
 type Files = Vec<(String, Vec<u8>)>;
 
@@ -133,22 +132,8 @@ fn reject() -> Files {
 
 #[test]
 fn the_corpus_is_what_it_is_meant_to_be() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
     for (kind, files) in [("valid", valid()), ("reject", reject())] {
-        let folder = root.join(kind).join("npz");
-        let write = std::env::var_os("ZTENSOR_WRITE_CORPUS").is_some();
-        if write {
-            std::fs::create_dir_all(&folder).unwrap();
-        }
-        for (name, bytes) in &files {
-            let path = folder.join(name);
-            if write && !path.exists() {
-                std::fs::write(&path, bytes).unwrap();
-            }
-            let found = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            assert!(found == *bytes, "{} differs", path.display());
-        }
-        let known = folder.read_dir().unwrap().count();
-        assert_eq!(known, files.len(), "files nobody knows in {}", folder.display());
+        let files = files.iter().map(|(name, bytes)| (name.clone(), bytes.as_slice()));
+        assert_stored(&format!("{kind}/npz"), files);
     }
 }

@@ -5,3 +5,5 @@ mod builder;
 mod corpus;
 mod hostile;
 mod reading;
+#[path = "../shared/stored.rs"]
+mod stored;

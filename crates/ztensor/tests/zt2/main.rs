@@ -4,3 +4,5 @@
 mod builder;
 mod corpus;
 mod reading;
+#[path = "../shared/stored.rs"]
+mod stored;

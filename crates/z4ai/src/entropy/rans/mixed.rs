@@ -1,10 +1,61 @@
-//! A stream of symbols, whose contexts have tables, and of bits, which come with their probabilities, for models whose next context depends on what came last. There
-//! is a single state, since such models wait for themselves anyway. Symbols and bits take turns in stretches: those of so many elements, then these of the same elements.
+//! A stream of symbols, whose contexts have tables, and of bits, which come with their probabilities, for models whose next context depends on what came last. Such
+//! models wait for themselves, so several *lanes* of elements go through one loop in step, each with a state of its own: while one waits, the others work.
 
-use super::{DecoderTables, EncoderTables, STATE_END, STATE_MIN};
+use super::{EncoderTables, STATE_END, STATE_MIN};
 use crate::entropy::mixing::PROBABILITY_BITS;
+use crate::entropy::table::{FrequencyTable, MAX_PRECISION, SYMBOLS};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
+
+/// The most lanes of a stream.
+pub(crate) const MIXED_LANES: usize = 4;
+
+/// The set of all lanes: bit *i* stands for lane *i*.
+pub(crate) const ALL_LANES: u8 = (1 << MIXED_LANES) - 1;
+
+/// Does something for each lane of a set; for all of them without a loop, so that what belongs to a lane can stay in registers.
+macro_rules! each_lane {
+    ($lanes:expr, $lane:ident => $body:block) => {
+        if $lanes == crate::entropy::rans::ALL_LANES {
+            each_lane!(@ $lane, $body, 0 1 2 3);
+        } else {
+            for $lane in 0..crate::entropy::rans::MIXED_LANES {
+                if $lanes >> $lane & 1 == 1 $body
+            }
+        }
+    };
+    (@ $lane:ident, $body:block, $($number:literal)*) => {
+        $({
+            let $lane = $number;
+            $body
+        })*
+    };
+}
+pub(crate) use each_lane;
+
+/// Elements that are coded together: their symbols first, then their bits. Each step has one element of each lane of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub steps: usize,
+    pub lanes: u8,
+}
+
+impl Stretch {
+    /// How many lanes it has.
+    pub fn width(self) -> usize {
+        self.lanes.count_ones() as usize
+    }
+
+    /// How many elements it has.
+    pub fn elements(self) -> usize {
+        self.steps * self.width()
+    }
+
+    /// The numbers of its lanes.
+    pub fn lanes(self) -> impl DoubleEndedIterator<Item = usize> + Clone {
+        (0..MIXED_LANES).filter(move |lane| self.lanes >> lane & 1 == 1)
+    }
+}
 
 /// A bit and the probability (in 1/2^[`PROBABILITY_BITS`]) that it would be a 1.
 #[derive(Debug, Clone, Copy)]
@@ -23,17 +74,18 @@ impl Bit {
     }
 }
 
-/// Appends the stream of `symbols`, each in the context of the same index, and of as many bits or none at all, in stretches of `stretch` elements.
+/// Appends the stream of `symbols`, each in the context of the same index, and of as many bits or none at all, in these stretches of so many lanes.
 pub(crate) fn encode_mixed(
     tables: &EncoderTables,
     symbols: &[u8],
     contexts: &[u8],
     bits: &[Bit],
-    stretch: usize,
+    stretches: &[Stretch],
+    lanes: usize,
     out: &mut Vec<u8>,
 ) {
     let (entries, precision) = (tables.entries(), tables.precision());
-    let mut state = STATE_MIN;
+    let mut states = [STATE_MIN; MIXED_LANES];
     let mut words: Vec<u16> = Vec::with_capacity(symbols.len() / 2);
     let mut make_room = |state: u32, frequency: u32, precision: u32| {
         if state < frequency << (31 - precision) {
@@ -43,86 +95,122 @@ pub(crate) fn encode_mixed(
         state >> 16
     };
     // The decoder runs forwards, so the encoder runs backwards.
-    for (index, symbols) in symbols.chunks(stretch).enumerate().rev() {
-        let range = index * stretch..index * stretch + symbols.len();
-        for bit in bits.get(range.clone()).unwrap_or_default().iter().rev() {
+    let mut end = symbols.len();
+    for stretch in stretches.iter().rev() {
+        let range = end.saturating_sub(stretch.elements())..end;
+        end = range.start;
+        let lanes = || stretch.lanes().rev().cycle();
+        for (bit, lane) in bits.get(range.clone()).unwrap_or_default().iter().rev().zip(lanes()) {
             let (start, frequency) = bit.share();
-            state = make_room(state, frequency, PROBABILITY_BITS);
-            state = ((state / frequency) << PROBABILITY_BITS) + state % frequency + start;
+            let state = make_room(states[lane], frequency, PROBABILITY_BITS);
+            states[lane] = ((state / frequency) << PROBABILITY_BITS) + state % frequency + start;
         }
-        for (&symbol, &context) in symbols.iter().zip(contexts.get(range).unwrap_or_default()).rev() {
+        let symbols = symbols[range.clone()].iter().zip(&contexts[range]);
+        for ((&symbol, &context), lane) in symbols.rev().zip(lanes()) {
             let entry = entries[usize::from(context) << 8 | usize::from(symbol)];
-            state = make_room(state, entry.frequency(), precision);
-            state = entry.push(state, precision);
+            let state = make_room(states[lane], entry.frequency(), precision);
+            states[lane] = entry.push(state, precision);
         }
     }
-    put_length(out, 4 + 2 * words.len());
-    out.extend_from_slice(&state.to_le_bytes());
+    let states = states.iter().take(lanes);
+    put_length(out, 4 * states.len() + 2 * words.len());
+    states.for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
     words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+}
+
+/// The form of a table of precision [`MAX_PRECISION`] for [`MixedDecoder`]: small, since a model with many contexts looks all over them, and small tensors
+/// have to make them.
+#[derive(Debug, Clone)]
+pub(crate) struct MixedTable {
+    /// The symbol of each slot.
+    symbols: [u8; 1 << MAX_PRECISION],
+    /// The frequency (upper half) and first slot of each symbol.
+    shares: [u32; SYMBOLS],
+}
+
+impl MixedTable {
+    pub fn new(table: &FrequencyTable) -> Self {
+        let mut made = Self { symbols: [0; 1 << MAX_PRECISION], shares: [0; SYMBOLS] };
+        let mut start = 0;
+        for ((symbol, &frequency), share) in table.frequencies.iter().enumerate().zip(&mut made.shares) {
+            let end = start + usize::from(frequency);
+            made.symbols.get_mut(start..end).unwrap_or_default().fill(symbol as u8);
+            *share = u32::from(frequency) << 16 | start as u32;
+            start = end;
+        }
+        made
+    }
 }
 
 /// Decodes such a stream.
 #[derive(Debug)]
 pub(crate) struct MixedDecoder<'a> {
-    slots: &'a [u32],
-    precision: u32,
-    state: u32,
+    tables: &'a [MixedTable],
+    states: [u32; MIXED_LANES],
     /// The words, and one 0 that is read again and again if they are not enough.
     words: Vec<u16>,
     next: usize,
 }
 
 impl<'a> MixedDecoder<'a> {
-    /// Opens the stream at the reader's position.
-    pub fn open(tables: &'a DecoderTables, reader: &mut Reader) -> Result<Self> {
+    /// Opens the stream of so many lanes at the reader's position.
+    pub fn open(tables: &'a [MixedTable], lanes: usize, reader: &mut Reader) -> Result<Self> {
         let length = reader.length()?;
         let stream = reader.take(length)?;
-        let (head, words) =
-            stream.split_first_chunk().ok_or_else(|| Error::truncated("entropy-coded stream"))?;
-        let state = u32::from_le_bytes(*head);
-        if !(STATE_MIN..STATE_END).contains(&state) {
-            return Err(Error::corrupt("an entropy coder's state is out of range"));
+        let (head, words) = stream
+            .split_at_checked(4 * lanes.min(MIXED_LANES))
+            .ok_or_else(|| Error::truncated("entropy-coded stream"))?;
+        let mut states = [STATE_MIN; MIXED_LANES];
+        for (state, bytes) in states.iter_mut().zip(head.as_chunks().0) {
+            *state = u32::from_le_bytes(*bytes);
+            if !(STATE_MIN..STATE_END).contains(state) {
+                return Err(Error::corrupt("an entropy coder's state is out of range"));
+            }
         }
         let (words, rest) = words.as_chunks::<2>();
         if !rest.is_empty() {
             return Err(Error::corrupt("an entropy-coded stream ends inside a word"));
         }
         let words = words.iter().map(|&word| u16::from_le_bytes(word)).chain([0]).collect();
-        Ok(Self { slots: tables.slots(), precision: tables.precision(), state, words, next: 0 })
+        Ok(Self { tables, states, words, next: 0 })
     }
 
-    /// Takes over the state after a symbol, with a new word if it has become too small.
+    /// Takes over a lane's state after a symbol, with a new word if it has become too small.
     #[inline(always)]
-    fn refill(&mut self, state: u32) {
+    fn refill(&mut self, lane: usize, state: u32) {
         // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way and masked out.
-        let small = u32::from(state < STATE_MIN);
+        let small = state < STATE_MIN;
         let word = u32::from(self.words.get(self.next).copied().unwrap_or(0));
-        self.next += small as usize;
-        self.state = state << (16 * small) | word & small.wrapping_neg();
+        self.next += usize::from(small);
+        self.states[lane & (MIXED_LANES - 1)] = if small { state << 16 | word } else { state };
     }
 
-    /// The next symbol; the slots of its context begin at `offset`.
+    /// The next symbol of a lane, in one of the contexts.
     #[inline(always)]
-    pub fn symbol(&mut self, offset: usize) -> u8 {
-        let slot = self.state as usize & ((1 << self.precision) - 1);
-        let entry = self.slots[(offset | slot) & (self.slots.len() - 1)];
-        self.refill((entry >> 20) * (self.state >> self.precision) + (entry >> 8 & 0xfff));
-        entry as u8
+    pub fn symbol(&mut self, lane: usize, context: usize) -> u8 {
+        let state = self.states[lane & (MIXED_LANES - 1)];
+        let slot = state & ((1 << MAX_PRECISION) - 1);
+        let Some(table) = self.tables.get(context) else { return 0 };
+        let symbol = table.symbols[slot as usize];
+        let share = table.shares[usize::from(symbol)];
+        self.refill(lane, (share >> 16) * (state >> MAX_PRECISION) + slot - (share & 0xffff));
+        symbol
     }
 
-    /// The next bit, which is a 1 with this probability.
+    /// The next bit of a lane, which is a 1 with this probability.
     #[inline(always)]
-    pub fn bit(&mut self, probability: u32) -> bool {
-        let slot = self.state & ((1 << PROBABILITY_BITS) - 1);
+    pub fn bit(&mut self, lane: usize, probability: u32) -> bool {
+        let state = self.states[lane & (MIXED_LANES - 1)];
+        let slot = state & ((1 << PROBABILITY_BITS) - 1);
         let value = slot < probability;
         let (start, frequency) = Bit { value, probability: probability as u16 }.share();
-        self.refill(frequency * (self.state >> PROBABILITY_BITS) + slot - start);
+        self.refill(lane, frequency * (state >> PROBABILITY_BITS) + slot - start);
         value
     }
 
     /// Fails unless the stream ended exactly where the encoder began.
     pub fn finish(&self) -> Result<()> {
-        if self.next + 1 == self.words.len() && self.state == STATE_MIN {
+        if self.next + 1 == self.words.len() && self.states == [STATE_MIN; MIXED_LANES] {
             return Ok(());
         }
         Err(Error::corrupt("an entropy-coded stream does not end where it should"))

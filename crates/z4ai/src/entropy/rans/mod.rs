@@ -13,7 +13,9 @@ mod tests;
 
 pub(crate) use decode::Decoder;
 pub(crate) use encode::encode;
-pub(crate) use mixed::{Bit, MixedDecoder, encode_mixed};
+pub(crate) use mixed::{
+    ALL_LANES, Bit, MIXED_LANES, MixedDecoder, MixedTable, Stretch, each_lane, encode_mixed,
+};
 
 use super::table::{EncoderSymbol, FrequencyTable};
 use crate::error::{Error, Result};

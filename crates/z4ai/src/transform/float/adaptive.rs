@@ -2,18 +2,19 @@
 //! the elements before. Convolutions, whose kernels each have a scale of their own, gain most, and small tensors, which have no room for a description.
 
 use super::decode::interleave;
-use super::learner::{Learner, Learning, SYMBOL_CONTEXTS};
+use super::lanes::{Lanes, MOST};
+use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, SYMBOL_CONTEXTS, bound};
 use super::search::best_learning;
-use super::sign_mixer::{SignMixer, magnitude_class};
+use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::survey::Survey;
 use super::symbol_code::SymbolCode;
 use super::tails::{MAX_TAILS, Tails};
-use super::{CENTRE, CHUNK, JOINT_BITS, low_bits};
+use super::{CHUNK, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
 use crate::entropy::rans::{self, MixedDecoder};
-use crate::entropy::table::{Histogram, MAX_PRECISION, SYMBOLS};
+use crate::entropy::table::{Histogram, SYMBOLS};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
 use crate::threads;
@@ -43,25 +44,25 @@ impl AdaptiveModel {
         layout.exponent_bits <= 8
     }
 
-    /// Makes the model for a section of whole elements, one at least, in rows (if that is known) of kernels, and blocks of `block` bytes.
-    pub fn fit(layout: FloatLayout, bytes: &[u8], geometry: Geometry, block: usize) -> Result<Self> {
+    /// Makes the model for a section of whole elements, one at least, in rows (if that is known) of kernels, and the length that blocks should have: about `block`
+    /// bytes.
+    pub fn fit(layout: FloatLayout, bytes: &[u8], geometry: Geometry, block: usize) -> Result<(Self, usize)> {
         let count = bytes.len() / layout.width;
         let mut heads = vec![0; count];
         layout.read_heads(bytes, &mut heads);
         let tails = Tails::fit(layout, bytes, geometry.row_length)?;
-        let learning = best_learning(layout, &heads, first_learning(layout, &heads, geometry))?;
-        let block = block / layout.width;
-        let surveys = threads::map(heads.chunks(block).enumerate(), |(index, part)| -> Result<_> {
-            let survey = Survey::new(layout, learning, part, index * block, true)?;
+        let learning = best_learning(layout, &heads, first_learning(layout, &heads, geometry));
+        let block = whole_rows(block / layout.width, learning.row_length);
+        let surveys = threads::map(heads.chunks(block), |part| {
+            let survey = Survey::new(layout, learning, part, true);
             let mut histograms: Vec<Histogram> = vec![[0; SYMBOLS]; SYMBOL_CONTEXTS];
             survey.count(&mut histograms);
-            Ok((histograms, survey.sign_bits()))
+            (histograms, survey.sign_bits())
         });
         let mut symbols: Vec<Histogram> = vec![[0; SYMBOLS]; SYMBOL_CONTEXTS];
         // The state of the coder at the end of each block.
         let mut sign_bits = heads.chunks(block).len() as u64 * 32;
-        for survey in surveys {
-            let (histograms, bits) = survey?;
+        for (histograms, bits) in surveys {
             sign_bits += bits;
             symbols
                 .iter_mut()
@@ -70,7 +71,14 @@ impl AdaptiveModel {
                 .for_each(|(sum, more)| *sum += more);
         }
         let symbols = SymbolCode::fit(&symbols)?;
-        Ok(Self { layout, learning, symbols, signs: sign_bits < count as u64, tails })
+        let model = Self {
+            layout,
+            learning,
+            symbols,
+            signs: sign_bits < count as u64 - count as u64 / SIGN_GAIN,
+            tails,
+        };
+        Ok((model, block * layout.width))
     }
 
     /// Appends the model.
@@ -92,18 +100,19 @@ impl AdaptiveModel {
     pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
         let mut heads = vec![0; bytes.len() / self.layout.width];
         self.layout.read_heads(bytes, &mut heads);
-        let mut survey = Survey::new(self.layout, self.learning, &heads, start, self.signs)?;
+        let mut survey = Survey::new(self.layout, self.learning, &heads, self.signs);
         let mut escapes = Vec::new();
         let mask = self.symbols.context_mask();
         survey.contexts.iter_mut().for_each(|context| *context &= mask as u8);
-        for (symbol, &head) in survey.symbols.iter_mut().zip(&heads) {
+        for (symbol, &exponent) in survey.symbols.iter_mut().zip(&survey.exponents) {
             if self.symbols.escapes(*symbol) {
                 *symbol &= (1 << JOINT_BITS) - 1;
-                escapes.push(((head & 0x7fff) >> self.layout.head_mantissa_bits()) as u8);
+                escapes.push(exponent);
             }
         }
-        let encoder = self.symbols.tables().encoder();
-        rans::encode_mixed(encoder, &survey.symbols, &survey.contexts, &survey.signs, CHUNK, out);
+        let Survey { symbols, contexts, signs, stretches, lanes, .. } = &survey;
+        let encoder = self.symbols.encoder();
+        rans::encode_mixed(encoder, symbols, contexts, signs, stretches, lanes.count(), out);
         put_length(out, escapes.len());
         if !escapes.is_empty() {
             plane::write_bytes(&escapes, kernel, out)?;
@@ -122,81 +131,65 @@ impl AdaptiveModel {
     pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let mut stream = MixedDecoder::open(self.symbols.tables().decoder(), reader)?;
-        let escapes = read_escapes(reader, count, kernel)?;
-        let mut escapes = escapes.iter();
+        let mut heads = self.decode_heads(reader, count, kernel)?;
         let low = low_bits::packed_len(count, self.low_bits());
         let mut low = reader.take(low)?;
         let mut tails = self.tails.decoder(reader, start, count, kernel)?;
-        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, start, count);
-        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, start, count));
-        let (mut fields, mut heads) = ([0; CHUNK], [0u16; CHUNK]);
-        let (mut distances, mut classes) = ([0i16; CHUNK], [0u8; CHUNK]);
+        let mut fields = [0; CHUNK];
         let mut buffers = [[0; CHUNK]; MAX_TAILS];
-        for chunk in out.chunks_mut(CHUNK * width) {
-            let elements = chunk.len() / width;
+        let (bits, low_mask) = (self.low_mantissa_bits(), self.low_mask());
+        // A verbatim sign is above the mantissa bits; a decoded one is in its place.
+        let sign_mask = u16::from(!self.signs) << 15;
+        for (chunk, heads) in out.chunks_mut(CHUNK * width).zip(heads.chunks_mut(CHUNK)) {
+            let elements = heads.len();
             let (packed, rest) = low.split_at(low_bits::packed_len(elements, self.low_bits()).min(low.len()));
             low = rest;
             low_bits::unpack(packed, self.low_bits(), &mut fields[..elements]);
-            let (heads, distances) = (&mut heads[..elements], &mut distances[..elements]);
-            self.decode_magnitudes(&mut stream, &mut learner, &mut escapes, heads, distances)?;
-            let low = self.low_mantissa_bits();
-            let place = |head: &mut u16, field: u16, negative: bool| {
-                *head = *head << low | field & self.low_mask() | u16::from(negative) << 15;
-            };
-            if let Some(mixer) = &mut mixer {
-                let classes = &mut classes[..elements];
-                classes
-                    .iter_mut()
-                    .zip(distances)
-                    .for_each(|(class, distance)| *class = magnitude_class(*distance));
-                mixer.walk(classes, |probability| stream.bit(probability));
-                let signs = fields.iter().zip(mixer.last(elements));
-                heads.iter_mut().zip(signs).for_each(|(head, (&field, &sign))| place(head, field, sign));
-            } else {
-                heads
-                    .iter_mut()
-                    .zip(fields)
-                    .for_each(|(head, field)| place(head, field, field >> low & 1 == 1));
+            for (head, field) in heads.iter_mut().zip(fields) {
+                *head |= field & low_mask | field << (15 - bits) & sign_mask;
             }
             interleave(width, heads, &tails.next(elements, &mut buffers)?, chunk);
         }
-        if escapes.next().is_some() {
-            return Err(Error::corrupt("a block has more escapes than escape symbols"));
-        }
-        stream.finish()?;
         tails.finish()
     }
 
-    /// Decodes the magnitudes of a chunk in quarter octaves, and how far they are from what was expected.
-    fn decode_magnitudes(
-        &self,
-        stream: &mut MixedDecoder,
-        learner: &mut Learner,
-        escapes: &mut std::slice::Iter<u8>,
-        magnitudes: &mut [u16],
-        distances: &mut [i16],
-    ) -> Result<()> {
-        let mask = self.symbols.context_mask();
+    /// Decodes the heads of a block without their verbatim bits.
+    fn decode_heads(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u16>> {
+        let lanes = Lanes::new(self.learning, count);
+        let mut stream = MixedDecoder::open(self.symbols.decoder(), lanes.count(), reader)?;
+        let escapes = read_escapes(reader, count, kernel)?;
+        let mut escapes = Escapes { exponents: escapes.iter(), missing: false };
+        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, lanes);
+        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, lanes));
+        let mut heads = vec![0; count];
+        let (mut coded, mut distances, mut classes) = ([0; MOST], [0; MOST], [0; MOST]);
+        let (low, context_mask) = (self.low_mantissa_bits(), self.symbols.context_mask());
         let magnitude_mask = (1 << (self.layout.exponent_bits + JOINT_BITS)) - 1;
-        let count = magnitudes.len();
-        let mut targets = magnitudes.iter_mut().zip(distances);
-        learner.walk(count, |expected| {
-            let symbol = stream.symbol((expected.context & mask) << MAX_PRECISION);
-            let mut quarters = i32::from(symbol) + ((expected.exponent() - CENTRE) << JOINT_BITS);
-            if symbol >> JOINT_BITS == 0 {
-                let escape = escapes.next();
-                let escape =
-                    escape.ok_or_else(|| Error::corrupt("a block has fewer escapes than escape symbols"))?;
-                quarters = i32::from(*escape) << JOINT_BITS | i32::from(symbol);
+        for (first, stretch) in lanes.stretches() {
+            let elements = stretch.elements();
+            let (expected, escapes) = (&mut coded, &mut escapes);
+            let mut magnitudes =
+                Magnitudes { stream, escapes, context_mask, expected, distances: &mut distances, next: 0 };
+            learner.walk(stretch, &mut magnitudes);
+            stream = magnitudes.stream;
+            for (head, &distance) in coded.iter_mut().zip(&distances).take(elements) {
+                // Four of the sixteenths of an octave that these are in make a quarter.
+                *head = (head.wrapping_add_signed(distance) >> 2 & magnitude_mask) << low;
             }
-            let quarters = (quarters & magnitude_mask) as u16;
-            if let Some((magnitude, distance)) = targets.next() {
-                *magnitude = quarters;
-                *distance = expected.distance(quarters) as i16;
+            if let Some(mixer) = &mut mixer {
+                let pairs = classes.iter_mut().zip(&distances);
+                pairs.take(elements).for_each(|(class, distance)| *class = magnitude_class(*distance));
+                let mut signs = Signs { stream, heads: &mut coded, next: 0 };
+                mixer.walk(stretch, &classes, &mut signs);
+                stream = signs.stream;
             }
-            Ok(quarters)
-        })
+            lanes.scatter(first, stretch, &coded[..elements], &mut heads);
+        }
+        if escapes.missing || escapes.exponents.next().is_some() {
+            return Err(Error::corrupt("a block has more or fewer escapes than escape symbols"));
+        }
+        stream.finish()?;
+        Ok(heads)
     }
 
     /// The planes of a block of `elements` elements, by name and encoded length.
@@ -231,6 +224,73 @@ impl AdaptiveModel {
     }
 }
 
+/// Decodes the magnitudes of a stretch: what was expected of each, and how far it is from that, both in sixteenths of an octave.
+struct Magnitudes<'a, 't> {
+    stream: MixedDecoder<'t>,
+    escapes: &'a mut Escapes<'t>,
+    /// The bits of a context that tell tables apart.
+    context_mask: usize,
+    expected: &'a mut [u16; MOST],
+    distances: &'a mut [i16; MOST],
+    next: usize,
+}
+
+impl MagnitudeCoder for Magnitudes<'_, '_> {
+    #[inline(always)]
+    fn code(&mut self, lane: usize, expected: Expectation) -> i32 {
+        let symbol = self.stream.symbol(lane, expected.context & self.context_mask);
+        let mut distance = expected.distance_of(symbol);
+        let mut bounded = distance;
+        if symbol >> JOINT_BITS == 0 {
+            distance = expected.distance(u16::from(self.escapes.next()) << JOINT_BITS | u16::from(symbol));
+            bounded = bound(distance);
+        }
+        let index = self.next & (MOST - 1);
+        self.expected[index] = expected.sixteenths();
+        self.distances[index] = distance as i16;
+        self.next += 1;
+        bounded
+    }
+}
+
+/// Decodes the signs of a stretch.
+struct Signs<'a, 't> {
+    stream: MixedDecoder<'t>,
+    heads: &'a mut [u16; MOST],
+    next: usize,
+}
+
+impl SignCoder for Signs<'_, '_> {
+    #[inline(always)]
+    fn code(&mut self, lane: usize, probability: u32) -> bool {
+        let negative = self.stream.bit(lane, probability);
+        self.heads[self.next & (MOST - 1)] |= u16::from(negative) << 15;
+        self.next += 1;
+        negative
+    }
+}
+
+/// The exponents of escapes that are still to come.
+struct Escapes<'a> {
+    exponents: std::slice::Iter<'a, u8>,
+    /// Whether there were too few.
+    missing: bool,
+}
+
+impl Escapes<'_> {
+    #[cold]
+    fn next(&mut self) -> u8 {
+        let exponent = self.exponents.next();
+        self.missing |= exponent.is_none();
+        exponent.copied().unwrap_or(0)
+    }
+}
+
+/// As many elements in whole rows, if one fits.
+fn whole_rows(elements: usize, row_length: usize) -> usize {
+    if elements < row_length { elements.max(1) } else { elements - elements % row_length }
+}
+
 /// The exponents of a block's escapes.
 fn read_escapes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
     let escapes = reader.length()?;
@@ -240,6 +300,12 @@ fn read_escapes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec
     if escapes == 0 { Ok(Vec::new()) } else { plane::read_bytes(reader, escapes, kernel) }
 }
 
+/// One part in so many of the signs is what coding them must save: it takes as long as all else.
+const SIGN_GAIN: u64 = 128;
+
+/// About how many elements the rows of data have that has no rows.
+const FLAT_ROW: usize = 2304;
+
 /// Where the search for the best parameters begins: what most convolutions and matrices want.
 fn first_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Learning {
     let row_length = geometry.row_length.unwrap_or(heads.len()).clamp(1, heads.len().max(1));
@@ -247,6 +313,9 @@ fn first_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Lea
     let kernel_length =
         geometry.kernel_length.filter(|&length| row_length.is_multiple_of(length)).unwrap_or(1);
     let inside_kernel = |length: &usize| kernel_length > 1 && *length <= kernel_length;
+    // A few long rows are as good as none: shorter ones can at least be decoded side by side.
+    let is_flat = heads.len() / row_length < 8 && heads.len() >= 8 * FLAT_ROW && kernel_length <= FLAT_ROW;
+    let row_length = if is_flat { FLAT_ROW / kernel_length * kernel_length } else { row_length };
     let line_length = geometry.line_length.filter(inside_kernel).unwrap_or(row_length);
     Learning {
         row_length,
@@ -290,7 +359,7 @@ mod tests {
     /// Encodes all blocks, decodes them with the model as it comes back from its bytes, and gives the size of everything.
     fn round_trip(dtype: Dtype, bytes: &[u8], geometry: Geometry, block: usize) -> usize {
         let (layout, kernel) = (dtype.float_layout().unwrap(), Kernel::detect());
-        let model = AdaptiveModel::fit(layout, bytes, geometry, block).unwrap();
+        let (model, block) = AdaptiveModel::fit(layout, bytes, geometry, block).unwrap();
         let mut described = Vec::new();
         model.write(kernel, &mut described).unwrap();
         let mut reader = Reader::new(&described, "test");
@@ -363,6 +432,40 @@ mod tests {
         ) {
             let bytes: Vec<u8> = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
             round_trip(dtype, &bytes, geometry(row * kernel, kernel, line), 2 * block);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn any_heads_survive_in_lanes(
+            heads in proptest::collection::vec(prop_oneof![any::<u16>(), 0x3c00u16..0x3e00, Just(0)], 500..3000),
+            (row, kernel, line) in (1usize..300, 1usize..10, 1usize..10),
+            (repeats, rest, block) in (4usize..10, 0usize..500, 8000usize..20_000),
+        ) {
+            let bytes: Vec<u8> = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
+            let bytes = [bytes.repeat(repeats), bytes[..2 * rest].to_vec()].concat();
+            round_trip(Dtype::Bf16, &bytes, geometry(row * kernel, kernel, line), 2 * block);
+        }
+
+        #[test]
+        fn damaged_blocks_end_in_an_error_or_other_values(
+            places in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..8),
+            (row, signs) in (1usize..2000, any::<bool>()),
+        ) {
+            let kernel = Kernel::detect();
+            let values = bell(12_000).enumerate().map(|(index, value)| if signs && index % 3 == 0 { value.abs() } else { value });
+            let bytes = bf16(values);
+            let layout = Dtype::Bf16.float_layout().unwrap();
+            let (model, _) = AdaptiveModel::fit(layout, &bytes, geometry(row, 1, row), 1 << 20).unwrap();
+            let mut encoded = Vec::new();
+            model.encode(&bytes, 0, kernel, &mut encoded).unwrap();
+            for (place, change) in places {
+                encoded[place.index(bytes.len().min(4000))] ^= change;
+            }
+            let mut decoded = vec![0; bytes.len()];
+            let _ = model.decode(&mut Reader::new(&encoded, "test"), 0, kernel, &mut decoded);
         }
     }
 }

@@ -4,18 +4,22 @@
 //! The expected magnitude is a sum of a base, a row's, a column's and a kernel's part. Each element moves these by how much larger or smaller than expected it
 //! was (as the likelihood of a scale asks for: one large element says more than one small one), and each part less the more it has seen.
 
-use super::JOINT_BITS;
+use super::lanes::{Begins, Lanes, Places};
+use super::{CENTRE, JOINT_BITS};
+use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
 
 /// Fixed-point steps of an octave.
 const OCTAVE: i32 = 1 << OCTAVE_BITS;
 const OCTAVE_BITS: u32 = 13;
-/// Elements further below their expectation are *dust*, as training leaves it in dead rows and columns: nothing is learnt from them.
-const DUST_OCTAVES: i32 = 17;
+/// Elements further below their expectation, in sixteenths of an octave, are *dust*, as training leaves it in dead rows and columns: nothing is learnt from them.
+const DUST: i32 = -17 * 16;
 /// Contexts of a symbol: eight phases of the expectation, and whether the elements to the left and above are dust.
 pub(super) const PHASES: usize = 8;
 pub(super) const SYMBOL_CONTEXTS: usize = 4 * PHASES;
+const LEFT: u32 = PHASES as u32;
+const ABOVE: u32 = 2 * LEFT;
 
 /// How the elements lie and how quickly is learnt from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,9 +83,14 @@ impl Learning {
     }
 }
 
-/// How far an element moves what is expected, by its own distance from that, in sixteenths of an octave from [`NEAREST`] on.
-type Moves = [i32; 320];
-const NEAREST: i32 = -256;
+/// How far an element moves what is expected, by its own distance from that, in sixteenths of an octave from [`FURTHEST`] on.
+type Moves = [i32; 1024];
+const FURTHEST: i32 = -768;
+
+/// A distance, as far as that matters.
+pub(super) fn bound(distance: i32) -> i32 {
+    distance.clamp(FURTHEST, FURTHEST + 1023)
+}
 
 /// Ways to learn: in proportion to the magnitude, to its power of 3/4, and the latter and the square root with more weight on tiny elements, for rows and columns far below
 /// the others.
@@ -98,11 +107,13 @@ const POWERS: [i64; 64] = [
 
 /// For the magnitude to the power of `quarters` / 4, and `tail` more for each sixteenth of an octave below five octaves.
 const fn moves(quarters: i32, tail: i32) -> Moves {
-    let mut moves = [0; 320];
-    let mut index = 0;
+    let mut moves = [0; 1024];
+    // Nothing is learnt from dust.
+    let mut index = (DUST - FURTHEST) as usize;
     while index < moves.len() {
-        let distance = index as i32 + NEAREST;
-        let above = if distance > 56 { 56 } else { distance };
+        let distance = index as i32 + FURTHEST;
+        let below = if distance < -256 { -256 } else { distance };
+        let above = if below > 56 { 56 } else { below };
         let exponent = quarters * (above - 8);
         let power = POWERS[(exponent & 63) as usize];
         let octaves = exponent >> 6;
@@ -110,118 +121,47 @@ const fn moves(quarters: i32, tail: i32) -> Moves {
         // In nats that would be the power minus one; an octave has 1 / ln 2 = 11818 / 8192 times as many.
         let nats = 4 * 11818 / quarters as i64;
         moves[index] = ((nats * (power - 16384)) >> 14) as i32;
-        if distance < -80 {
-            moves[index] += tail * (distance + 80);
+        if below < -80 {
+            moves[index] += tail * (below + 80);
         }
         index += 1;
     }
     moves
 }
 
-/// The part of a move that is taken over after n elements: `2^RATE_BITS / (n + inertia + 1)`.
-type Rates = [i32; 256];
+/// The part of a move that is taken over after n elements: `2^RATE_BITS / (n + inertia + 1)`. From [`LAST_RATE`] on it stays the same; there are as many more entries as
+/// a run may have steps.
+type Rates = [i32; 2048];
 const RATE_BITS: u32 = 14;
+const LAST_RATE: usize = 255;
 
 fn rates(inertia: u8) -> Rates {
-    let first = if inertia == FIXED { return [0; 256] } else { 1i32 << inertia };
-    std::array::from_fn(|seen| (1 << RATE_BITS) / (seen as i32 + first + 1))
+    let first = if inertia == FIXED { return [0; 2048] } else { 1i32 << inertia };
+    let mut rates = [(1 << RATE_BITS) / (LAST_RATE as i32 + first + 1); 2048];
+    for (seen, rate) in (0..).zip(&mut rates[..LAST_RATE]) {
+        *rate = (1 << RATE_BITS) / (seen + first + 1);
+    }
+    rates
 }
 
 /// The rate of the drift along a row, which stands in for kernels where there are none.
 const DRIFT: i32 = (1 << RATE_BITS) / 100;
 
-/// A part of the expectation, and how many elements it has seen.
-#[derive(Debug, Clone, Copy, Default)]
-struct Estimate {
-    value: i32,
-    seen: u8,
-}
-
-impl Estimate {
-    /// The value stays small by itself: what is too high gets lowered by each element, and the other way round.
-    #[inline(always)]
-    fn learn(&mut self, step: i32, rates: &Rates) {
-        // 18 bits of a step, 13 of a rate.
-        self.value = self.value.wrapping_add((step * rates[usize::from(self.seen)]) >> RATE_BITS);
-        self.seen = self.seen.saturating_add(1);
-    }
-}
-
+/// What is known of a column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Column {
-    estimate: Estimate,
-    /// Whether its last element was dust.
-    dusty: bool,
+    value: i32,
+    /// [`ABOVE`] if its last element was dust.
+    dusty: u32,
 }
 
-/// Where an element stands.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    row_length: usize,
-    kernel_length: usize,
-    /// Columns of the block, which begin with its first element, and which of them this one is in.
-    slots: usize,
-    pub slot: usize,
-    /// Elements up to the end of the row and of the kernel, this one included.
-    left_in_row: usize,
-    left_in_kernel: usize,
-}
-
-impl Place {
-    /// The first of `count` elements of a block, which is element `start` of the section.
-    pub fn new(learning: Learning, start: usize, count: usize) -> Self {
-        let Learning { row_length, kernel_length, .. } = learning;
-        let column = start % row_length;
-        Self {
-            row_length,
-            kernel_length,
-            slots: row_length.min(count).max(1),
-            slot: 0,
-            left_in_row: row_length - column,
-            left_in_kernel: kernel_length - column % kernel_length,
-        }
-    }
-
-    /// How many columns the block has.
-    pub fn slots(self) -> usize {
-        self.slots
-    }
-
-    /// The place in the kernel.
-    #[inline(always)]
-    pub fn position(self) -> usize {
-        self.kernel_length - self.left_in_kernel
-    }
-
-    /// Goes on to the next element; says whether that begins a row, and whether it begins a kernel.
-    #[inline(always)]
-    pub fn advance(&mut self) -> (bool, bool) {
-        self.slot += 1;
-        if self.slot == self.slots {
-            self.slot = 0;
-        }
-        self.left_in_kernel -= 1;
-        let begins_kernel = self.left_in_kernel == 0;
-        if begins_kernel {
-            self.left_in_kernel = self.kernel_length;
-        }
-        self.left_in_row -= 1;
-        let begins_row = self.left_in_row == 0;
-        if begins_row {
-            (self.left_in_row, self.left_in_kernel) = (self.row_length, self.kernel_length);
-        }
-        (begins_row, begins_kernel)
-    }
-}
-
-/// What changes with every element, apart from the columns.
-#[derive(Debug, Clone, Copy)]
-struct State {
-    place: Place,
-    row: Estimate,
-    kernel: Estimate,
-    /// Whether the element before, in this row, was dust.
-    dusty: bool,
+/// What a lane has learnt. Values stay small by themselves: what is too high gets lowered by each element, and the other way round.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lane {
+    row: i32,
+    kernel: i32,
+    /// [`LEFT`] if the element before, in this row, was dust.
+    dusty: u32,
 }
 
 /// What was learnt in one block.
@@ -234,7 +174,8 @@ pub(super) struct Learner {
     column_rates: Rates,
     kernel_rates: Rates,
     columns: Vec<Column>,
-    state: State,
+    places: Places,
+    lanes: [Lane; MIXED_LANES],
 }
 
 /// What is expected of an element.
@@ -246,6 +187,12 @@ pub(super) struct Expectation {
     pub context: usize,
 }
 
+/// Codes the elements of a walk.
+pub(super) trait MagnitudeCoder {
+    /// Codes the next element, which is in this lane, and tells its distance from what is expected of it, [`bound`].
+    fn code(&mut self, lane: usize, expected: Expectation) -> i32;
+}
+
 impl Expectation {
     /// The exponent expected.
     #[inline(always)]
@@ -253,17 +200,28 @@ impl Expectation {
         self.magnitude >> OCTAVE_BITS
     }
 
+    /// The magnitude expected, in sixteenths of an octave.
+    #[inline(always)]
+    pub fn sixteenths(self) -> u16 {
+        (self.magnitude >> (OCTAVE_BITS - 4)) as u16
+    }
+
     /// How far a magnitude, in (begun) quarter octaves, is above it, in sixteenths of an octave.
     #[inline(always)]
     pub fn distance(self, quarters: u16) -> i32 {
-        4 * i32::from(quarters) + 2 - (self.magnitude >> (OCTAVE_BITS - 4))
+        4 * i32::from(quarters) + 2 - i32::from(self.sixteenths())
+    }
+
+    /// The same for a magnitude that has this symbol, which is not an escape.
+    #[inline(always)]
+    pub fn distance_of(self, symbol: u8) -> i32 {
+        4 * i32::from(symbol) + 2 - ((4 * CENTRE) << JOINT_BITS) - i32::from(self.sixteenths() & 15)
     }
 }
 
 impl Learner {
-    /// A block of `count` elements that begins with element `start` of the section.
-    pub fn new(learning: Learning, exponent_bits: u32, start: usize, count: usize) -> Self {
-        let place = Place::new(learning, start, count);
+    /// For a block in these lanes.
+    pub fn new(learning: Learning, exponent_bits: u32, lanes: Lanes) -> Self {
         let has_kernels = learning.kernel_length > 1;
         Self {
             base: i32::from(learning.base) * (OCTAVE / 8),
@@ -272,46 +230,77 @@ impl Learner {
             moves: &STYLES[usize::from(learning.style & 3)],
             row_rates: rates(learning.row_inertia),
             column_rates: rates(learning.column_inertia),
-            kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; 256] },
-            columns: vec![Column::default(); place.slots()],
-            state: State { place, row: Estimate::default(), kernel: Estimate::default(), dusty: false },
+            kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; 2048] },
+            columns: vec![Column::default(); lanes.columns()],
+            places: Places::new(lanes),
+            lanes: [Lane::default(); MIXED_LANES],
         }
     }
 
-    /// Goes through the next `count` elements: `code` tells the magnitude of each, in (begun) quarter octaves, given what is expected of it.
+    /// Goes through the elements of a stretch.
     #[inline(always)]
-    pub fn walk(&mut self, count: usize, mut code: impl FnMut(Expectation) -> Result<u16>) -> Result<()> {
-        // A copy, which registers can hold.
-        let mut state = self.state;
-        for _ in 0..count {
-            let Some(column) = self.columns.get_mut(state.place.slot) else { break };
-            let magnitude = self.base.wrapping_add(state.row.value).wrapping_add(column.estimate.value);
-            let magnitude = magnitude.wrapping_add(state.kernel.value).clamp(0, self.last);
-            let phase = (magnitude >> (OCTAVE_BITS - 3)) as usize & (PHASES - 1);
-            let neighbours = usize::from(state.dusty) << 3 | usize::from(column.dusty) << 4;
-            let expected = Expectation { magnitude, context: phase | neighbours };
-            let quarters = code(expected)?;
-            let is_dust = i32::from(quarters >> JOINT_BITS) - expected.exponent() < -DUST_OCTAVES;
-            if !is_dust {
-                let index = (expected.distance(quarters) - NEAREST).clamp(0, 319);
-                let step = self.moves[index as usize];
-                state.row.learn(step, &self.row_rates);
-                column.estimate.learn(step, &self.column_rates);
-                state.kernel.learn(step, &self.kernel_rates);
-            }
-            (column.dusty, state.dusty) = (is_dust, is_dust);
-            let (begins_row, begins_kernel) = state.place.advance();
-            if !self.has_kernels {
-                state.kernel.value -= state.kernel.value >> 8;
-            } else if begins_kernel {
-                state.kernel = Estimate::default();
-            }
-            if begins_row {
-                state.row = Estimate { value: state.row.value / 4, seen: 0 };
-                (state.kernel, state.dusty) = (Estimate::default(), false);
-            }
+    pub fn walk(&mut self, stretch: Stretch, coder: &mut impl MagnitudeCoder) {
+        if stretch.lanes == ALL_LANES {
+            self.walk_lanes(stretch.steps, ALL_LANES, coder);
+        } else {
+            self.walk_lanes(stretch.steps, stretch.lanes, coder);
         }
-        self.state = state;
-        Ok(())
+    }
+
+    #[inline(always)]
+    fn walk_lanes(&mut self, mut steps: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
+        while steps > 0 {
+            let run = self.places.run(lanes, steps);
+            self.walk_run(run, lanes, coder);
+            each_lane!(lanes, lane => {
+                let state = &mut self.lanes[lane];
+                match self.places.advance(lane, run) {
+                    Begins::Nothing => {}
+                    Begins::Kernel => state.kernel = 0,
+                    Begins::Row => *state = Lane { row: state.row / 4, kernel: 0, dusty: 0 },
+                }
+            });
+            steps -= run;
+        }
+    }
+
+    /// Goes through steps in which no lane begins a row or kernel.
+    #[inline(always)]
+    fn walk_run(&mut self, steps: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
+        let places = self.places.lanes;
+        let seen = places.map(|place| (place.column.min(LAST_RATE), place.in_kernel.min(LAST_RATE)));
+        let column_rates = places.map(|place| self.column_rates[place.row.min(LAST_RATE)]);
+        // A copy, which registers can hold.
+        let mut states = self.lanes;
+        // The drift along a row fades.
+        let fading = if self.has_kernels { 0 } else { -1 };
+        for step in 0..steps {
+            let mut steps = [0; MIXED_LANES];
+            each_lane!(lanes, lane => {
+                let (place, state) = (&places[lane], &mut states[lane]);
+                let column = self.columns.get(place.column + step).copied().unwrap_or_default();
+                let magnitude = self.base.wrapping_add(column.value).wrapping_add(state.row);
+                let magnitude = magnitude.wrapping_add(state.kernel).min(self.last).max(0);
+                let phase = (magnitude >> (OCTAVE_BITS - 3)) as u32 & (LEFT - 1);
+                let context = phase | state.dusty | column.dusty;
+                let distance = coder.code(lane, Expectation { magnitude, context: context as usize });
+                let moved = self.moves[(distance - FURTHEST) as usize & 1023];
+                let row_rate = self.row_rates[(seen[lane].0 + step) & 2047];
+                let kernel_rate = self.kernel_rates[(seen[lane].1 + step) & 2047];
+                // 18 bits of a move, 13 of a rate.
+                state.row = state.row.wrapping_add((moved * row_rate) >> RATE_BITS);
+                let kernel = state.kernel.wrapping_add((moved * kernel_rate) >> RATE_BITS);
+                state.kernel = kernel - (kernel >> 8 & fading);
+                state.dusty = u32::from(distance < DUST) * LEFT;
+                steps[lane] = (moved * column_rates[lane]) >> RATE_BITS;
+            });
+            each_lane!(lanes, lane => {
+                if let Some(column) = self.columns.get_mut(places[lane].column + step) {
+                    column.value = column.value.wrapping_add(steps[lane]);
+                    column.dusty = states[lane].dusty * (ABOVE / LEFT);
+                }
+            });
+        }
+        self.lanes = states;
     }
 }

@@ -7,6 +7,7 @@
 mod adaptive;
 mod decode;
 mod encode;
+mod lanes;
 mod learner;
 mod low_bits;
 mod model;

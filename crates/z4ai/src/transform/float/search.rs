@@ -1,25 +1,25 @@
 //! How quickly the adaptive coder should learn from a section: rates for rows, columns and kernels, and the style, each tried on a sample.
 
+use super::lanes::Lanes;
 use super::learner::{FIXED, Learning};
 use super::shape::Shape;
 use super::survey::count_by_phase;
 use crate::dtype::FloatLayout;
-use crate::error::Result;
 
 /// Elements of the sample: the first ones, since what is learnt from them is what the rates are about.
 const SAMPLE: usize = 1 << 16;
 const STYLES: u8 = 4;
 
 /// The parameters that make a sample of the section smallest, found by changing one after the other.
-pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], first: Learning) -> Result<Learning> {
+pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], first: Learning) -> Learning {
     let sample = &heads[..heads.len().min(SAMPLE)];
-    let cost = |learning: Learning| -> Result<u64> {
-        Ok(Shape::fit_roughly(&count_by_phase(layout, learning, sample)?))
-    };
-    let mut best = (cost(first)?, first);
+    let lanes = Lanes::new(first, sample.len());
+    let sample = lanes.gather(sample);
+    let cost = |learning: Learning| Shape::fit_roughly(&count_by_phase(layout, learning, lanes, &sample));
+    let mut best = (cost(first), first);
     for style in (0..STYLES).filter(|&style| style != first.style) {
         let other = Learning { style, ..first };
-        let found = cost(other)?;
+        let found = cost(other);
         if found < best.0 {
             best = (found, other);
         }
@@ -28,12 +28,12 @@ pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], first: Learning)
     let columns = |learning: Learning, inertia| Learning { column_inertia: inertia, ..learning };
     let rows = |learning: Learning, inertia| Learning { row_inertia: inertia, ..learning };
     let kernels = |learning: Learning, inertia| Learning { kernel_inertia: inertia, ..learning };
-    best = climb(best, best.1.column_inertia, columns, cost)?;
-    best = climb(best, best.1.row_inertia, rows, cost)?;
+    best = climb(best, best.1.column_inertia, columns, cost);
+    best = climb(best, best.1.row_inertia, rows, cost);
     if first.kernel_length > 1 {
-        best = climb(best, best.1.kernel_inertia, kernels, cost)?;
+        best = climb(best, best.1.kernel_inertia, kernels, cost);
     }
-    Ok(best.1)
+    best.1
 }
 
 /// Moves one inertia up, or else down, as long as that helps.
@@ -41,13 +41,13 @@ fn climb(
     mut best: (u64, Learning),
     start: u8,
     set: impl Fn(Learning, u8) -> Learning,
-    cost: impl Fn(Learning) -> Result<u64>,
-) -> Result<(u64, Learning)> {
+    cost: impl Fn(Learning) -> u64,
+) -> (u64, Learning) {
     for direction in [1i8, -1] {
         let mut inertia = start;
         while let Some(next) = inertia.checked_add_signed(direction).filter(|&next| next <= FIXED) {
             let other = set(best.1, next);
-            let found = cost(other)?;
+            let found = cost(other);
             if found >= best.0 {
                 break;
             }
@@ -57,5 +57,5 @@ fn climb(
             break;
         }
     }
-    Ok(best)
+    best
 }

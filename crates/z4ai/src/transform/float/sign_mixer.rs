@@ -1,8 +1,10 @@
 //! Signs at maximum effort. Filters of a convolution repeat their signs from place to place, and the rows and columns of some matrices lean to one side; two
 //! counters look at one each, and a mixer learns which of them to believe.
 
-use super::learner::{Learning, Place};
+use super::lanes::{Begins, Lanes, MOST, Places};
+use super::learner::Learning;
 use crate::entropy::mixing::{Counter, INPUTS, PROBABILITY_BITS, Weights};
+use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 
 /// Places in a kernel that are told apart.
 const PLACES: usize = 32;
@@ -13,24 +15,49 @@ const CLASSES: usize = 8;
 
 /// What is known of the signs of one block.
 pub(super) struct SignMixer {
-    place: Place,
-    line_length: usize,
-    /// The signs so far, behind as many positive ones as the line above needs.
-    signs: Vec<bool>,
+    places: Places,
+    above: Above,
+    /// The signs of each step so far, a bit per lane.
+    signs: Vec<u8>,
     next: usize,
-    left: bool,
-    /// What is to be learnt from the last sign: only after the next one's probability is known, so that this need not wait for it.
-    pending: Option<Lesson>,
-    /// How much the signs of a column, and of the row at hand, lean to one side: from -2^15 (positive) to 2^15.
+    has_kernels: bool,
+    /// How much the signs of a column, and of the rows that the lanes are in, lean to one side: from -2^15 (positive) to 2^15.
     columns: Vec<i32>,
-    row: i32,
+    rows: [i32; MIXED_LANES],
     by_bias: [Counter; 128],
     by_place: [Counter; 4 * PLACES],
     weights: [Weights; CLASSES],
 }
 
-/// Which counters and weights gave a probability.
+/// How many steps ago the sign above came.
 #[derive(Debug, Clone, Copy)]
+enum Above {
+    /// In the same lane.
+    Line(usize),
+    /// In the lane before, and for the first lane in the last one.
+    Row { others: usize, first: usize },
+}
+
+impl Above {
+    /// The signs above those of a step, a bit per lane.
+    #[inline(always)]
+    fn of(self, step: usize, signs: &[u8]) -> u8 {
+        let ago = |steps| signs.get(step.wrapping_sub(steps)).copied().unwrap_or(0);
+        match self {
+            Self::Line(steps) => ago(steps),
+            Self::Row { others, first } => ago(others) << 1 | ago(first) >> (MIXED_LANES - 1),
+        }
+    }
+}
+
+/// Codes the signs of a walk.
+pub(super) trait SignCoder {
+    /// Codes the next sign, which is in this lane, and is negative with this probability.
+    fn code(&mut self, lane: usize, probability: u32) -> bool;
+}
+
+/// Which counters and weights gave a probability.
+#[derive(Debug, Clone, Copy, Default)]
 struct Lesson {
     by_place: usize,
     by_bias: usize,
@@ -41,7 +68,7 @@ struct Lesson {
 
 /// A bias of -1 to 1 in eleven steps.
 #[inline(always)]
-fn step(bias: i32) -> usize {
+fn bias_step(bias: i32) -> usize {
     ((bias * 5 + (11 << 14)) >> 15) as usize
 }
 
@@ -52,65 +79,103 @@ pub(super) fn magnitude_class(distance: i16) -> u8 {
 }
 
 impl SignMixer {
-    /// For a block of `count` elements that begins with element `start` of the section.
-    pub fn new(learning: Learning, start: usize, count: usize) -> Self {
-        let place = Place::new(learning, start, count);
+    /// For a block in these lanes.
+    pub fn new(learning: Learning, lanes: Lanes) -> Self {
+        let has_kernels = learning.kernel_length > 1;
+        let above = if has_kernels || lanes.count() == 1 {
+            Above::Line(learning.line_length)
+        } else {
+            let before = (MIXED_LANES - 1) * lanes.lag;
+            Above::Row { others: lanes.lag, first: learning.row_length - before }
+        };
         Self {
-            place,
-            line_length: learning.line_length,
-            signs: vec![false; learning.line_length + count],
+            above,
+            signs: vec![0; lanes.steps()],
             next: 0,
-            left: false,
-            pending: None,
-            columns: vec![0; place.slots()],
-            row: 0,
+            has_kernels,
+            columns: vec![0; lanes.columns()],
+            places: Places::new(lanes),
+            rows: [0; MIXED_LANES],
             by_bias: [Counter::NEW; 128],
             by_place: [Counter::NEW; 4 * PLACES],
             weights: [Weights::NEW; CLASSES],
         }
     }
 
-    /// Goes through the next elements, whose magnitudes have these classes: `code` codes the sign of each, given the probability that it is negative.
+    /// Goes through the elements of a stretch, whose magnitudes have these classes.
     #[inline(always)]
-    pub fn walk(&mut self, classes: &[u8], mut code: impl FnMut(u32) -> bool) {
-        // Copies, which registers can hold.
-        let (mut place, mut row, mut left, mut next) = (self.place, self.row, self.left, self.next);
-        let mut pending = self.pending;
-        for &class in classes {
-            // As it was before the last sign, for which this need not wait.
-            let row_step = step(row);
-            row += (i32::from(left) << 12) - (1 << 11) - (row >> 4);
-            let Some(column) = self.columns.get_mut(place.slot) else { break };
-            let above = self.signs.get(next).copied().unwrap_or(false);
-            let neighbours = usize::from(left) << 1 | usize::from(above);
-            let by_place = place.position().min(PLACES - 1) << 2 | neighbours;
-            let by_bias = (step(*column) * BIASES + row_step) & 127;
-            let class = usize::from(class) & (CLASSES - 1);
-            let odds = [self.by_bias[by_bias].odds(), self.by_place[by_place].odds()];
-            let probability = self.weights[class].mix(odds);
-            if let Some(Lesson { by_place, by_bias, class, odds, probability }) = pending {
-                self.by_bias[by_bias & 127].update(left);
-                self.by_place[by_place & 127].update(left);
-                self.weights[class & (CLASSES - 1)].update(odds, probability, left);
-            }
-            let sign = code(probability >> (16 - PROBABILITY_BITS));
-            pending = Some(Lesson { by_place, by_bias, class, odds, probability });
-            if let Some(target) = self.signs.get_mut(next + self.line_length) {
-                *target = sign;
-            }
-            (left, next) = (sign, next + 1);
-            *column += (((i32::from(sign) << 16) - (1 << 15) - *column) * 5) >> 6;
-            if place.advance().0 {
-                row = 0;
-            }
+    pub fn walk(&mut self, stretch: Stretch, classes: &[u8; MOST], coder: &mut impl SignCoder) {
+        if stretch.lanes == ALL_LANES {
+            self.walk_lanes(stretch.steps, ALL_LANES, classes, coder);
+        } else {
+            self.walk_lanes(stretch.steps, stretch.lanes, classes, coder);
         }
-        (self.place, self.row, self.left, self.next) = (place, row, left, next);
-        self.pending = pending;
     }
 
-    /// The signs of the last `count` elements.
-    pub fn last(&self, count: usize) -> &[bool] {
-        let end = self.line_length + self.next;
-        self.signs.get(end - count..end).unwrap_or_default()
+    #[inline(always)]
+    fn walk_lanes(&mut self, steps: usize, lanes: u8, classes: &[u8; MOST], coder: &mut impl SignCoder) {
+        let (mut done, mut next_class) = (0, 0);
+        while done < steps {
+            let run = self.places.run(lanes, steps - done);
+            self.walk_run(run, lanes, classes, &mut next_class, coder);
+            each_lane!(lanes, lane => {
+                if self.places.advance(lane, run) == Begins::Row {
+                    self.rows[lane] = 0;
+                }
+            });
+            done += run;
+        }
+    }
+
+    /// Goes through steps in which no lane begins a row or kernel.
+    #[inline(always)]
+    fn walk_run(
+        &mut self,
+        steps: usize,
+        lanes: u8,
+        classes: &[u8; MOST],
+        next_class: &mut usize,
+        coder: &mut impl SignCoder,
+    ) {
+        let places = self.places.lanes;
+        // Copies, which registers can hold.
+        let (mut rows, mut class_index, first) = (self.rows, *next_class, self.next);
+        let mut left = first.checked_sub(1).and_then(|last| self.signs.get(last)).copied().unwrap_or(0);
+        let kernel_step = usize::from(self.has_kernels);
+        for step in 0..steps {
+            let above = self.above.of(first + step, &self.signs);
+            let mut lessons = [Lesson::default(); MIXED_LANES];
+            let mut signs = 0;
+            // All lanes are coded before anything is learnt, so that none has to wait for another.
+            each_lane!(lanes, lane => {
+                let column = self.columns.get(places[lane].column + step).copied().unwrap_or(0);
+                let position = (places[lane].in_kernel + step * kernel_step).min(PLACES - 1);
+                let neighbours = (left >> lane & 1) << 1 | above >> lane & 1;
+                let by_place = (position << 2 | usize::from(neighbours)) & 127;
+                let by_bias = (bias_step(column) * BIASES + bias_step(rows[lane])) & 127;
+                let class = usize::from(classes[class_index & (MOST - 1)]) & (CLASSES - 1);
+                class_index += 1;
+                let odds = [self.by_bias[by_bias].odds(), self.by_place[by_place].odds()];
+                let probability = self.weights[class].mix(odds);
+                lessons[lane] = Lesson { by_place, by_bias, class, odds, probability };
+                signs |= u8::from(coder.code(lane, probability >> (16 - PROBABILITY_BITS))) << lane;
+            });
+            each_lane!(lanes, lane => {
+                let Lesson { by_place, by_bias, class, odds, probability } = lessons[lane];
+                let sign = signs >> lane & 1;
+                self.by_bias[by_bias & 127].update(sign == 1);
+                self.by_place[by_place & 127].update(sign == 1);
+                self.weights[class & (CLASSES - 1)].update(odds, probability, sign == 1);
+                rows[lane] += (i32::from(sign) << 12) - (1 << 11) - (rows[lane] >> 4);
+                if let Some(column) = self.columns.get_mut(places[lane].column + step) {
+                    *column += (((i32::from(sign) << 16) - (1 << 15) - *column) * 5) >> 6;
+                }
+            });
+            if let Some(target) = self.signs.get_mut(first + step) {
+                *target = signs;
+            }
+            left = signs;
+        }
+        (self.rows, self.next, *next_class) = (rows, first + steps, class_index);
     }
 }

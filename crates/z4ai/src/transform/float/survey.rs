@@ -1,20 +1,24 @@
 //! One walk of the adaptive coder through a block, on the encoder's side: the symbols and signs with the contexts and probabilities that a decoder will have.
 
-use super::learner::{Expectation, Learner, Learning, PHASES};
-use super::sign_mixer::{SignMixer, magnitude_class};
+use super::lanes::{Lanes, MOST};
+use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, PHASES, bound};
+use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::{CENTRE, EXPONENT_PARTS, JOINT_BITS};
 use crate::dtype::FloatLayout;
 use crate::entropy::mixing::PROBABILITY_BITS;
-use crate::entropy::rans::Bit;
+use crate::entropy::rans::{Bit, Stretch};
 use crate::entropy::table::{Histogram, SYMBOLS, log2_1024};
-use crate::error::Result;
 
-/// The symbols and signs of a block.
-#[derive(Debug, Default)]
+/// The symbols and signs of a block, in the order in which they are coded.
+#[derive(Debug)]
 pub(super) struct Survey {
+    pub lanes: Lanes,
+    pub stretches: Vec<Stretch>,
     /// An exponent too far from its expectation for a symbol has the symbol of an escape.
     pub symbols: Vec<u8>,
     pub contexts: Vec<u8>,
+    /// The exponents.
+    pub exponents: Vec<u8>,
     /// Signs with their probabilities, if these were asked for.
     pub signs: Vec<Bit>,
 }
@@ -27,64 +31,93 @@ fn symbol(expected: Expectation, quarters: u16) -> u8 {
     (part << JOINT_BITS) as u8 | quarters as u8 & 3
 }
 
-/// Goes through the heads of a block, the first of which is element `start` of the section.
-#[inline(always)]
-fn walk(
+/// Magnitudes that are known, in the order in which they are coded.
+struct Known<'a, F> {
     layout: FloatLayout,
-    learning: Learning,
-    heads: &[u16],
-    start: usize,
-    mut visit: impl FnMut(Expectation, u16),
-) -> Result<()> {
-    let low = layout.head_mantissa_bits() - JOINT_BITS;
-    let mut heads_left = heads.iter();
-    Learner::new(learning, layout.exponent_bits, start, heads.len()).walk(heads.len(), |expected| {
-        let quarters = heads_left.next().map_or(0, |head| (head & 0x7fff) >> low);
-        visit(expected, quarters);
-        Ok(quarters)
-    })
+    heads: std::slice::Iter<'a, u16>,
+    /// Told what is expected of each, the magnitude in quarter octaves, and how far it is from that.
+    visit: F,
 }
 
-/// The counts of the symbols, by the phase of what is expected of them.
+impl<F: FnMut(Expectation, u16, i32)> MagnitudeCoder for Known<'_, F> {
+    #[inline(always)]
+    fn code(&mut self, _: usize, expected: Expectation) -> i32 {
+        let low = self.layout.head_mantissa_bits() - JOINT_BITS;
+        let quarters = self.heads.next().map_or(0, |head| (head & 0x7fff) >> low);
+        let distance = expected.distance(quarters);
+        (self.visit)(expected, quarters, distance);
+        bound(distance)
+    }
+}
+
+impl<F: FnMut(Expectation, u16, i32)> Known<'_, F> {
+    /// Goes through the block in these lanes.
+    fn walk(mut self, learning: Learning, lanes: Lanes) {
+        let mut learner = Learner::new(learning, self.layout.exponent_bits, lanes);
+        lanes.stretches().for_each(|(_, stretch)| learner.walk(stretch, &mut self));
+    }
+}
+
+/// Signs that are known, and those that have been coded.
+struct KnownSigns<'a> {
+    heads: std::slice::Iter<'a, u16>,
+    coded: Vec<Bit>,
+}
+
+impl SignCoder for KnownSigns<'_> {
+    #[inline(always)]
+    fn code(&mut self, _: usize, probability: u32) -> bool {
+        let value = self.heads.next().is_some_and(|head| head >> 15 == 1);
+        self.coded.push(Bit { value, probability: probability as u16 });
+        value
+    }
+}
+
+/// The counts of the symbols of a block, by the phase of what is expected of them. The heads are in the order of the lanes.
 pub(super) fn count_by_phase(
     layout: FloatLayout,
     learning: Learning,
+    lanes: Lanes,
     heads: &[u16],
-) -> Result<Vec<Histogram>> {
+) -> Vec<Histogram> {
     let mut histograms: Vec<Histogram> = vec![[0; SYMBOLS]; PHASES];
-    walk(layout, learning, heads, 0, |expected, quarters| {
+    let visit = |expected: Expectation, quarters, _| {
         histograms[expected.context & (PHASES - 1)][usize::from(symbol(expected, quarters))] += 1;
-    })?;
-    Ok(histograms)
+    };
+    Known { layout, heads: heads.iter(), visit }.walk(learning, lanes);
+    histograms
 }
 
 impl Survey {
-    /// Walks through the heads of a block, the first of which is element `start` of the section.
-    pub fn new(
-        layout: FloatLayout,
-        learning: Learning,
-        heads: &[u16],
-        start: usize,
-        with_signs: bool,
-    ) -> Result<Self> {
+    /// Walks through the heads of a block.
+    pub fn new(layout: FloatLayout, learning: Learning, heads: &[u16], with_signs: bool) -> Self {
         let count = heads.len();
+        let lanes = Lanes::new(learning, count);
+        let heads = lanes.gather(heads);
+        let stretches: Vec<Stretch> = lanes.stretches().map(|(_, stretch)| stretch).collect();
         let (mut symbols, mut contexts) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let mut classes = Vec::with_capacity(count);
-        walk(layout, learning, heads, start, |expected, quarters| {
+        let (mut exponents, mut classes) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let visit = |expected: Expectation, quarters, distance| {
             symbols.push(symbol(expected, quarters));
             contexts.push(expected.context as u8);
-            classes.push(magnitude_class(expected.distance(quarters) as i16));
-        })?;
-        let mut signs = Vec::new();
+            exponents.push((quarters >> JOINT_BITS) as u8);
+            classes.push(magnitude_class(distance as i16));
+        };
+        Known { layout, heads: heads.iter(), visit }.walk(learning, lanes);
+        let mut signs = KnownSigns { heads: heads.iter(), coded: Vec::new() };
         if with_signs {
-            let mut values = heads.iter().map(|head| head >> 15 == 1);
-            SignMixer::new(learning, start, count).walk(&classes, |probability| {
-                let value = values.next().unwrap_or(false);
-                signs.push(Bit { value, probability: probability as u16 });
-                value
-            });
+            signs.coded.reserve(count);
+            let mut mixer = SignMixer::new(learning, lanes);
+            let (mut classes, mut buffer) = (&classes[..], [0; MOST]);
+            for &stretch in &stretches {
+                let (these, rest) = classes.split_at(stretch.elements());
+                classes = rest;
+                buffer[..these.len()].copy_from_slice(these);
+                mixer.walk(stretch, &buffer, &mut signs);
+            }
         }
-        Ok(Self { symbols, contexts, signs })
+        let signs = signs.coded;
+        Self { lanes, stretches, symbols, contexts, exponents, signs }
     }
 
     /// Adds the symbols to counts by context.

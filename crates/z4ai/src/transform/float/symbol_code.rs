@@ -3,15 +3,17 @@
 use super::JOINT_BITS;
 use super::learner::{PHASES, SYMBOL_CONTEXTS};
 use super::shape::{EscapeRate, Shape};
-use crate::entropy::rans::Tables;
+use crate::entropy::rans::{EncoderTables, MixedTable, Tables};
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, log2_1024};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
+use std::sync::OnceLock;
 
 /// The tables of the symbols' contexts.
 #[derive(Debug)]
 pub(super) struct SymbolCode {
     tables: Tables,
+    decoder: OnceLock<Vec<MixedTable>>,
     /// What the tables follow from: a shape, and a rate of escapes for each class of contexts.
     shape: Option<(Shape, Vec<EscapeRate>)>,
 }
@@ -40,7 +42,7 @@ impl SymbolCode {
         let tables = |histograms: &[Histogram]| {
             let tables =
                 histograms.iter().map(|histogram| FrequencyTable::normalise(histogram, MAX_PRECISION));
-            Ok::<_, Error>(Self { tables: Tables::new(tables.collect())?, shape: None })
+            Self::of_tables(tables.collect(), None)
         };
         let candidates = [one, four, tables(&merged)?, tables(histograms)?];
         let best = candidates.into_iter().min_by_key(|code| code.cost(histograms));
@@ -70,7 +72,11 @@ impl SymbolCode {
         let tables = rates
             .iter()
             .flat_map(|&rate| (0..PHASES as i32).map(move |phase| shape.table(step * phase, rate)));
-        Ok(Self { tables: Tables::new(tables.collect())?, shape: Some((shape, rates)) })
+        Self::of_tables(tables.collect(), Some((shape, rates)))
+    }
+
+    fn of_tables(frequencies: Vec<FrequencyTable>, shape: Option<(Shape, Vec<EscapeRate>)>) -> Result<Self> {
+        Ok(Self { tables: Tables::new(frequencies)?, decoder: OnceLock::new(), shape })
     }
 
     /// The code of the kind in a model.
@@ -102,7 +108,7 @@ impl SymbolCode {
             TABLES | FOUR_TABLES => {
                 let contexts = if code == TABLES { PHASES } else { SYMBOL_CONTEXTS };
                 let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, MAX_PRECISION));
-                return Ok(Self { tables: Tables::new(tables.collect::<Result<_>>()?)?, shape: None });
+                return Self::of_tables(tables.collect::<Result<_>>()?, None);
             }
             _ => return Err(Error::corrupt("a code of symbols that there is not")),
         };
@@ -110,8 +116,14 @@ impl SymbolCode {
         Self::of_shape(shape, (0..rates).map(|_| EscapeRate::read(reader)).collect::<Result<_>>()?)
     }
 
-    pub fn tables(&self) -> &Tables {
-        &self.tables
+    /// The encoder's form of the tables.
+    pub fn encoder(&self) -> &EncoderTables {
+        self.tables.encoder()
+    }
+
+    /// The decoder's form of the tables, made when it is first needed.
+    pub fn decoder(&self) -> &[MixedTable] {
+        self.decoder.get_or_init(|| self.tables.frequencies().iter().map(MixedTable::new).collect())
     }
 
     /// The bits of a context that tell tables apart.

@@ -66,10 +66,7 @@ impl Classes {
         let mut seen = [(0u64, 0u64); LEVELS];
         let stride = (bytes.len() / length).div_ceil(SAMPLED_CHUNKS) | 1;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)).step_by(stride) {
-            let bits = kernel.vectorised(
-                #[inline(always)]
-                || scratch.subtract(chunk, base, view),
-            );
+            let bits = scratch.transform(chunk, base, view, kernel);
             if let Some((chunks, sum)) = seen.get_mut(level(bits)) {
                 *chunks += 1;
                 *sum += u64::from(bits);

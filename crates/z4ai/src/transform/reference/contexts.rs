@@ -24,21 +24,21 @@ pub(super) struct Contexts {
 /// Pairs that share a context.
 struct Group {
     pairs: Vec<(usize, usize)>,
-    counts: Histogram,
+    counts: Box<Histogram>,
     cost: u64,
 }
 
 impl Group {
     fn merged_cost(&self, other: &Self) -> u64 {
-        let mut counts = self.counts;
-        counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
+        let mut counts = *self.counts;
+        counts.iter_mut().zip(&*other.counts).for_each(|(sum, count)| *sum += count);
         entropy_bits(&counts)
     }
 
     /// How large the differences are, on average.
     fn size(&self) -> u64 {
         let (mut sum, mut total) = (0, 0);
-        for (symbol, &count) in (0u64..).zip(&self.counts) {
+        for (symbol, &count) in (0u64..).zip(&*self.counts) {
             sum += symbol * u64::from(count);
             total += u64::from(count);
         }
@@ -63,11 +63,11 @@ impl Contexts {
             .used()
             .map(|(class, exponent, histogram)| Group {
                 pairs: vec![(class, exponent)],
-                counts: *histogram,
+                counts: Box::new(*histogram),
                 cost: entropy_bits(histogram),
             })
             .collect();
-        groups.sort_by_key(|group| (group.size(), group.pairs[0]));
+        groups.sort_by_cached_key(|group| (group.size(), group.pairs[0]));
         merge(&mut groups);
         let mut used = 0u16;
         let mut map = [[u8::MAX; EXPONENTS]; CLASSES];
@@ -178,7 +178,7 @@ fn merge(groups: &mut Vec<Group>) {
         let second = groups.remove(at + 1);
         prices.remove(at);
         let first = &mut groups[at];
-        first.counts.iter_mut().zip(&second.counts).for_each(|(sum, count)| *sum += count);
+        first.counts.iter_mut().zip(&*second.counts).for_each(|(sum, count)| *sum += count);
         first.cost += second.cost + cheapest;
         first.pairs.extend(second.pairs);
         for neighbour in [at.checked_sub(1), Some(at)].into_iter().flatten() {

@@ -33,51 +33,55 @@ impl<W: Word> Default for ChunkScratch<W> {
     }
 }
 
-impl<W: Word> ChunkScratch<W> {
-    /// Transforms a chunk of at most [`CHUNK`] elements and says its class; symbols are made unless that is 0.
-    #[inline(always)]
-    pub fn transform(
-        &mut self,
-        bytes: &[u8],
-        reference: &[u8],
-        view: View,
-        classes: &Classes,
-        kernel: Kernel,
-    ) -> u8 {
-        let class = classes.of(self.subtract(bytes, reference, view));
-        if class > 0 {
-            kernel.symbols(Alphabet::of_width(W::BYTES), &self.differences, &mut self.symbols);
-            exponent_numbers::<W>(reference, view, &mut self.exponents);
-        }
-        class
-    }
+/// How elements move from those of the reference, for kernels: the numbers of a [`View`] whose exponents fit a byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Movement {
+    pub rate: i32,
+    pub mantissa_bits: u32,
+    pub top_exponent: u8,
+}
 
-    /// Computes the differences of a chunk and says how many bits they have in all.
-    #[inline(always)]
-    pub fn subtract(&mut self, bytes: &[u8], reference: &[u8], view: View) -> u32 {
-        let differences = &mut self.differences[..bytes.len() / W::BYTES];
-        self.length = differences.len();
-        let elements = bytes.chunks_exact(W::BYTES).zip(reference.chunks_exact(W::BYTES));
-        let pairs = elements.map(
-            #[inline(always)]
-            |(current, base)| (W::from_bytes(current), W::from_bytes(base)),
-        );
-        if view.decay.rate == 0 {
-            for (difference, (current, base)) in differences.iter_mut().zip(pairs) {
-                *difference = W::difference::<false>(current, base, view.decay);
-            }
-        } else {
-            for (difference, (current, base)) in differences.iter_mut().zip(pairs) {
-                *difference = W::difference::<true>(current, base, view.decay);
-            }
+impl View {
+    pub fn movement(self) -> Movement {
+        Movement {
+            rate: self.decay.rate,
+            mantissa_bits: self.fields.mantissa_bits,
+            top_exponent: self.top_exponent.min(255) as u8,
         }
-        differences.iter().map(|difference| difference.length()).sum()
+    }
+}
+
+impl<W: Word> ChunkScratch<W> {
+    /// Transforms a chunk of at most [`CHUNK`] elements and says how many bits the differences have in all; if none, nothing else may have been made.
+    pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View, kernel: Kernel) -> u32 {
+        self.length = (bytes.len() / W::BYTES).min(CHUNK);
+        if view.decay.rate == 0 && bytes == reference {
+            return 0;
+        }
+        let Self { differences, symbols, exponents, length } = self;
+        let (done, bits) =
+            kernel.differences(view.movement(), bytes, reference, differences, symbols, exponents);
+        if done == *length {
+            return bits;
+        }
+        let alphabet = Alphabet::of_width(W::BYTES);
+        let (bytes, reference) = (&bytes[done * W::BYTES..], &reference[done * W::BYTES..]);
+        let rest = &mut differences[done..*length];
+        let elements = bytes.chunks_exact(W::BYTES).zip(reference.chunks_exact(W::BYTES));
+        for (difference, (current, base)) in rest.iter_mut().zip(elements) {
+            *difference = W::difference::<true>(W::from_bytes(current), W::from_bytes(base), view.decay);
+        }
+        for (symbol, &difference) in symbols[done..].iter_mut().zip(&*rest) {
+            *symbol = alphabet.symbol(difference);
+        }
+        exponent_numbers::<W>(reference, view, &mut exponents[done..]);
+        bits + rest.iter().map(|difference| difference.length()).sum::<u32>()
     }
 }
 
 /// The numbers of the exponents of at most [`CHUNK`] elements.
 #[inline(always)]
-pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &mut [u8; CHUNK]) {
+pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &mut [u8]) {
     let exponents = reference.chunks_exact(W::BYTES).map(
         #[inline(always)]
         |base| W::from_bytes(base).exponent(view.fields.mantissa_bits),
@@ -132,9 +136,10 @@ const EXPONENT_SAMPLE: usize = 1 << 14;
 type Cells = [Histogram; EXPONENTS];
 
 /// How often each symbol occurs, by class and exponent.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Counts {
-    cells: Vec<Cells>,
+    /// The cells of each class that occurs.
+    cells: [Option<Vec<Histogram>>; CLASSES],
     /// How many chunks have each class.
     pub classes: Histogram,
     pub raw_bits: u64,
@@ -142,12 +147,15 @@ pub(super) struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { cells: vec![[[0; SYMBOLS]; EXPONENTS]; CLASSES], classes: [0; SYMBOLS], raw_bits: 0 }
+        Self { cells: Default::default(), classes: [0; SYMBOLS], raw_bits: 0 }
     }
 }
 
 /// Neighbours are counted in so many tables in turn: where most are equal, each increment of a single one would wait for the one before.
 const BANKS: usize = 4;
+
+/// These tables for one class.
+type Banks = Vec<Cells>;
 
 impl Counts {
     /// Counts the chunks of a stretch of whole elements.
@@ -160,14 +168,11 @@ impl Counts {
     ) -> Self {
         let alphabet = Alphabet::of_width(W::BYTES);
         let mut counts = Self::default();
-        let mut banks: Vec<[Cells; BANKS]> = vec![[[[0; SYMBOLS]; EXPONENTS]; BANKS]; CLASSES];
+        let mut banks: [Option<Banks>; CLASSES] = Default::default();
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
-            let class = kernel.vectorised(
-                #[inline(always)]
-                || scratch.transform(chunk, base, view, classes, kernel),
-            );
+            let class = classes.of(scratch.transform(chunk, base, view, kernel));
             counts.classes[usize::from(class)] += 1;
             if class == 0 {
                 continue;
@@ -177,21 +182,25 @@ impl Counts {
                 #[inline(always)]
                 || alphabet.all_raw_bits(symbols),
             );
-            count(&mut banks[usize::from(class) % CLASSES], symbols, &scratch.exponents);
+            let banks = banks[usize::from(class) % CLASSES].get_or_insert_with(empty_banks);
+            count(banks, symbols, &scratch.exponents);
         }
-        for ((cells, banks), _) in
-            counts.cells.iter_mut().zip(&banks).zip(counts.classes).filter(|(_, chunks)| *chunks > 0)
-        {
-            banks.iter().for_each(|bank| add(cells, bank));
+        for (cells, banks) in counts.cells.iter_mut().zip(banks) {
+            *cells = banks.map(|banks| {
+                let mut cells = vec![[0; SYMBOLS]; EXPONENTS];
+                banks.iter().for_each(|bank| add(&mut cells, bank));
+                cells
+            });
         }
         counts
     }
 
-    pub fn merge(mut self, other: &Self) -> Self {
-        for ((mine, theirs), _) in
-            self.cells.iter_mut().zip(&other.cells).zip(other.classes).filter(|(_, chunks)| *chunks > 0)
-        {
-            add(mine, theirs);
+    pub fn merge(mut self, other: Self) -> Self {
+        for (mine, theirs) in self.cells.iter_mut().zip(other.cells) {
+            match (mine, theirs) {
+                (Some(mine), Some(theirs)) => add(mine, &theirs),
+                (mine, theirs) => *mine = mine.take().or(theirs),
+            }
         }
         self.classes.iter_mut().zip(other.classes).for_each(|(mine, theirs)| *mine += theirs);
         self.raw_bits += other.raw_bits;
@@ -200,19 +209,24 @@ impl Counts {
 
     /// The cells that occur, by class and exponent number.
     pub fn used(&self) -> impl Iterator<Item = (usize, usize, &Histogram)> {
-        let classes = self.cells.iter().enumerate().filter(|(class, _)| self.classes[*class] > 0);
-        let cells = classes.flat_map(|(class, cells)| {
-            cells.iter().enumerate().map(move |(exponent, histogram)| (class, exponent, histogram))
+        let cells = self.cells.iter().enumerate().flat_map(|(class, cells)| {
+            let cells = cells.iter().flatten().enumerate();
+            cells.map(move |(exponent, histogram)| (class, exponent, histogram))
         });
         cells.filter(|(_, _, histogram)| histogram.iter().any(|&count| count > 0))
     }
 }
 
-fn add(mine: &mut Cells, theirs: &Cells) {
+fn empty_banks() -> Banks {
+    vec![[[0; SYMBOLS]; EXPONENTS]; BANKS]
+}
+
+fn add(mine: &mut [Histogram], theirs: &[Histogram]) {
     mine.as_flattened_mut().iter_mut().zip(theirs.as_flattened()).for_each(|(sum, count)| *sum += count);
 }
 
-fn count(banks: &mut [Cells; BANKS], symbols: &[u8], exponents: &[u8; CHUNK]) {
+fn count(banks: &mut Banks, symbols: &[u8], exponents: &[u8; CHUNK]) {
+    let Some(banks) = banks.first_chunk_mut::<BANKS>() else { return };
     let (groups, rest) = symbols.as_chunks::<BANKS>();
     let (numbers, _) = exponents.as_chunks::<BANKS>();
     for (symbols, numbers) in groups.iter().zip(numbers) {
@@ -222,5 +236,60 @@ fn count(banks: &mut [Cells; BANKS], symbols: &[u8], exponents: &[u8; CHUNK]) {
     }
     for (&symbol, &number) in rest.iter().zip(&exponents[symbols.len() - rest.len()..]) {
         banks[0][usize::from(number) % EXPONENTS][usize::from(symbol)] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Dtype;
+    use proptest::prelude::*;
+
+    /// Both kernels, and the arithmetic of one element, agree about a chunk.
+    fn agree<W: Word + PartialEq + std::fmt::Debug>(
+        elements: &[(u64, u64, u32)],
+        dtype: Dtype,
+        rate: i32,
+        top: usize,
+    ) {
+        let fields = Fields::of(dtype).unwrap();
+        let view = View { fields, decay: Decay::new(rate, fields), top_exponent: top % fields.exponents() };
+        let bytes = |value: u64| value.to_le_bytes()[..W::BYTES].to_vec();
+        let base: Vec<u8> = elements.iter().flat_map(|&(base, ..)| bytes(base)).collect();
+        let moved = |&(base, change, shift): &(u64, u64, u32)| bytes(base.wrapping_add(change >> shift));
+        let current: Vec<u8> = elements.iter().flat_map(moved).collect();
+        for kernel in Kernel::available() {
+            let mut scratch = ChunkScratch::<W>::default();
+            let bits = scratch.transform(&current, &base, view, kernel);
+            let mut numbers = [0; CHUNK];
+            exponent_numbers::<W>(&base, view, &mut numbers);
+            let mut sum = 0;
+            for (index, (current, base)) in current.chunks(W::BYTES).zip(base.chunks(W::BYTES)).enumerate() {
+                let (current, base) = (W::from_bytes(current), W::from_bytes(base));
+                let difference = W::difference::<true>(current, base, view.decay);
+                sum += difference.length();
+                if bits > 0 {
+                    assert_eq!(scratch.differences[index], difference);
+                    assert_eq!(scratch.symbols[index], Alphabet::of_width(W::BYTES).symbol(difference));
+                    assert_eq!(scratch.exponents[index], numbers[index]);
+                }
+            }
+            assert_eq!(bits, sum);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_agree(
+            elements in prop::collection::vec((any::<u64>(), any::<u64>(), 0u32..64), 0..CHUNK),
+            rate in prop_oneof![Just(0), any::<i32>(), -100_000..100_000i32],
+            top in 0usize..256,
+        ) {
+            agree::<u8>(&elements, Dtype::F8E4M3, rate, top);
+            agree::<u16>(&elements, Dtype::Bf16, rate, top);
+            agree::<u16>(&elements, Dtype::F16, rate, top);
+            agree::<u32>(&elements, Dtype::F32, rate, top);
+            agree::<u64>(&elements, Dtype::F64, rate, top);
+        }
     }
 }

@@ -60,10 +60,7 @@ impl<W: Word> BlockScratch<W> {
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
-            let class = kernel.vectorised(
-                #[inline(always)]
-                || scratch.transform(chunk, base, model.view, &model.levels, kernel),
-            );
+            let class = model.levels.of(scratch.transform(chunk, base, model.view, kernel));
             classes.push(class);
             if class == 0 {
                 continue;

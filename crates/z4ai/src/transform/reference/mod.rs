@@ -16,6 +16,7 @@ mod model;
 mod raw_bits;
 mod symbols;
 
+pub(crate) use counts::Movement;
 pub(crate) use element::Word;
 pub(crate) use model::ReferenceModel;
 pub(crate) use raw_bits::{PIECE, RAW_LANES, RawLanes, RawReader, WORD_BITS, Words};

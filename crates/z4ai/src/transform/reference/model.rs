@@ -86,6 +86,6 @@ fn measure<W: Word>(
     let counts = threads::map(stretches, |(bytes, reference)| {
         Counts::of::<W>(bytes, reference, view, &levels, kernel)
     });
-    let total = counts.into_iter().reduce(|total, counts| total.merge(&counts));
+    let total = counts.into_iter().reduce(|total, counts| total.merge(counts));
     (view, levels, total.unwrap_or_default())
 }

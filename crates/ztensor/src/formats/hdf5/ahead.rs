@@ -1,12 +1,10 @@
 //! Reading the datasets of a large group before they are listed: in the order in which their headers lie in the file, because those that lie side
 //! by side are read at once, and on all cores.
 
-use rayon::prelude::*;
-
 use super::attributes::{AttributeReader, Found};
-use super::dataset;
 use super::header::ObjectHeader;
 use super::image::Image;
+use super::{dataset, rounds};
 use crate::error::{Error, Kind, Result};
 use crate::index::Object;
 use crate::limits::Budget;
@@ -14,7 +12,7 @@ use crate::limits::Budget;
 /// Smaller groups are not worth it.
 const FEWEST: usize = 64;
 /// Objects that one task reads.
-const TASK: usize = 512;
+const TASK: usize = 256;
 
 /// A dataset that was read. It is handed round in a box, being large.
 pub(super) struct Dataset {
@@ -55,32 +53,16 @@ pub(super) fn read(
     objects.sort_unstable();
     // An object of several names is read once; the walk finds it for the others.
     objects.dedup_by_key(|(address, _)| *address);
-    let mut found = Vec::with_capacity(objects.len());
-    // Each task may use up the allowances that are left; they are settled after each round, so that hostile files gain no more than a round.
-    for round in objects.chunks(TASK * rayon::current_num_threads()) {
-        let (share, account) = (image.share(), budget.share());
-        let tasks: Vec<_> = round
-            .par_chunks(TASK)
-            .map(|task| {
-                let (image, mut budget) = (share.image(), account.share());
-                let mut attributes = AttributeReader::new();
-                let mut header = ObjectHeader::default();
-                let datasets: Vec<(usize, Result<Box<Dataset>>)> = task
-                    .iter()
-                    .filter_map(|&(address, number)| {
-                        header.reread(&image, address).ok()?;
-                        dataset::is_dataset(&header)
-                            .then(|| (number, Dataset::read(&image, &mut budget, &mut attributes, &header)))
-                    })
-                    .collect();
-                (datasets, share.allowance() - image.left(), budget.charged())
-            })
-            .collect();
-        for (datasets, work, memory) in tasks {
-            image.charge(work)?;
-            budget.charge(memory)?;
-            found.extend(datasets);
+    let found = rounds::work(image, budget, &objects, TASK, |image, budget, objects| {
+        let mut attributes = AttributeReader::new();
+        let mut header = ObjectHeader::default();
+        let mut found = Vec::with_capacity(objects.len());
+        for &(address, number) in objects {
+            if header.reread(image, address).is_ok() && dataset::is_dataset(&header) {
+                found.push((number, Dataset::read(image, budget, &mut attributes, &header)));
+            }
         }
-    }
-    Ok(found)
+        found
+    })?;
+    Ok(found.into_iter().flatten().collect())
 }

@@ -126,7 +126,7 @@ impl<'a> AttributeReader<'a> {
     ) -> Result<Value> {
         let (mut dimensions, mut datatype) = match dataspace {
             Dataspace::Null => return Ok(Value::Null),
-            Dataspace::Simple { dimensions, .. } => (dimensions.clone(), datatype),
+            Dataspace::Simple { dimensions, .. } => (dimensions.to_vec(), datatype),
         };
         while let Class::Array { dimensions: inner, element } = &datatype.class {
             dimensions.extend(inner);

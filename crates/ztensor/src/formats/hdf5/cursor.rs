@@ -39,7 +39,7 @@ impl<'a> Cursor<'a> {
                 self.position += count;
                 Ok(taken)
             }
-            None => Err(self.error("it ends before its last field")),
+            None => Err(self.ended()),
         }
     }
 
@@ -55,9 +55,13 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
+        match self.bytes.get(self.position..).and_then(<[u8]>::first_chunk) {
+            Some(array) => {
+                self.position += N;
+                Ok(*array)
+            }
+            None => Err(self.ended()),
+        }
     }
 
     #[inline]
@@ -112,6 +116,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A length; all ones stand for "without end".
+    #[inline]
     pub fn limit(&mut self) -> Result<Option<u64>> {
         let width = self.widths.length;
         let length = self.integer(width)?;
@@ -135,13 +140,14 @@ impl<'a> Cursor<'a> {
 
     /// Expects a four-byte signature and a version of zero behind it, as the newer structures have it.
     pub fn signature(&mut self, signature: &[u8; 4]) -> Result<()> {
-        if self.take(4)? != signature {
+        if self.array()? != *signature {
             return Err(self.error("its signature is missing"));
         }
         Ok(())
     }
 
     /// Expects one of a range of versions.
+    #[inline]
     pub fn version(&mut self, known: std::ops::RangeInclusive<u8>) -> Result<u8> {
         let version = self.u8()?;
         if known.contains(&version) {
@@ -166,7 +172,13 @@ impl<'a> Cursor<'a> {
         self.origin.saturating_add(self.position as u64)
     }
 
+    #[cold]
+    fn ended(&self) -> Error {
+        self.error("it ends before its last field")
+    }
+
     /// An error that names the structure, the rule and the place.
+    #[cold]
     pub fn error(&self, rule: &str) -> Error {
         Error::malformed(format!("the {}: {rule}", self.what)).with_offset(self.offset())
     }

@@ -43,8 +43,7 @@ pub(super) fn tensor(
     }
     let rank = dimensions.len();
     let mut shape = dimensions;
-    shape.extend(inner);
-    let shape = Shape::from(shape);
+    inner.into_iter().for_each(|dimension| shape.push(dimension));
     let length = shape.elements().and_then(|count| element.byte_length(count));
     let length = length.ok_or_else(|| Error::malformed(format!("the size of shape {shape} overflows")))?;
 

@@ -3,9 +3,10 @@
 
 use super::header::{ObjectHeader, kind};
 use super::heap::fractal::FractalHeap;
-use super::heap::local::LocalHeap;
+use super::heap::local::{LocalHeap, Names};
 use super::image::Image;
 use super::message::link::{Link, Target, checked_name, checked_text};
+use super::rounds;
 use super::tree::version1::{self, Contents};
 use super::tree::version2::Tree;
 use crate::error::Result;
@@ -15,6 +16,8 @@ use crate::limits::Budget;
 const LINK_COST: u64 = size_of::<Link>() as u64;
 /// B-tree of links by name.
 const LINKS_BY_NAME: u8 = 5;
+/// Symbol-table nodes that one task reads; each has a few links.
+const NODES: usize = 64;
 /// Symbol-table entries that are soft links.
 const SOFT: u32 = 2;
 
@@ -28,18 +31,14 @@ pub(super) fn is_group(header: &ObjectHeader<'_>) -> bool {
 /// All links of a group: in the order of their creation where the group keeps it, otherwise by name.
 pub(super) fn links(image: &Image<'_>, budget: &mut Budget, header: &ObjectHeader<'_>) -> Result<Vec<Link>> {
     let mut links = Vec::new();
-    let mut add = |link: Link| {
-        budget.charge(LINK_COST + link.name.len() as u64)?;
-        links.push(link);
-        Ok(())
-    };
     for message in header.all(kind::SYMBOL_TABLE) {
         let mut cursor = image.cursor(&message.body, message.address, "symbol table");
         let (tree, heap) = (cursor.place()?, cursor.place()?);
-        symbol_table(image, tree, heap, &mut add)?;
+        symbol_table(image, budget, tree, heap, &mut links)?;
     }
     for message in header.all(kind::LINK) {
-        add(Link::parse(&mut image.cursor(&message.body, message.address, "link"))?)?;
+        let link = Link::parse(&mut image.cursor(&message.body, message.address, "link"))?;
+        add(budget, link, &mut links)?;
     }
     for message in header.all(kind::LINK_INFO) {
         let mut cursor = image.cursor(&message.body, message.address, "list of links");
@@ -47,7 +46,7 @@ pub(super) fn links(image: &Image<'_>, budget: &mut Budget, header: &ObjectHeade
         let flags = cursor.u8()?;
         cursor.skip(if flags & 1 != 0 { 8 } else { 0 })?;
         if let (Some(heap), Some(tree)) = (cursor.address()?, cursor.address()?) {
-            dense(image, tree, heap, &mut add)?;
+            dense(image, budget, tree, heap, &mut links)?;
         }
     }
     if links.iter().all(|link| link.order.is_some()) {
@@ -60,45 +59,68 @@ pub(super) fn links(image: &Image<'_>, budget: &mut Budget, header: &ObjectHeade
 
 fn symbol_table(
     image: &Image<'_>,
+    budget: &mut Budget,
     tree: u64,
     heap: u64,
-    add: &mut impl FnMut(Link) -> Result<()>,
+    links: &mut Vec<Link>,
 ) -> Result<()> {
     let heap = LocalHeap::read(image, heap)?;
-    let entry = 2 * image.widths.address + 24;
+    let names = heap.names();
+    let mut nodes = Vec::new();
     version1::walk(image, tree, Contents::Group, |_, node| {
-        let head = image.read(node, 8)?;
-        let mut cursor = image.cursor(&head, node, "symbol-table node");
-        cursor.signature(b"SNOD")?;
-        cursor.version(1..=1)?;
-        cursor.skip(1)?;
-        let count = usize::from(cursor.u16()?);
-        let start = node.saturating_add(8);
-        let body = image.read(start, (count * entry) as u64)?;
-        let mut cursor = image.cursor(&body, start, "symbol-table node");
-        for _ in 0..count {
-            let (name, object, cache) =
-                (cursor.integer(image.widths.address)?, cursor.address()?, cursor.u32()?);
-            cursor.skip(4)?;
-            let value = cursor.u32()?;
-            cursor.skip(12)?;
-            let (name, offset) = heap.text(image, name)?;
-            let name = checked_name(name, offset)?;
-            let target = match (cache, object) {
-                (SOFT, _) => {
-                    let (path, offset) = heap.text(image, value.into())?;
-                    Target::Soft(checked_text(path, offset)?)
-                }
-                (_, Some(address)) => Target::Hard(address),
-                (_, None) => return Err(cursor.error("an entry leads nowhere")),
-            };
-            add(Link { name, order: None, target })?;
-        }
+        budget.charge(size_of::<u64>() as u64)?;
+        nodes.push(node);
         Ok(())
-    })
+    })?;
+    let parts = rounds::work(image, budget, &nodes, NODES, |image, budget, nodes| -> Result<Vec<Link>> {
+        let mut links = Vec::new();
+        nodes.iter().try_for_each(|&node| symbol_table_node(image, budget, node, names, &mut links))?;
+        Ok(links)
+    })?;
+    for part in parts {
+        links.append(&mut part?);
+    }
+    Ok(())
 }
 
-fn dense(image: &Image<'_>, tree: u64, heap: u64, add: &mut impl FnMut(Link) -> Result<()>) -> Result<()> {
+fn symbol_table_node(
+    image: &Image<'_>,
+    budget: &mut Budget,
+    node: u64,
+    names: Names<'_>,
+    links: &mut Vec<Link>,
+) -> Result<()> {
+    let head = image.read(node, 8)?;
+    let mut cursor = image.cursor(&head, node, "symbol-table node");
+    cursor.signature(b"SNOD")?;
+    cursor.version(1..=1)?;
+    cursor.skip(1)?;
+    let count = usize::from(cursor.u16()?);
+    let entry = 2 * image.widths.address + 24;
+    let start = node.saturating_add(8);
+    let body = image.read(start, (count * entry) as u64)?;
+    let mut cursor = image.cursor(&body, start, "symbol-table node");
+    for _ in 0..count {
+        let (name, object, cache) = (cursor.integer(image.widths.address)?, cursor.address()?, cursor.u32()?);
+        cursor.skip(4)?;
+        let value = cursor.u32()?;
+        cursor.skip(12)?;
+        let (name, offset) = names.text(image, name)?;
+        let name = checked_name(name, offset)?;
+        let target = match (cache, object) {
+            (SOFT, _) => {
+                let (path, offset) = names.text(image, value.into())?;
+                Target::Soft(checked_text(path, offset)?)
+            }
+            (_, Some(address)) => Target::Hard(address),
+            (_, None) => return Err(cursor.error("an entry leads nowhere")),
+        };
+        add(budget, Link { name, order: None, target }, links)?;
+    }
+    Ok(())
+}
+
+fn dense(image: &Image<'_>, budget: &mut Budget, tree: u64, heap: u64, links: &mut Vec<Link>) -> Result<()> {
     let mut heap = FractalHeap::read(image, heap)?;
     let tree = Tree::read(image, tree)?;
     tree.walk(image, |record| {
@@ -107,6 +129,12 @@ fn dense(image: &Image<'_>, tree: u64, heap: u64, add: &mut impl FnMut(Link) -> 
         }
         record.skip(4)?;
         let (bytes, address) = heap.object(image, record.take(heap.identifier_length())?)?;
-        add(Link::parse(&mut image.cursor(&bytes, address, "link"))?)
+        add(budget, Link::parse(&mut image.cursor(&bytes, address, "link"))?, links)
     })
+}
+
+fn add(budget: &mut Budget, link: Link, links: &mut Vec<Link>) -> Result<()> {
+    budget.charge(LINK_COST + link.name.len() as u64)?;
+    links.push(link);
+    Ok(())
 }

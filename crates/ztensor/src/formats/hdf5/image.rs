@@ -8,7 +8,6 @@ use super::checksum;
 use super::cursor::{Cursor, Widths};
 use crate::error::{Error, Kind, Result};
 use crate::index::{FileId, Span};
-use crate::source::Source;
 use crate::source::headers::{HeaderReader, Piece};
 
 /// Metadata that may be read from a file of any size.
@@ -20,8 +19,7 @@ const READ_COST: u64 = 16;
 
 /// The bytes of one HDF5 file.
 pub(super) struct Image<'a> {
-    source: &'a Source,
-    headers: HeaderReader<'a>,
+    headers: &'a HeaderReader<'a>,
     file: FileId,
     start: u64,
     end: u64,
@@ -32,7 +30,7 @@ pub(super) struct Image<'a> {
 /// What another thread needs to read from the same image.
 #[derive(Clone, Copy)]
 pub(super) struct Share<'a> {
-    source: &'a Source,
+    headers: &'a HeaderReader<'a>,
     file: FileId,
     start: u64,
     end: u64,
@@ -48,23 +46,22 @@ impl<'a> Share<'a> {
 
     /// An image of this thread's own, with an allowance of its own.
     pub fn image(self) -> Image<'a> {
-        let Share { source, file, start, end, widths, allowance } = self;
-        let headers = HeaderReader::new(source);
-        Image { source, headers, file, start, end, widths, allowance: Cell::new(allowance) }
+        let Share { headers, file, start, end, widths, allowance } = self;
+        Image { headers, file, start, end, widths, allowance: Cell::new(allowance) }
     }
 }
 
 impl<'a> Image<'a> {
     /// An image over `[start, end)` of a source, which the caller has checked to lie inside it.
-    pub fn new(source: &'a Source, file: FileId, start: u64, end: u64, widths: Widths) -> Self {
+    pub fn new(headers: &'a HeaderReader<'a>, file: FileId, start: u64, end: u64, widths: Widths) -> Self {
         let allowance = ALLOWANCE.saturating_add((end - start).saturating_mul(REPEATS));
-        Share { source, file, start, end, widths, allowance }.image()
+        Share { headers, file, start, end, widths, allowance }.image()
     }
 
     /// Lets other threads read, each with what is left of the allowance.
     pub fn share(&self) -> Share<'a> {
-        let Image { source, file, start, end, widths, .. } = *self;
-        Share { source, file, start, end, widths, allowance: self.allowance.get() }
+        let Image { headers, file, start, end, widths, .. } = *self;
+        Share { headers, file, start, end, widths, allowance: self.allowance.get() }
     }
 
     /// What is left of the allowance.

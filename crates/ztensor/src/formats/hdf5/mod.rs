@@ -13,6 +13,7 @@ mod heap;
 mod image;
 mod keras;
 mod message;
+mod rounds;
 mod soft_links;
 mod superblock;
 mod tree;
@@ -25,6 +26,7 @@ use self::superblock::Superblock;
 use super::{Input, zip};
 use crate::error::{Error, Result};
 use crate::index::{FileId, Format, Index};
+use crate::source::headers::HeaderReader;
 
 /// The signature at the start or behind a short user block; or a Keras archive.
 pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
@@ -66,7 +68,8 @@ fn index_within(input: &mut Input, file: FileId, start: u64, end: u64) -> Result
         .with_offset(start));
     }
     let mut index = Index::new(Format::Hdf5, superblock.version.to_string());
-    let image = Image::new(&source, file, start, end, superblock.widths);
+    let headers = HeaderReader::new(&source);
+    let image = Image::new(&headers, file, start, end, superblock.widths);
     walk::Walk::new(&image, &mut input.budget, &mut index).run(superblock.root)?;
     Ok(index)
 }

@@ -2,6 +2,7 @@
 
 use super::super::cursor::Cursor;
 use crate::error::Result;
+use crate::tensor::Shape;
 
 /// The library's own limit on the number of dimensions.
 pub(in super::super) const MOST_DIMENSIONS: usize = 32;
@@ -13,8 +14,8 @@ pub(in super::super) enum Dataspace {
     Null,
     /// Dimensions; none for a scalar.
     Simple {
-        dimensions: Vec<u64>,
-        /// Where the dataset may grow to; `None` for "without end".
+        dimensions: Shape,
+        /// Where the dataset may grow to, if it may: `None` for "without end".
         maximum: Vec<Option<u64>>,
     },
 }
@@ -36,16 +37,23 @@ impl Dataspace {
                 _ => return Err(cursor.error("its type does not match its dimensions")),
             }
         }
-        let dimensions = (0..rank).map(|_| cursor.length()).collect::<Result<Vec<u64>>>()?;
+        let mut dimensions = Shape::default();
+        for _ in 0..rank {
+            dimensions.push(cursor.length()?);
+        }
         let mut maximum = Vec::new();
         if flags & 1 != 0 {
-            maximum.reserve_exact(rank);
-            for &dimension in &dimensions {
+            for (number, &dimension) in dimensions.iter().enumerate() {
                 let limit = cursor.limit()?;
                 if limit.is_some_and(|limit| limit < dimension) {
                     return Err(cursor.error("a dimension is larger than its maximum"));
                 }
-                maximum.push(limit);
+                if maximum.is_empty() && limit != Some(dimension) {
+                    maximum.extend(dimensions.iter().take(number).copied().map(Some));
+                }
+                if !maximum.is_empty() || limit != Some(dimension) {
+                    maximum.push(limit);
+                }
             }
         }
         Ok(Dataspace::Simple { dimensions, maximum })
