@@ -13,7 +13,7 @@ use super::{CHUNK, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
-use crate::entropy::rans::{self, MixedDecoder};
+use crate::entropy::rans::{self, MixedDecoder, MixedWords};
 use crate::entropy::table::{Histogram, SYMBOLS};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
@@ -156,7 +156,8 @@ impl AdaptiveModel {
     /// Decodes the heads of a block without their verbatim bits.
     fn decode_heads(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u16>> {
         let lanes = Lanes::new(self.learning, count);
-        let mut stream = MixedDecoder::open(self.symbols.decoder(), lanes.count(), reader)?;
+        let (states, words) = MixedWords::read(lanes.count(), reader)?;
+        let mut stream = MixedDecoder::new(self.symbols.decoder(), states, &words);
         let escapes = read_escapes(reader, count, kernel)?;
         let mut escapes = Escapes { exponents: escapes.iter(), missing: false };
         let mut learner = Learner::new(self.learning, self.layout.exponent_bits, lanes);
@@ -172,6 +173,7 @@ impl AdaptiveModel {
                 Magnitudes { stream, escapes, context_mask, expected, distances: &mut distances, next: 0 };
             learner.walk(stretch, &mut magnitudes);
             stream = magnitudes.stream;
+            stream.go_on();
             for (head, &distance) in coded.iter_mut().zip(&distances).take(elements) {
                 // Four of the sixteenths of an octave that these are in make a quarter.
                 *head = (head.wrapping_add_signed(distance) >> 2 & magnitude_mask) << low;
@@ -182,6 +184,7 @@ impl AdaptiveModel {
                 let mut signs = Signs { stream, heads: &mut coded, next: 0 };
                 mixer.walk(stretch, &classes, &mut signs);
                 stream = signs.stream;
+                stream.go_on();
             }
             lanes.scatter(first, stretch, &coded[..elements], &mut heads);
         }
