@@ -185,6 +185,15 @@ impl<'a> Lookup<'a> {
         _mm256_and_si256(offsets, self.index_mask)
     }
 
+    /// Where 32 contexts begin, in four registers, of any numbers.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn offsets(&self, contexts: __m256i) -> [__m256i; 4] {
+        let (low, high) = (_mm256_castsi256_si128(contexts), _mm256_extracti128_si256::<1>(contexts));
+        [low, _mm_srli_si128::<8>(low), high, _mm_srli_si128::<8>(high)]
+            .map(|eight| self.masked(_mm256_sll_epi32(_mm256_cvtepu8_epi32(eight), self.precision)))
+    }
+
     /// Where the contexts of eight scales begin.
     #[inline]
     #[target_feature(enable = "avx2")]
