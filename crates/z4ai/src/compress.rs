@@ -2,7 +2,7 @@
 
 use crate::arch::{Kernel, memory};
 use crate::block::BlockContext;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::section::{BlockEntry, Copy, Outline};
 use crate::frame::{FULL_SECTION, MAX_SECTION, STORED, checksum};
@@ -46,7 +46,7 @@ fn compress_to(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<
     // Floats shrink to two thirds, and more room than is written to costs nothing.
     let likely = bytes.len() / 4 * 3;
     if frame.capacity() < likely {
-        *frame = memory::with_room_for(likely).ok_or_else(|| Error::out_of_memory(likely))?;
+        *frame = memory::with_room_for(likely);
     }
     Header::new(options, Some(bytes.len() as u64)).write(frame);
     threads::run(options.threads, || encode_sections(bytes, options, kernel, frame))
