@@ -1,6 +1,6 @@
 //! From bytes to a frame, in one call.
 
-use crate::arch::Kernel;
+use crate::arch::{Kernel, memory};
 use crate::block::BlockContext;
 use crate::error::Result;
 use crate::frame::header::Header;
@@ -10,7 +10,7 @@ use crate::options::{Effort, Options};
 use crate::plan::Plan;
 use crate::repeats;
 use crate::threads;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Compresses `bytes` into one frame. The frame depends on the bytes and the options only, not on the machine or the number of threads.
 ///
@@ -26,13 +26,30 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
     compress_on(bytes, options, Kernel::detect())
 }
 
+/// Compresses `bytes` into one frame that replaces the contents of `frame`, whose memory is used again: new memory takes about as long to bring in as
+/// compressing does.
+pub fn compress_into(bytes: &[u8], options: &Options, frame: &mut Vec<u8>) -> Result<()> {
+    options.check_shape(bytes.len() as u64)?;
+    compress_to(bytes, options, Kernel::detect(), frame)
+}
+
 /// [`compress`] with this implementation of the hot loops, all of which give the same frame.
 pub(crate) fn compress_on(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<Vec<u8>> {
     options.check_shape(bytes.len() as u64)?;
     let mut frame = Vec::new();
-    Header::new(options, Some(bytes.len() as u64)).write(&mut frame);
-    threads::run(options.threads, || -> Result<()> { encode_sections(bytes, options, kernel, &mut frame) })?;
+    compress_to(bytes, options, kernel, &mut frame)?;
     Ok(frame)
+}
+
+fn compress_to(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+    frame.clear();
+    // Floats shrink to two thirds, and more room than is written to costs nothing.
+    let likely = bytes.len() / 4 * 3;
+    if frame.capacity() < likely {
+        *frame = memory::with_room_for(likely);
+    }
+    Header::new(options, Some(bytes.len() as u64)).write(frame);
+    threads::run(options.threads, || encode_sections(bytes, options, kernel, frame))
 }
 
 /// Appends the sections of the last `bytes` of a frame that has its length in the header.
@@ -186,21 +203,39 @@ pub(crate) fn encode_with(
     Ok(())
 }
 
-/// Appends the blocks of a section. Each is encoded to memory that served another before, since bringing in new memory takes about as long as encoding does.
+/// Memory of blocks, kept for the next: bringing in new memory takes about as long as encoding does. Never waited for: in a forked process its holder may not
+/// exist any more.
+static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+/// How many are kept, and the most bytes of each.
+const SPARE_BLOCKS: usize = 16;
+const SPARE_BYTES: usize = 1 << 20;
+
+fn take_spare() -> Vec<u8> {
+    SPARE.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
+}
+
+fn keep_spare(block: Vec<u8>) {
+    if block.capacity() <= SPARE_BYTES
+        && let Ok(mut spare) = SPARE.try_lock()
+        && spare.len() < SPARE_BLOCKS
+    {
+        spare.push(block);
+    }
+}
+
+/// Appends the blocks of a section.
 fn encode_blocks(
     context: &BlockContext,
     bytes: &[u8],
     block_length: usize,
     frame: &mut Vec<u8>,
 ) -> Result<Vec<BlockEntry>> {
-    let spare: Mutex<Vec<Vec<u8>>> = Mutex::default();
-    let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
     let mut entries = Vec::with_capacity(bytes.len().div_ceil(block_length));
     let mut failure = Ok(());
     threads::deliver(
         bytes.chunks(block_length).enumerate(),
         |(index, block)| {
-            let mut encoded = spare().pop().unwrap_or_default();
+            let mut encoded = take_spare();
             encoded.clear();
             context.encode(block, index * block_length, &mut encoded)?;
             Ok((encoded, checksum(block)))
@@ -209,7 +244,7 @@ fn encode_blocks(
             Ok((encoded, checksum)) => {
                 frame.extend_from_slice(&encoded);
                 entries.push(BlockEntry { length: encoded.len(), checksum });
-                spare().push(encoded);
+                keep_spare(encoded);
             }
             Err(error) => failure = Err(error),
         },

@@ -26,7 +26,7 @@ mod stream;
 mod threads;
 mod transform;
 
-pub use compress::compress;
+pub use compress::{compress, compress_into};
 pub use decompress::{
     decoded_len, decompress, decompress_into, decompress_into_with, decompress_range, decompress_with,
     is_frame,

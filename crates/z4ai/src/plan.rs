@@ -59,12 +59,14 @@ impl Plan {
     ) -> Result<Vec<Model>> {
         let palette = PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?
             .map(Model::Palette);
-        // A grid finds one scale per group; elements that are few in the whole section have no need of that.
-        let grid = match &palette {
-            Some(Model::Palette(palette)) if palette.has_one_plane() => None,
-            _ => GridModel::fit(elements, dtype, options.row_length()).map(Model::Grid),
+        // A grid finds one scale per group, and sparse elements are cheap zeros and a rest; elements that are few in the whole section have no need of either.
+        let (grid, sparse) = match &palette {
+            Some(Model::Palette(palette)) if palette.has_one_plane() => (None, None),
+            _ => (
+                GridModel::fit(elements, dtype, options.row_length()).map(Model::Grid),
+                SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse),
+            ),
         };
-        let sparse = SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse);
         // Integers have no model that is likely to win, so zstd always takes part there.
         let opaque = dtype.float_layout().is_none()
             || bytes_repeat(elements)?

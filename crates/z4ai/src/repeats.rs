@@ -6,6 +6,7 @@
 
 use crate::arch::Kernel;
 use crate::frame::section::Copy;
+use crate::threads;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -14,6 +15,8 @@ const SHORTEST: usize = 4096;
 /// Ordinary weights are told from a part of each window only: enough to notice a long repeat, after which all is searched.
 const WINDOW: usize = 1 << 16;
 const LOOKED_AT: usize = 1 << 14;
+/// Windows that are looked at by one thread at a time.
+const TOGETHER: usize = 16;
 /// Bytes that must agree before a part of the data counts as repeated.
 const CONVINCING: usize = 256;
 /// Bytes that may be compared in vain, per byte of the data.
@@ -62,21 +65,30 @@ pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> O
 
 /// Whether a part of the data shows a repeat.
 pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
-    let mut places = HashMap::new();
-    for (index, window) in (0..bytes.len()).step_by(WINDOW.next_multiple_of(width)).enumerate() {
-        // Another part of each window: the same one everywhere would never meet itself at some distances.
-        let skip = ((index as u64 * 0x9e37_79b1) >> 7) as usize % (WINDOW - LOOKED_AT);
-        let start = window + skip.next_multiple_of(width);
-        let mut position = start;
-        while let Some((place, key)) = next_anchor(bytes, position..start + LOOKED_AT, width, kernel) {
-            if let Some(&earlier) = places.get(&key)
-                && common_prefix(&bytes[place..], &bytes[earlier..place], CONVINCING) == CONVINCING
-            {
-                return true;
+    let window = WINDOW.next_multiple_of(width);
+    let windows = bytes.len().div_ceil(window);
+    let anchors = threads::map((0..windows).step_by(TOGETHER), |first| {
+        let mut anchors = Vec::new();
+        for index in first..windows.min(first + TOGETHER) {
+            // Another part of each window: the same one everywhere would never meet itself at some distances.
+            let skip = ((index as u64 * 0x9e37_79b1) >> 7) as usize % (WINDOW - LOOKED_AT);
+            let start = index * window + skip.next_multiple_of(width);
+            let mut position = start;
+            while let Some((place, key)) = next_anchor(bytes, position..start + LOOKED_AT, width, kernel) {
+                anchors.push((place, key));
+                position = place + width;
             }
-            places.insert(key, place);
-            position = place + width;
         }
+        anchors
+    });
+    let mut places = HashMap::with_capacity(anchors.iter().map(Vec::len).sum());
+    for (place, key) in anchors.into_iter().flatten() {
+        if let Some(&earlier) = places.get(&key)
+            && common_prefix(&bytes[place..], &bytes[earlier..place], CONVINCING) == CONVINCING
+        {
+            return true;
+        }
+        places.insert(key, place);
     }
     false
 }

@@ -1,5 +1,8 @@
 //! The codec for Python: buffers and arrays in, frames out, and back. Errors are `ValueError`s, as bad arguments and bad data are anywhere else.
 
+use std::cell::Cell;
+use std::convert::Infallible;
+
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::intern;
@@ -28,9 +31,26 @@ pub(crate) fn compress<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let py = data.py();
     let (bytes, options) = request(data, dtype, shape, level, threads, effort)?;
-    let frame = py.work(|| z4ai::compress(bytes.bytes(), &options)).map_err(raise)?;
-    Ok(PyBytes::new(py, &frame))
+    let mut frame = SPARE_FRAME.take();
+    py.work(|| z4ai::compress_into(bytes.bytes(), &options, &mut frame)).map_err(raise)?;
+    let copied: Result<_, Infallible> = new_bytes(py, frame.len(), |memory| {
+        memory.copy_from_slice(&frame);
+        Ok(())
+    })?;
+    if frame.capacity() <= MOST_SPARE {
+        SPARE_FRAME.set(frame);
+    }
+    let Ok(copied) = copied;
+    Ok(copied)
 }
+
+thread_local! {
+    /// The memory of the last frame, for the next one: the size of a frame, and so of its `bytes`, is not known before it is made.
+    static SPARE_FRAME: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The most bytes that are kept for the next frame; larger ones come in huge pages, which cost little.
+const MOST_SPARE: usize = 16 << 20;
 
 /// What to compress and how.
 pub(crate) fn request(

@@ -1,9 +1,11 @@
 //! Deltas for Python: a buffer, array or tensor against another one.
 
+use std::convert::Infallible;
+
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::ArrayBytes;
+use crate::array::{ArrayBytes, new_bytes};
 use crate::codec::{Typed, buffer, decoded_length, deliver, raise, request};
 use crate::work::Work;
 
@@ -25,7 +27,11 @@ pub(crate) fn compress_delta<'py>(
     let reference = contents(reference)?;
     let frame =
         py.work(|| z4ai::compress_delta(bytes.bytes(), reference.bytes(), &options)).map_err(raise)?;
-    Ok(PyBytes::new(py, &frame))
+    new_bytes(py, frame.len(), |memory| {
+        memory.copy_from_slice(&frame);
+        Ok::<(), Infallible>(())
+    })
+    .map(|Ok(bytes)| bytes)
 }
 
 /// Restores the bytes of a delta with its reference, into `out` if it is given.

@@ -26,6 +26,27 @@ const fn word_of_lane() -> [u64; 256] {
     table
 }
 
+/// For each such mask: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
+static WORDS_TO_LANES: [[u8; 32]; 256] = words_to_lanes();
+
+const fn words_to_lanes() -> [[u8; 32]; 256] {
+    let mut table = [[0x80; 32]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut lane, mut place) = (0, 0);
+        while lane < 8 {
+            if mask >> lane & 1 == 1 {
+                table[mask][4 * lane] = place;
+                table[mask][4 * lane + 1] = place + 1;
+                place += 2;
+            }
+            lane += 1;
+        }
+        mask += 1;
+    }
+    table
+}
+
 /// Bytes of words that a group may look at: it reads at most one word per lane, and each load reaches 16 bytes.
 pub(super) const REACH: usize = 2 * LANES + 16;
 
@@ -164,6 +185,15 @@ impl<'a> Lookup<'a> {
         _mm256_and_si256(offsets, self.index_mask)
     }
 
+    /// Where 32 contexts begin, in four registers, of any numbers.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn offsets(&self, contexts: __m256i) -> [__m256i; 4] {
+        let (low, high) = (_mm256_castsi256_si128(contexts), _mm256_extracti128_si256::<1>(contexts));
+        [low, _mm_srli_si128::<8>(low), high, _mm_srli_si128::<8>(high)]
+            .map(|eight| self.masked(_mm256_sll_epi32(_mm256_cvtepu8_epi32(eight), self.precision)))
+    }
+
     /// Where the contexts of eight scales begin.
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -235,13 +265,12 @@ impl<'a> Lookup<'a> {
         let (fresh, order) = unsafe {
             (
                 _mm_loadu_si128(words.add(*bytes).cast()),
-                _mm_loadl_epi64(WORD_OF_LANE.as_ptr().add(mask).cast()),
+                _mm256_loadu_si256(WORDS_TO_LANES.as_ptr().add(mask).cast()),
             )
         };
-        let order = _mm256_cvtepu8_epi32(order);
-        let word = _mm256_permutevar8x32_epi32(_mm256_cvtepu16_epi32(fresh), order);
+        let word = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(fresh), order);
         *bytes += 2 * mask.count_ones() as usize;
-        let refilled = _mm256_or_si256(_mm256_slli_epi32::<16>(state), word);
-        _mm256_blendv_epi8(state, refilled, small)
+        let shift = _mm256_and_si256(small, _mm256_set1_epi32(16));
+        _mm256_or_si256(_mm256_sllv_epi32(state, shift), word)
     }
 }

@@ -88,14 +88,14 @@ fn decode<const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
         *vector = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
     }
     let [mut first, mut second, mut third, mut fourth] = state;
-    let mut eights = Part::<BITS, 8>::new(count, range.start);
-    let mut fours = Part::<BITS, 4>::new(count, range.start);
-    let mut twos = Part::<BITS, 2>::new(count, range.start);
-    let mut ones = Part::<BITS, 1>::new(count, range.start);
+    let mut parts = Parts::<BITS>::new(count, range.start);
     let (mut done, mut bytes) = (range.start, 0usize);
     while done < range.end && words.len() - bytes >= REACH {
+        if done == parts.end {
+            parts = Parts::new(count, done);
+        }
         // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `scales` and `escaped` agree; REACH bytes of words are
-        // left, and each refill takes at most 16 of them; `packed` holds `count` fields, of which the parts have given as many as there are heads.
+        // left, and each refill takes at most 16 of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
         unsafe {
             let scale = scales.as_ptr().add(if GROUPS { done / LANES } else { done });
             let offset = |vector: usize| match (CONTEXTS, GROUPS) {
@@ -114,11 +114,12 @@ fn decode<const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
             let symbols = [symbols_of(a.0, b.0), symbols_of(c.0, d.0)];
             *escaped.as_mut_ptr().add(done / LANES) = escapes_of(symbols);
 
-            let one = ones.next(packed);
+            let one = parts.ones.at(packed, done);
             let low = if BITS >= 8 {
-                eights.next(packed)
+                parts.eights.at(packed, done)
             } else {
-                _mm256_or_si256(_mm256_or_si256(fours.next(packed), twos.next(packed)), one)
+                let (fours, twos) = (parts.fours.at(packed, done), parts.twos.at(packed, done));
+                _mm256_or_si256(_mm256_or_si256(fours, twos), one)
             };
             let target = heads.as_mut_ptr().add(done);
             for (half, symbols) in symbols.into_iter().enumerate() {
@@ -170,49 +171,76 @@ fn symbols_of(low: __m256i, high: __m256i) -> __m256i {
 fn escapes_of(symbols: [__m256i; 2]) -> u32 {
     let last = _mm256_set1_epi8((1 << JOINT_BITS) - 1);
     let bytes = _mm256_packus_epi16(symbols[0], symbols[1]);
-    let escaped = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, last), bytes);
-    let [first, third, second, fourth] = _mm256_movemask_epi8(escaped).to_le_bytes();
+    let escaped = _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(bytes, last), bytes));
+    // Most groups have none, whose order does not matter.
+    if escaped == 0 {
+        return 0;
+    }
+    let [first, third, second, fourth] = escaped.to_le_bytes();
     u32::from_le_bytes([first, second, third, fourth])
 }
 
-/// Walks over the parts of WIDTH bits of packed fields, if fields of BITS bits have such parts. See `low_bits` for how fields are stored.
+/// Where the parts of packed fields are, for as many fields as the shifts stay the same. See `low_bits` for how fields are stored.
+struct Parts<const BITS: usize> {
+    eights: Part<BITS, 8>,
+    fours: Part<BITS, 4>,
+    twos: Part<BITS, 2>,
+    ones: Part<BITS, 1>,
+    /// The first field that this is not true for.
+    end: usize,
+}
+
+impl<const BITS: usize> Parts<BITS> {
+    /// The parts of `count` fields, a multiple of 256, from field `start` on, a multiple of 32.
+    #[target_feature(enable = "avx2")]
+    fn new(count: usize, start: usize) -> Self {
+        // Narrower parts are in fewer bytes, and go over to the next bits of these sooner.
+        let narrowest = BITS & BITS.wrapping_neg();
+        let stride = (count / 8 * narrowest).max(1);
+        Self {
+            eights: Part::new(count, start),
+            fours: Part::new(count, start),
+            twos: Part::new(count, start),
+            ones: Part::new(count, start),
+            end: (start / stride + 1) * stride,
+        }
+    }
+}
+
+/// Where the parts of WIDTH bits of packed fields are, if fields of BITS bits have such parts.
 struct Part<const BITS: usize, const WIDTH: usize> {
-    /// Where the bytes with this part begin, how many they are, and at which of them and of their bits the next fields are.
-    start: usize,
-    stride: usize,
-    place: usize,
-    shift: usize,
+    /// Where the byte of field 0 would be, if its bits were in the place of these; may lie before the packed fields.
+    start: isize,
+    shift: __m128i,
 }
 
 impl<const BITS: usize, const WIDTH: usize> Part<BITS, WIDTH> {
     /// Where the part is in a field; wider parts are below it.
     const POSITION: usize = BITS & !(2 * WIDTH - 1);
 
-    /// The parts of `count` fields, a multiple of 256, from field `done` on, a multiple of 32.
-    fn new(count: usize, done: usize) -> Self {
+    #[target_feature(enable = "avx2")]
+    fn new(count: usize, field: usize) -> Self {
         let stride = (count / 8 * WIDTH).max(1);
-        let start = count / 8 * Self::POSITION;
-        Self { start, stride, place: done % stride, shift: done / stride * WIDTH }
+        let turn = field / stride;
+        let start = (count / 8 * Self::POSITION) as isize - (turn * stride) as isize;
+        Self { start, shift: _mm_cvtsi32_si128((turn * WIDTH) as i32) }
     }
 
-    /// The parts of the next 32 fields, in their place below bit 8, or at bit 0 if that is bit 8; zero if there are none.
+    /// The parts of the 32 fields from `field` on, in their place below bit 8, or at bit 0 if that is bit 8; zero if there are none.
     ///
     /// # Safety
     ///
-    /// `packed` must hold `count` fields, of which 32 are left.
+    /// `packed` must hold `count` fields, of which these are some, and the shifts must be theirs.
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn next(&mut self, packed: &[u8]) -> __m256i {
+    unsafe fn at(&self, packed: &[u8], field: usize) -> __m256i {
         if BITS & WIDTH == 0 {
             return _mm256_setzero_si256();
         }
-        // SAFETY: wider parts take POSITION bits of each field and come first; `place` is a multiple of 32 below `stride`, which is one too.
-        let stored = unsafe { _mm256_loadu_si256(packed.as_ptr().add(self.start + self.place).cast()) };
-        let bits = _mm256_srl_epi16(stored, _mm_cvtsi32_si128(self.shift as i32));
-        self.place += LANES;
-        if self.place == self.stride {
-            (self.place, self.shift) = (0, self.shift + WIDTH);
-        }
+        // SAFETY: wider parts take POSITION bits of each field and come first; of the bytes that follow, those of 32 fields are inside.
+        let stored =
+            unsafe { _mm256_loadu_si256(packed.as_ptr().offset(self.start + field as isize).cast()) };
+        let bits = _mm256_srl_epi16(stored, self.shift);
         let bits = _mm256_and_si256(bits, _mm256_set1_epi8(((1u16 << WIDTH) - 1) as u8 as i8));
         _mm256_sll_epi16(bits, _mm_cvtsi32_si128((Self::POSITION & 7) as i32))
     }

@@ -91,7 +91,7 @@ pub(super) fn write<W: Word>(
 }
 
 /// How symbols say what is raw.
-struct Split {
+pub(super) struct Split {
     direct: __m256i,
     direct_bytes: __m256i,
     /// What the highest bit and those below it of a difference with raw bits are: bits of the symbol's position, and one above them.
@@ -104,7 +104,7 @@ struct Split {
 
 impl Split {
     #[target_feature(enable = "avx2")]
-    fn new(alphabet: Alphabet) -> Self {
+    pub fn new(alphabet: Alphabet) -> Self {
         let top = 1 << alphabet.top_bits;
         Self {
             direct: _mm256_set1_epi32(alphabet.direct() as i32),
@@ -119,7 +119,7 @@ impl Split {
     /// Whether none of 32 symbols has raw bits.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn are_direct(&self, symbols: __m256i) -> bool {
+    pub fn are_direct(&self, symbols: __m256i) -> bool {
         let large = _mm256_cmpeq_epi8(_mm256_max_epu8(symbols, self.direct_bytes), symbols);
         _mm256_testz_si256(large, large) == 1
     }
@@ -146,14 +146,14 @@ impl Split {
 }
 
 /// The lanes in registers.
-struct Lanes {
+pub(super) struct Lanes {
     bits: __m256i,
     counts: __m256i,
 }
 
 impl Lanes {
     #[target_feature(enable = "avx2")]
-    fn load(lanes: &RawLanes) -> Self {
+    pub fn load(lanes: &RawLanes) -> Self {
         // SAFETY: both arrays hold eight u32.
         unsafe {
             Self {
@@ -164,7 +164,7 @@ impl Lanes {
     }
 
     #[target_feature(enable = "avx2")]
-    fn store(&self, lanes: &mut RawLanes) {
+    pub fn store(&self, lanes: &mut RawLanes) {
         // SAFETY: both arrays hold eight u32.
         unsafe {
             _mm256_storeu_si256(lanes.bits.as_mut_ptr().cast(), self.bits);
@@ -179,7 +179,7 @@ impl Lanes {
     /// 32 bytes must be readable at `words + bytes`; `bytes` grows by at most that.
     #[inline]
     #[target_feature(enable = "avx2,popcnt")]
-    unsafe fn read<W: Word>(
+    pub unsafe fn read<W: Word>(
         &mut self,
         split: &Split,
         symbols: __m256i,

@@ -24,12 +24,13 @@ pub(crate) fn zeroed(length: usize) -> Option<Vec<u8>> {
     Some(memory)
 }
 
-/// An empty vector with room for so many bytes, or nothing if there is not enough memory. Room that is not used takes no memory.
-pub(crate) fn with_room_for(length: usize) -> Option<Vec<u8>> {
+/// An empty vector with room for so many bytes, which takes no memory before it is used. Where there is not enough the vector will have to grow.
+pub(crate) fn with_room_for(length: usize) -> Vec<u8> {
     let mut memory = Vec::new();
-    memory.try_reserve_exact(length).ok()?;
-    advise(&mut memory);
-    Some(memory)
+    if memory.try_reserve_exact(length).is_ok() {
+        advise(&mut memory);
+    }
+    memory
 }
 
 /// Asks for huge pages.

@@ -17,6 +17,8 @@ mod avx2_nested;
 #[cfg(target_arch = "x86_64")]
 mod avx2_raw_bits;
 #[cfg(target_arch = "x86_64")]
+mod avx2_restore;
+#[cfg(target_arch = "x86_64")]
 mod avx2_symbols;
 pub(crate) mod memory;
 mod portable;
@@ -67,6 +69,16 @@ pub(crate) struct HeadInputs<'a> {
     pub expected: Expected<'a>,
     /// The verbatim bits.
     pub packed: &'a [u8],
+}
+
+/// What the elements of a chunk are made from besides the entropy-coded symbols and the raw bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Restoration<'a> {
+    pub movement: Movement,
+    /// The contexts of the chunk's class by the number of an exponent.
+    pub contexts: &'a [u8; 32],
+    /// The elements of the reference.
+    pub base: &'a [u8],
 }
 
 impl Kernel {
@@ -174,6 +186,25 @@ impl Kernel {
             Level::Avx2 => unsafe {
                 avx2_heads::decode_heads(tables, inputs, states, words, range, escaped, heads)
             },
+        }
+    }
+
+    /// Decodes the symbols of whole groups of a chunk's elements as [`Self::rans_decode`] does, of a stream with [`LANES`], reads their raw bits and makes the elements. Returns how many were made and how many
+    /// bytes of `words` were read. The caller does the rest; with the portable kernel that is all.
+    pub fn restore<W: Word>(
+        self,
+        tables: &DecoderTables,
+        inputs: Restoration,
+        states: &mut [u32; LANES],
+        words: &[u8],
+        raw: &mut RawReader,
+        out: &mut [u8],
+    ) -> (usize, usize) {
+        match self.0 {
+            Level::Portable => (0, 0),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_restore::restore::<W>(tables, inputs, states, words, raw, out) },
         }
     }
 

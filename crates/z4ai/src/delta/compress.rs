@@ -4,7 +4,7 @@ use crate::arch::{Kernel, memory};
 use crate::compress::{
     Part, encode_section, encode_sections, encode_with, keep_shorter, section_length_within,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frame::header::Header;
 use crate::model::{DifferenceModel, Model, differences};
 use crate::options::Options;
@@ -102,8 +102,7 @@ fn encode(
 ) -> Result<(Vec<u8>, Sections)> {
     options.check_shape(current.len() as u64)?;
     let id = ReferenceId::of(reference, options.threads)?;
-    let mut frame =
-        memory::with_room_for(current.len() / 2).ok_or_else(|| Error::out_of_memory(current.len()))?;
+    let mut frame = memory::with_room_for(current.len());
     Header { reference: Some(id), ..Header::new(options, Some(current.len() as u64)) }.write(&mut frame);
     let mut sections = Sections { start: frame.len(), need_reference: false };
     threads::run(options.threads, || -> Result<()> {
@@ -125,6 +124,7 @@ fn encode(
         }
         encode_sections(alone, options, kernel, &mut frame)
     })?;
+    frame.shrink_to_fit();
     Ok((frame, sections))
 }
 

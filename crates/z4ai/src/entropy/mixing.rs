@@ -9,14 +9,9 @@ pub(crate) const PROBABILITY_BITS: u32 = 12;
 /// How far these stay from 0 and 1.
 const MARGIN: u32 = 16;
 
-/// The probability of a 1 in one context, of 2^16, and how often it was updated.
+/// The probability of a 1 in one context, of 2^16 (the upper half), and how often it was updated.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counter {
-    probability: u16,
-    /// The log odds of a 1, kept so that nothing has to wait for them.
-    odds: i16,
-    updates: u8,
-}
+pub(crate) struct Counter(u32);
 
 /// 2^16 / (updates + 4).
 const RATES: [i32; 256] = {
@@ -30,23 +25,21 @@ const RATES: [i32; 256] = {
 };
 
 impl Counter {
-    pub const NEW: Self = Self { probability: 1 << 15, odds: 0, updates: 0 };
+    pub const NEW: Self = Self(1 << 31);
 
     /// The log odds of a 1, in 1/256.
     #[inline(always)]
     pub fn odds(self) -> i32 {
-        i32::from(self.odds)
+        i32::from(STRETCH[(self.0 >> 20) as usize])
     }
 
     #[inline(always)]
     pub fn update(&mut self, bit: bool) {
-        let probability = i32::from(self.probability);
+        let (probability, updates) = ((self.0 >> 16) as i32, self.0 & 255);
         let difference = (-i32::from(bit) & 0xffff) - probability;
         // 16 bits times a rate of at most 14.
-        let moved = probability + ((difference * RATES[usize::from(self.updates)]) >> 16);
-        self.probability = moved as u16;
-        self.odds = STRETCH[moved as usize >> 4 & 4095];
-        self.updates = self.updates.saturating_add(1);
+        let moved = probability + ((difference * RATES[updates as usize]) >> 16);
+        self.0 = (moved as u32) << 16 | (updates + u32::from(updates < 255));
     }
 }
 

@@ -102,6 +102,9 @@ impl Palette {
 
     /// The indices of a block of the tensor that the palette was made from. `None` if an element is not in the palette.
     pub(crate) fn encode(&self, elements: &[u8]) -> Option<Indices> {
+        if self.width == 2 && self.len() <= 256 {
+            return self.encode_directly(elements);
+        }
         let mut lookup = Lookup::new(self.entries.len());
         for (index, &entry) in self.entries.iter().enumerate() {
             lookup.insert(entry);
@@ -115,6 +118,23 @@ impl Palette {
             Vec::new()
         };
         Some(Indices { low: indices.iter().map(|&index| index as u8).collect(), high })
+    }
+
+    /// The same for elements of two bytes and indices of one, which are looked up without a search.
+    fn encode_directly(&self, elements: &[u8]) -> Option<Indices> {
+        const ABSENT: u16 = u16::MAX;
+        let mut places = vec![ABSENT; 1 << 16];
+        for (index, &entry) in self.entries.iter().enumerate() {
+            places[entry as usize & 0xffff] = index as u16;
+        }
+        let mut unknown = 0;
+        let index = |&element: &[u8; 2]| {
+            let place = places[usize::from(u16::from_le_bytes(element))];
+            unknown |= place;
+            place as u8
+        };
+        let low = elements.as_chunks::<2>().0.iter().map(index).collect();
+        (unknown < 256).then_some(Indices { low, high: Vec::new() })
     }
 
     /// Put the elements of a block back.

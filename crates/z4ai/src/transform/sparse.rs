@@ -68,6 +68,7 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
     let (mut length, mut any_minus) = (0, false);
     let (places, _) = dense.as_chunks_mut::<WIDTH>();
     for (mask, group) in bitmap.iter_mut().zip(elements.chunks(8)) {
+        let mut bits = 0;
         for (bit, element) in group.iter().enumerate() {
             let (zero, minus) = zeros.look(element);
             // Every element is written and the next one overwrites a zero: cheaper than a branch that nobody can predict.
@@ -75,9 +76,10 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
                 *place = *element;
             }
             length += usize::from(!zero);
-            *mask |= u8::from(!zero) << bit;
+            bits |= u8::from(!zero) << bit;
             any_minus |= minus;
         }
+        *mask = bits;
     }
     dense.truncate(length * WIDTH);
     let zero_signs = if any_minus { zero_signs(elements, zeros) } else { Vec::new() };

@@ -1,9 +1,10 @@
 //! The decoder's side of a stream.
 
 use super::{DecoderTables, LANES, STATE_END, STATE_MIN, lanes_for};
-use crate::arch::{HeadInputs, Kernel};
+use crate::arch::{HeadInputs, Kernel, Restoration};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
+use crate::transform::reference::{RawReader, Word};
 
 /// Decodes one stream, piece by piece.
 #[derive(Debug)]
@@ -80,6 +81,17 @@ impl<'a> Decoder<'a> {
             done = next;
         }
         Ok(true)
+    }
+
+    /// Decodes the next symbols with the elements of a delta that they belong to, as [`Kernel::restore`] says, and returns how many; the caller decodes the others.
+    pub fn restore<W: Word>(&mut self, inputs: Restoration, raw: &mut RawReader, out: &mut [u8]) -> usize {
+        if self.lanes != LANES {
+            return 0;
+        }
+        let (tables, states) = (self.tables, &mut self.states);
+        let (made, bytes) = self.kernel.restore::<W>(tables, inputs, states, self.words, raw, out);
+        self.words = self.words.get(bytes..).unwrap_or_default();
+        made
     }
 
     /// Decodes symbol `index` of the stream, for contexts that depend on the symbols before it.

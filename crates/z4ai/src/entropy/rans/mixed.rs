@@ -142,19 +142,30 @@ impl MixedTable {
     }
 }
 
+/// The words of a stream, and as many zeros as a [`MixedDecoder`] may read if these are not enough.
+#[derive(Debug)]
+pub(crate) struct MixedWords(Vec<u16>);
+
+/// The most symbols or bits that come between two [`MixedDecoder::go_on`].
+pub(crate) const MIXED_WINDOW: usize = 4096;
+
 /// Decodes such a stream.
 #[derive(Debug)]
 pub(crate) struct MixedDecoder<'a> {
     tables: &'a [MixedTable],
     states: [u32; MIXED_LANES],
-    /// The words, and one 0 that is read again and again if they are not enough.
-    words: Vec<u16>,
-    next: usize,
+    words: &'a [u16],
+    window: &'a [u16; MIXED_WINDOW],
+    /// Words of the window that have been used.
+    used: usize,
 }
 
-impl<'a> MixedDecoder<'a> {
-    /// Opens the stream of so many lanes at the reader's position.
-    pub fn open(tables: &'a [MixedTable], lanes: usize, reader: &mut Reader) -> Result<Self> {
+/// The end of a stream that should have gone on.
+static NO_WORDS: [u16; MIXED_WINDOW] = [0; MIXED_WINDOW];
+
+impl MixedWords {
+    /// Reads a stream of so many lanes at the reader's position: the states and the words.
+    pub fn read(lanes: usize, reader: &mut Reader) -> Result<([u32; MIXED_LANES], Self)> {
         let length = reader.length()?;
         let stream = reader.take(length)?;
         let (head, words) = stream
@@ -171,17 +182,36 @@ impl<'a> MixedDecoder<'a> {
         if !rest.is_empty() {
             return Err(Error::corrupt("an entropy-coded stream ends inside a word"));
         }
-        let words = words.iter().map(|&word| u16::from_le_bytes(word)).chain([0]).collect();
-        Ok(Self { tables, states, words, next: 0 })
+        let mut padded = Vec::with_capacity(words.len() + MIXED_WINDOW);
+        padded.extend(words.iter().map(|&word| u16::from_le_bytes(word)));
+        padded.resize(words.len() + MIXED_WINDOW, 0);
+        Ok((states, Self(padded)))
+    }
+}
+
+impl<'a> MixedDecoder<'a> {
+    /// A decoder at the start of a stream.
+    pub fn new(tables: &'a [MixedTable], states: [u32; MIXED_LANES], words: &'a MixedWords) -> Self {
+        let mut made = Self { tables, states, words: &words.0, window: &NO_WORDS, used: 0 };
+        made.go_on();
+        made
+    }
+
+    /// Makes room for the next [`MIXED_WINDOW`] symbols or bits.
+    #[inline(always)]
+    pub fn go_on(&mut self) {
+        self.words = self.words.get(self.used..).unwrap_or_default();
+        self.window = self.words.first_chunk().unwrap_or(&NO_WORDS);
+        self.used = 0;
     }
 
     /// Takes over a lane's state after a symbol, with a new word if it has become too small.
     #[inline(always)]
     fn refill(&mut self, lane: usize, state: u32) {
-        // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way and masked out.
+        // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way.
         let small = state < STATE_MIN;
-        let word = u32::from(self.words.get(self.next).copied().unwrap_or(0));
-        self.next += usize::from(small);
+        let word = u32::from(self.window[self.used & (MIXED_WINDOW - 1)]);
+        self.used += usize::from(small);
         self.states[lane & (MIXED_LANES - 1)] = if small { state << 16 | word } else { state };
     }
 
@@ -203,14 +233,15 @@ impl<'a> MixedDecoder<'a> {
         let state = self.states[lane & (MIXED_LANES - 1)];
         let slot = state & ((1 << PROBABILITY_BITS) - 1);
         let value = slot < probability;
-        let (start, frequency) = Bit { value, probability: probability as u16 }.share();
-        self.refill(lane, frequency * (state >> PROBABILITY_BITS) + slot - start);
+        // A 0 has the rest of the range.
+        let share = probability * (state >> PROBABILITY_BITS);
+        self.refill(lane, if value { share + slot } else { state - share - probability });
         value
     }
 
     /// Fails unless the stream ended exactly where the encoder began.
     pub fn finish(&self) -> Result<()> {
-        if self.next + 1 == self.words.len() && self.states == [STATE_MIN; MIXED_LANES] {
+        if self.words.len() == self.used + MIXED_WINDOW && self.states == [STATE_MIN; MIXED_LANES] {
             return Ok(());
         }
         Err(Error::corrupt("an entropy-coded stream does not end where it should"))

@@ -14,7 +14,8 @@ mod tests;
 pub(crate) use decode::Decoder;
 pub(crate) use encode::encode;
 pub(crate) use mixed::{
-    ALL_LANES, Bit, MIXED_LANES, MixedDecoder, MixedTable, Stretch, each_lane, encode_mixed,
+    ALL_LANES, Bit, MIXED_LANES, MIXED_WINDOW, MixedDecoder, MixedTable, MixedWords, Stretch, each_lane,
+    encode_mixed,
 };
 
 use super::table::{EncoderSymbol, FrequencyTable};

@@ -2,10 +2,9 @@
 //! the elements before. Convolutions, whose kernels each have a scale of their own, gain most, and small tensors, which have no room for a description.
 
 use super::decode::interleave;
-use super::lanes::{Lanes, MOST};
-use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, SYMBOL_CONTEXTS, bound};
+use super::heads::HeadCode;
+use super::learner::{Learning, SYMBOL_CONTEXTS};
 use super::search::best_learning;
-use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::survey::Survey;
 use super::symbol_code::SymbolCode;
 use super::tails::{MAX_TAILS, Tails};
@@ -13,9 +12,9 @@ use super::{CHUNK, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
-use crate::entropy::rans::{self, MixedDecoder};
+use crate::entropy::rans;
 use crate::entropy::table::{Histogram, SYMBOLS};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frame::wire::{Reader, put_length};
 use crate::threads;
 
@@ -51,7 +50,7 @@ impl AdaptiveModel {
         let mut heads = vec![0; count];
         layout.read_heads(bytes, &mut heads);
         let tails = Tails::fit(layout, bytes, geometry.row_length)?;
-        let learning = best_learning(layout, &heads, first_learning(layout, &heads, geometry));
+        let learning = best_learning(layout, &heads, geometry);
         let block = whole_rows(block / layout.width, learning.row_length);
         let surveys = threads::map(heads.chunks(block), |part| {
             let survey = Survey::new(layout, learning, part, true);
@@ -131,7 +130,13 @@ impl AdaptiveModel {
     pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let mut heads = self.decode_heads(reader, count, kernel)?;
+        let code = HeadCode {
+            layout: self.layout,
+            learning: self.learning,
+            symbols: &self.symbols,
+            signs: self.signs,
+        };
+        let mut heads = code.decode(reader, count, kernel)?;
         let low = low_bits::packed_len(count, self.low_bits());
         let mut low = reader.take(low)?;
         let mut tails = self.tails.decoder(reader, start, count, kernel)?;
@@ -151,45 +156,6 @@ impl AdaptiveModel {
             interleave(width, heads, &tails.next(elements, &mut buffers)?, chunk);
         }
         tails.finish()
-    }
-
-    /// Decodes the heads of a block without their verbatim bits.
-    fn decode_heads(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u16>> {
-        let lanes = Lanes::new(self.learning, count);
-        let mut stream = MixedDecoder::open(self.symbols.decoder(), lanes.count(), reader)?;
-        let escapes = read_escapes(reader, count, kernel)?;
-        let mut escapes = Escapes { exponents: escapes.iter(), missing: false };
-        let mut learner = Learner::new(self.learning, self.layout.exponent_bits, lanes);
-        let mut mixer = self.signs.then(|| SignMixer::new(self.learning, lanes));
-        let mut heads = vec![0; count];
-        let (mut coded, mut distances, mut classes) = ([0; MOST], [0; MOST], [0; MOST]);
-        let (low, context_mask) = (self.low_mantissa_bits(), self.symbols.context_mask());
-        let magnitude_mask = (1 << (self.layout.exponent_bits + JOINT_BITS)) - 1;
-        for (first, stretch) in lanes.stretches() {
-            let elements = stretch.elements();
-            let (expected, escapes) = (&mut coded, &mut escapes);
-            let mut magnitudes =
-                Magnitudes { stream, escapes, context_mask, expected, distances: &mut distances, next: 0 };
-            learner.walk(stretch, &mut magnitudes);
-            stream = magnitudes.stream;
-            for (head, &distance) in coded.iter_mut().zip(&distances).take(elements) {
-                // Four of the sixteenths of an octave that these are in make a quarter.
-                *head = (head.wrapping_add_signed(distance) >> 2 & magnitude_mask) << low;
-            }
-            if let Some(mixer) = &mut mixer {
-                let pairs = classes.iter_mut().zip(&distances);
-                pairs.take(elements).for_each(|(class, distance)| *class = magnitude_class(*distance));
-                let mut signs = Signs { stream, heads: &mut coded, next: 0 };
-                mixer.walk(stretch, &classes, &mut signs);
-                stream = signs.stream;
-            }
-            lanes.scatter(first, stretch, &coded[..elements], &mut heads);
-        }
-        if escapes.missing || escapes.exponents.next().is_some() {
-            return Err(Error::corrupt("a block has more or fewer escapes than escape symbols"));
-        }
-        stream.finish()?;
-        Ok(heads)
     }
 
     /// The planes of a block of `elements` elements, by name and encoded length.
@@ -224,123 +190,13 @@ impl AdaptiveModel {
     }
 }
 
-/// Decodes the magnitudes of a stretch: what was expected of each, and how far it is from that, both in sixteenths of an octave.
-struct Magnitudes<'a, 't> {
-    stream: MixedDecoder<'t>,
-    escapes: &'a mut Escapes<'t>,
-    /// The bits of a context that tell tables apart.
-    context_mask: usize,
-    expected: &'a mut [u16; MOST],
-    distances: &'a mut [i16; MOST],
-    next: usize,
-}
-
-impl MagnitudeCoder for Magnitudes<'_, '_> {
-    #[inline(always)]
-    fn code(&mut self, lane: usize, expected: Expectation) -> i32 {
-        let symbol = self.stream.symbol(lane, expected.context & self.context_mask);
-        let mut distance = expected.distance_of(symbol);
-        let mut bounded = distance;
-        if symbol >> JOINT_BITS == 0 {
-            distance = expected.distance(u16::from(self.escapes.next()) << JOINT_BITS | u16::from(symbol));
-            bounded = bound(distance);
-        }
-        let index = self.next & (MOST - 1);
-        self.expected[index] = expected.sixteenths();
-        self.distances[index] = distance as i16;
-        self.next += 1;
-        bounded
-    }
-}
-
-/// Decodes the signs of a stretch.
-struct Signs<'a, 't> {
-    stream: MixedDecoder<'t>,
-    heads: &'a mut [u16; MOST],
-    next: usize,
-}
-
-impl SignCoder for Signs<'_, '_> {
-    #[inline(always)]
-    fn code(&mut self, lane: usize, probability: u32) -> bool {
-        let negative = self.stream.bit(lane, probability);
-        self.heads[self.next & (MOST - 1)] |= u16::from(negative) << 15;
-        self.next += 1;
-        negative
-    }
-}
-
-/// The exponents of escapes that are still to come.
-struct Escapes<'a> {
-    exponents: std::slice::Iter<'a, u8>,
-    /// Whether there were too few.
-    missing: bool,
-}
-
-impl Escapes<'_> {
-    #[cold]
-    fn next(&mut self) -> u8 {
-        let exponent = self.exponents.next();
-        self.missing |= exponent.is_none();
-        exponent.copied().unwrap_or(0)
-    }
-}
-
 /// As many elements in whole rows, if one fits.
 fn whole_rows(elements: usize, row_length: usize) -> usize {
     if elements < row_length { elements.max(1) } else { elements - elements % row_length }
 }
 
-/// The exponents of a block's escapes.
-fn read_escapes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
-    let escapes = reader.length()?;
-    if escapes > count {
-        return Err(Error::corrupt("a block has more escapes than elements"));
-    }
-    if escapes == 0 { Ok(Vec::new()) } else { plane::read_bytes(reader, escapes, kernel) }
-}
-
 /// One part in so many of the signs is what coding them must save: it takes as long as all else.
 const SIGN_GAIN: u64 = 128;
-
-/// About how many elements the rows of data have that has no rows.
-const FLAT_ROW: usize = 2304;
-
-/// Where the search for the best parameters begins: what most convolutions and matrices want.
-fn first_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Learning {
-    let row_length = geometry.row_length.unwrap_or(heads.len()).clamp(1, heads.len().max(1));
-    // Lengths that do not divide each other are not those of a convolution.
-    let kernel_length =
-        geometry.kernel_length.filter(|&length| row_length.is_multiple_of(length)).unwrap_or(1);
-    let inside_kernel = |length: &usize| kernel_length > 1 && *length <= kernel_length;
-    // A few long rows are as good as none: shorter ones can at least be decoded side by side.
-    let is_flat = heads.len() / row_length < 8 && heads.len() >= 8 * FLAT_ROW && kernel_length <= FLAT_ROW;
-    let row_length = if is_flat { FLAT_ROW / kernel_length * kernel_length } else { row_length };
-    let line_length = geometry.line_length.filter(inside_kernel).unwrap_or(row_length);
-    Learning {
-        row_length,
-        kernel_length,
-        line_length,
-        base: mean_magnitude(layout, heads),
-        row_inertia: 2,
-        column_inertia: 2,
-        kernel_inertia: 1,
-        style: 1,
-    }
-}
-
-/// The mean magnitude in eighths of an octave, without zeros and what is far below the others.
-fn mean_magnitude(layout: FloatLayout, heads: &[u16]) -> u16 {
-    let mean = |least: u64| {
-        let counted =
-            heads.iter().map(|&head| u64::from(head & 0x7fff)).filter(|&magnitude| magnitude >= least);
-        let (sum, count) = counted.fold((0, 0), |(sum, count), magnitude| (sum + magnitude, count + 1));
-        sum / u64::max(count, 1)
-    };
-    let bits = layout.head_mantissa_bits();
-    let mean = mean(mean(1).saturating_sub(24 << bits).max(1));
-    (mean << 3 >> bits) as u16
-}
 
 #[cfg(test)]
 mod tests {

@@ -26,20 +26,23 @@ impl Parts {
 /// The temporaries of one chunk. Each thread has one, since setting it up takes longer than transforming a small tensor.
 #[derive(Debug)]
 pub(super) struct SymbolScratch {
-    length: usize,
-    heads: [u16; CHUNK],
-    expected: [i16; CHUNK],
-    fields: [u16; CHUNK],
+    heads: Heads,
     symbols: [u8; CHUNK],
     contexts: [u8; CHUNK],
 }
 
+/// The heads of one chunk and what is expected of them.
+#[derive(Debug)]
+struct Heads {
+    length: usize,
+    heads: [u16; CHUNK],
+    expected: [i16; CHUNK],
+    fields: [u16; CHUNK],
+}
+
 thread_local! {
     static SCRATCH: RefCell<Box<SymbolScratch>> = RefCell::new(Box::new(SymbolScratch {
-        length: 0,
-        heads: [0; CHUNK],
-        expected: [0; CHUNK],
-        fields: [0; CHUNK],
+        heads: Heads { length: 0, heads: [0; CHUNK], expected: [0; CHUNK], fields: [0; CHUNK] },
         symbols: [0; CHUNK],
         contexts: [0; CHUNK],
     }));
@@ -64,26 +67,44 @@ impl SymbolScratch {
         SCRATCH.with_borrow_mut(|scratch| work(scratch))
     }
 
-    /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of the section. Exponent parts outside `parts`
-    /// become escapes.
+    /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of the section.
     #[inline(always)]
-    pub fn transform(
-        &mut self,
-        layout: FloatLayout,
-        scales: &Scales,
-        parts: Parts,
-        chunk: &[u8],
-        start: usize,
-    ) {
+    pub fn transform(&mut self, layout: FloatLayout, scales: &Scales, chunk: &[u8], start: usize) {
+        self.heads.read(layout, scales, chunk, start);
+        self.heads.symbols(layout, Parts::ALL, &mut self.symbols, &mut self.contexts);
+    }
+
+    /// The symbols and contexts of the chunk.
+    pub fn symbols(&self) -> (&[u8], &[u8]) {
+        (&self.symbols[..self.heads.length], &self.contexts[..self.heads.length])
+    }
+
+    /// How many elements of the chunk have their sign bit set.
+    #[inline(always)]
+    pub fn negative(&self) -> u64 {
+        let heads = &self.heads.heads[..self.heads.length];
+        heads.iter().map(|head| u32::from(head >> 15)).sum::<u32>().into()
+    }
+}
+
+impl Heads {
+    /// Takes in the elements of `chunk`, the first of which is element `start` of the section.
+    #[inline(always)]
+    fn read(&mut self, layout: FloatLayout, scales: &Scales, chunk: &[u8], start: usize) {
         self.length = (chunk.len() / layout.width).min(CHUNK);
-        let heads = &mut self.heads[..self.length];
-        let expected = &mut self.expected[..self.length];
-        layout.read_heads(chunk, heads);
-        scales.fill(start, expected);
+        layout.read_heads(chunk, &mut self.heads[..self.length]);
+        scales.fill(start, &mut self.expected[..self.length]);
+    }
+
+    /// Computes their symbols and contexts. Exponent parts outside `parts` become escapes.
+    #[inline(always)]
+    fn symbols(&self, layout: FloatLayout, parts: Parts, symbols: &mut [u8], contexts: &mut [u8]) {
         let mantissa_bits = layout.head_mantissa_bits();
         let joint_mask = (1u16 << JOINT_BITS) - 1;
-        let symbols = self.symbols.iter_mut().zip(&mut self.contexts);
-        for ((symbol, context), (&head, &expected)) in symbols.zip(heads.iter().zip(expected.iter())) {
+        let (heads, expected) = (&self.heads[..self.length], &self.expected[..self.length]);
+        for ((symbol, context), (&head, &expected)) in
+            symbols.iter_mut().zip(contexts).zip(heads.iter().zip(expected))
+        {
             let exponent = ((head & 0x7fff) >> mantissa_bits) as i16;
             let part = exponent - (expected >> STEPS.trailing_zeros()) + CENTRE as i16;
             let inside = part >= parts.first && part <= parts.last;
@@ -92,17 +113,6 @@ impl SymbolScratch {
             *symbol = (part << JOINT_BITS) as u8 | joint as u8;
             *context = (expected & (STEPS - 1) as i16) as u8;
         }
-    }
-
-    /// The symbols and contexts of the chunk.
-    pub fn symbols(&self) -> (&[u8], &[u8]) {
-        (&self.symbols[..self.length], &self.contexts[..self.length])
-    }
-
-    /// How many elements of the chunk have their sign bit set.
-    #[inline(always)]
-    pub fn negative(&self) -> u64 {
-        self.heads[..self.length].iter().map(|head| u32::from(head >> 15)).sum::<u32>().into()
     }
 }
 
@@ -127,33 +137,37 @@ impl FloatModel {
 
     /// Computes the symbols, contexts, escapes and verbatim bits of a block.
     fn transform(&self, bytes: &[u8], start: usize, kernel: Kernel, block: &mut BlockScratch) {
-        let BlockScratch { symbols, contexts, escapes, low } = block;
-        [&mut *symbols, contexts, escapes, low].into_iter().for_each(|plane| plane.clear());
+        let count = bytes.len() / self.layout.width;
+        block.symbols.resize(count, 0);
+        block.contexts.resize(count, 0);
+        block.escapes.clear();
+        block.low.clear();
+        let pieces = block.symbols.chunks_mut(CHUNK).zip(block.contexts.chunks_mut(CHUNK));
         SymbolScratch::with(|scratch| {
-            for (index, chunk) in bytes.chunks(CHUNK * self.layout.width).enumerate() {
-                let start = start + index * CHUNK;
+            let heads = &mut scratch.heads;
+            for (index, (chunk, (symbols, contexts))) in
+                bytes.chunks(CHUNK * self.layout.width).zip(pieces).enumerate()
+            {
                 kernel.vectorised(
                     #[inline(always)]
                     || {
-                        scratch.transform(self.layout, &self.scales, self.parts, chunk, start);
-                        self.collect_escapes(scratch, escapes);
-                        self.pack_low_bits(scratch, low);
+                        heads.read(self.layout, &self.scales, chunk, start + index * CHUNK);
+                        heads.symbols(self.layout, self.parts, symbols, contexts);
+                        self.collect_escapes(heads, symbols, &mut block.escapes);
+                        self.pack_low_bits(heads, &mut block.low);
                     },
                 );
-                let (chunk_symbols, chunk_contexts) = scratch.symbols();
-                symbols.extend_from_slice(chunk_symbols);
-                if self.has_contexts() {
-                    contexts.extend_from_slice(chunk_contexts);
-                }
             }
         });
+        if !self.has_contexts() {
+            block.contexts.clear();
+        }
     }
 
     /// Appends the exponents of the chunk's escapes, which are rare: most stretches are passed over by one comparison.
     #[inline(always)]
-    fn collect_escapes(&self, scratch: &SymbolScratch, escapes: &mut Vec<u8>) {
-        let (symbols, _) = scratch.symbols();
-        for (symbols, heads) in symbols.chunks(ESCAPE_STRETCH).zip(scratch.heads.chunks(ESCAPE_STRETCH)) {
+    fn collect_escapes(&self, heads: &Heads, symbols: &[u8], escapes: &mut Vec<u8>) {
+        for (symbols, heads) in symbols.chunks(ESCAPE_STRETCH).zip(heads.heads.chunks(ESCAPE_STRETCH)) {
             if symbols.iter().fold(u8::MAX, |least, &symbol| least.min(symbol)) >> JOINT_BITS != 0 {
                 continue;
             }
@@ -166,12 +180,12 @@ impl FloatModel {
 
     /// Appends the chunk's verbatim bits.
     #[inline(always)]
-    fn pack_low_bits(&self, scratch: &mut SymbolScratch, low: &mut Vec<u8>) {
+    fn pack_low_bits(&self, heads: &mut Heads, low: &mut Vec<u8>) {
         let verbatim = self.layout.head_mantissa_bits() - JOINT_BITS;
         let mantissa_mask = (1u16 << verbatim) - 1;
         let sign_mask = if self.signs.verbatim_bits() == 0 { 0 } else { 0x8000 };
-        let fields = &mut scratch.fields[..scratch.length];
-        for (field, head) in fields.iter_mut().zip(&scratch.heads) {
+        let fields = &mut heads.fields[..heads.length];
+        for (field, head) in fields.iter_mut().zip(&heads.heads) {
             *field = head & mantissa_mask | (head & sign_mask) >> (15 - verbatim);
         }
         low_bits::pack(fields, self.low_bits(), low);

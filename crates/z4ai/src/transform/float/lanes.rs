@@ -2,17 +2,16 @@
 //! behind the one before it: whatever is above an element is then known when its turn comes, as it would be with a single lane.
 
 use super::learner::Learning;
-use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch};
+use crate::entropy::rans::{ALL_LANES, MIXED_LANES, MIXED_WINDOW, Stretch};
 
 /// The fewest elements of a block with lanes: each has a state to store.
 const FEWEST: usize = 1 << 13;
 /// The fewest rows, since lanes begin and end one after the other, and the shortest.
 const FEWEST_ROWS: usize = 8;
 const SHORTEST_ROW: usize = MIXED_LANES;
-/// The most steps between symbols and signs of the same elements, which stay in the first-level cache meanwhile.
-const STEPS: usize = 1024;
-/// The most elements of a stretch.
-pub(super) const MOST: usize = STEPS * MIXED_LANES;
+/// The most elements of a stretch, which stay in the first-level cache between their symbols and their signs, and the most steps.
+pub(super) const MOST: usize = MIXED_WINDOW;
+const STEPS: usize = MOST / MIXED_LANES;
 
 /// The lanes of a block.
 #[derive(Debug, Clone, Copy)]

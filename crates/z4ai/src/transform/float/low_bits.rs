@@ -27,6 +27,15 @@ pub(super) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + stride, 0);
         let bytes = &mut out[start..];
+        if fields.len() == CHUNK {
+            match width {
+                8 => pack_chunk::<1>(fields, position, bytes),
+                4 => pack_chunk::<2>(fields, position, bytes),
+                2 => pack_chunk::<4>(fields, position, bytes),
+                _ => pack_chunk::<8>(fields, position, bytes),
+            }
+            continue;
+        }
         let mask = (1u16 << width) - 1;
         for (turn, segment) in fields.chunks(stride.max(1)).enumerate() {
             let shift = turn as u32 * width;
@@ -34,6 +43,21 @@ pub(super) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
                 *byte |= ((field >> position & mask) as u8) << shift;
             }
         }
+    }
+}
+
+/// Writes the parts of a whole chunk, so many to a byte.
+#[inline(always)]
+fn pack_chunk<const IN_BYTE: usize>(fields: &[u16], position: u32, bytes: &mut [u8]) {
+    let (stride, width) = (CHUNK / IN_BYTE, 8 / IN_BYTE);
+    let segments: [&[u16]; IN_BYTE] = std::array::from_fn(|turn| &fields[turn * stride..(turn + 1) * stride]);
+    let mask = ((1u32 << width) - 1) as u16;
+    for (index, byte) in bytes[..stride].iter_mut().enumerate() {
+        let mut packed = 0;
+        for (turn, segment) in segments.iter().enumerate() {
+            packed |= (segment[index] >> position & mask) << (turn * width);
+        }
+        *byte = packed as u8;
     }
 }
 
@@ -63,6 +87,20 @@ pub(super) fn unpack(mut packed: &[u8], bits: u32, fields: &mut [u16]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn whole_chunks_are_packed_as_others_are() {
+        let fields: Vec<u16> =
+            (0..CHUNK as u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 17) as u16).collect();
+        for bits in 0..=15 {
+            let masked: Vec<u16> = fields.iter().map(|field| field & ((1 << bits) - 1)).collect();
+            let mut packed = Vec::new();
+            pack(&masked, bits, &mut packed);
+            let mut unpacked = vec![0xffff; CHUNK];
+            unpack(&packed, bits, &mut unpacked);
+            assert_eq!(unpacked, masked, "{bits}");
+        }
+    }
 
     proptest! {
         #[test]

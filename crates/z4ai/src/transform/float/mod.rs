@@ -2,11 +2,12 @@
 //! coder; sign and other mantissa bits of the head are stored as they are; the bytes below the head are planes of their own.
 //!
 //! `scale` has the expectations, `model` what a section shares (and how it is chosen), `encode` and `decode` the two directions of one block. `adaptive` is the other way to code the
-//! same floats, for maximum effort; `learner` has what it learns.
+//! same floats, for maximum effort; `learner` has what it learns, `lanes` the order in which it does so.
 
 mod adaptive;
 mod decode;
 mod encode;
+mod heads;
 mod lanes;
 mod learner;
 mod low_bits;

@@ -106,7 +106,7 @@ impl SymbolCounts {
                 kernel.vectorised(
                     #[inline(always)]
                     || {
-                        scratch.transform(layout, scales, Parts::ALL, piece, start);
+                        scratch.transform(layout, scales, piece, start);
                         let negative = scratch.negative();
                         self.negative += negative;
                         self.positive += (piece.len() / layout.width) as u64 - negative;
@@ -196,9 +196,14 @@ impl FloatModel {
         let mut counts = count_blocks(layout, &scales, bytes, block, stride, kernel);
         let shaped = (elements <= SHAPED).then(|| Shape::fit_quickly(&counts.histograms));
         let mut parts = counts.escape_rare();
-        if stride > 1 && !counts.extrapolate(stride, parts) {
-            counts = count_blocks(layout, &scales, bytes, block, 1, kernel);
-            parts = counts.escape_rare();
+        // Four times as many say enough most of the time.
+        for (stride, denser) in [(stride, stride / 4), (stride / 4, 1)] {
+            if stride > 1 && !counts.extrapolate(stride, parts) {
+                counts = count_blocks(layout, &scales, bytes, block, denser.max(1), kernel);
+                parts = counts.escape_rare();
+            } else {
+                break;
+            }
         }
         let mut signs = if counts.negative == 0 || counts.positive == 0 {
             constant_sign(layout, bytes).map_or(Signs::Verbatim, Signs::Constant)

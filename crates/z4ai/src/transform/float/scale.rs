@@ -130,7 +130,15 @@ impl Scales {
 #[derive(Debug)]
 pub(super) struct Sums {
     rows: Vec<(u64, u32)>,
+    /// Of some rows, if there are many.
     columns: Vec<(u64, u32)>,
+}
+
+/// The sums of a few rows.
+struct BatchSums {
+    rows: Vec<(u64, u32)>,
+    column_sums: Vec<u32>,
+    column_counts: Vec<u32>,
 }
 
 /// Octaves below the median magnitude at which dust begins.
@@ -154,6 +162,12 @@ fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
 
 /// Rows summed before the 32-bit column accumulators are emptied.
 const BATCH_ROWS: usize = 1 << 15;
+/// Rows, if they are long, that are summed before their columns are added to those of others.
+const LONG_ROWS: usize = 32;
+/// Rows that columns are summed over, about, where there are more: their means are then known to a fraction of a step.
+const COLUMN_SAMPLE: usize = 4096;
+/// Neighbours in a row that are summed together.
+const STRETCH: usize = 256;
 
 impl Sums {
     /// Sums the elements of `bytes`, cut into rows of `row_length`.
@@ -166,20 +180,25 @@ impl Sums {
     ) -> Self {
         let row_bytes = row_length * layout.width;
         let least = least_magnitude(layout, bytes);
-        // About a megabyte per task, in whole rows.
-        let batch = ((1 << 20) / row_bytes).clamp(1, BATCH_ROWS);
-        let partial = threads::map(bytes.chunks(batch * row_bytes), |chunk| {
+        let rows = bytes.len().div_ceil(row_bytes);
+        // An odd number, so that it is no multiple of what rows may be grouped by.
+        let column_stride = (rows / COLUMN_SAMPLE).max(1) | 1;
+        // About a megabyte per task, in whole rows; more where rows are long, since each task has sums of its own for all columns.
+        let batch = ((1 << 20) / row_bytes).max(LONG_ROWS.min(rows / 8)).clamp(1, BATCH_ROWS);
+        let partial = threads::map(bytes.chunks(batch * row_bytes).enumerate(), |(index, chunk)| {
+            let in_columns = |row: usize| want_columns && (index * batch + row).is_multiple_of(column_stride);
             kernel.vectorised(
                 #[inline(always)]
-                || Self::measure_batch(layout, chunk, row_length, want_columns, least),
+                || Self::measure_batch(layout, chunk, row_length, want_columns, in_columns, least),
             )
         });
         let mut total =
             Self { rows: Vec::new(), columns: vec![(0, 0); if want_columns { row_length } else { 0 }] };
         for mut part in partial {
             total.rows.append(&mut part.rows);
-            for (sum, more) in total.columns.iter_mut().zip(part.columns) {
-                *sum = (sum.0 + more.0, sum.1 + more.1);
+            let columns = part.column_sums.into_iter().zip(part.column_counts);
+            for (total, (sum, count)) in total.columns.iter_mut().zip(columns) {
+                *total = (total.0 + u64::from(sum), total.1 + count);
             }
         }
         total
@@ -191,32 +210,37 @@ impl Sums {
         bytes: &[u8],
         row_length: usize,
         want_columns: bool,
+        in_columns: impl Fn(usize) -> bool,
         least: u16,
-    ) -> Self {
+    ) -> BatchSums {
         let column_count = if want_columns { row_length } else { 0 };
         let (mut column_sums, mut column_counts) = (vec![0u32; column_count], vec![0u32; column_count]);
-        let mut row_heads = vec![0u16; row_length];
+        let mut heads = [0u16; STRETCH];
         let mut rows = Vec::with_capacity(bytes.len() / (row_length * layout.width) + 1);
-        for row in bytes.chunks(row_length * layout.width) {
-            let row_heads = &mut row_heads[..row.len() / layout.width];
-            layout.read_heads(row, row_heads);
-            for head in row_heads.iter_mut() {
-                let magnitude = *head & 0x7fff;
-                *head = if magnitude >= least { magnitude } else { 0 };
+        for (index, row) in bytes.chunks(row_length * layout.width).enumerate() {
+            let in_columns = in_columns(index);
+            let (mut sum, mut count) = (0u64, 0u32);
+            for (index, stretch) in row.chunks(STRETCH * layout.width).enumerate() {
+                let heads = &mut heads[..stretch.len() / layout.width];
+                layout.read_heads(stretch, heads);
+                for head in heads.iter_mut() {
+                    let magnitude = *head & 0x7fff;
+                    *head = if magnitude >= least { magnitude } else { 0 };
+                }
+                sum += u64::from(heads.iter().map(|&head| u32::from(head)).sum::<u32>());
+                count += heads.iter().map(|&head| u32::from(head != 0)).sum::<u32>();
+                if in_columns {
+                    let columns = index * STRETCH..index * STRETCH + heads.len();
+                    let sums = column_sums[columns.clone()].iter_mut().zip(&mut column_counts[columns]);
+                    for ((sum, count), &head) in sums.zip(heads.iter()) {
+                        *sum += u32::from(head);
+                        *count += u32::from(head != 0);
+                    }
+                }
             }
-            let sum =
-                row_heads.chunks(1 << 16).map(|part| part.iter().map(|&head| u32::from(head)).sum::<u32>());
-            let sum = sum.map(u64::from).sum::<u64>();
-            let count = row_heads.iter().map(|&head| u32::from(head != 0)).sum::<u32>();
             rows.push((sum, count));
-            let columns = column_sums.iter_mut().zip(&mut column_counts);
-            for ((sum, count), &head) in columns.zip(row_heads.iter()) {
-                *sum += u32::from(head);
-                *count += u32::from(head != 0);
-            }
         }
-        let columns = column_sums.into_iter().map(u64::from).zip(column_counts).collect();
-        Self { rows, columns }
+        BatchSums { rows, column_sums, column_counts }
     }
 
     /// The scales of these sums, with rows and columns as asked.

@@ -1,5 +1,6 @@
 //! How quickly the adaptive coder should learn from a section: rates for rows, columns and kernels, and the style, each tried on a sample.
 
+use super::adaptive::Geometry;
 use super::lanes::Lanes;
 use super::learner::{FIXED, Learning};
 use super::shape::Shape;
@@ -11,7 +12,8 @@ const SAMPLE: usize = 1 << 16;
 const STYLES: u8 = 4;
 
 /// The parameters that make a sample of the section smallest, found by changing one after the other.
-pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], first: Learning) -> Learning {
+pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Learning {
+    let first = first_learning(layout, heads, geometry);
     let sample = &heads[..heads.len().min(SAMPLE)];
     let lanes = Lanes::new(first, sample.len());
     let sample = lanes.gather(sample);
@@ -58,4 +60,43 @@ fn climb(
         }
     }
     best
+}
+
+/// About how many elements the rows of data have that has no rows.
+const FLAT_ROW: usize = 2304;
+
+/// Where the search for the best parameters begins: what most convolutions and matrices want.
+fn first_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Learning {
+    let row_length = geometry.row_length.unwrap_or(heads.len()).clamp(1, heads.len().max(1));
+    // Lengths that do not divide each other are not those of a convolution.
+    let kernel_length =
+        geometry.kernel_length.filter(|&length| row_length.is_multiple_of(length)).unwrap_or(1);
+    let inside_kernel = |length: &usize| kernel_length > 1 && *length <= kernel_length;
+    // A few long rows are as good as none: shorter ones can at least be decoded side by side.
+    let is_flat = heads.len() / row_length < 8 && heads.len() >= 8 * FLAT_ROW && kernel_length <= FLAT_ROW;
+    let row_length = if is_flat { FLAT_ROW / kernel_length * kernel_length } else { row_length };
+    let line_length = geometry.line_length.filter(inside_kernel).unwrap_or(row_length);
+    Learning {
+        row_length,
+        kernel_length,
+        line_length,
+        base: mean_magnitude(layout, heads),
+        row_inertia: 2,
+        column_inertia: 2,
+        kernel_inertia: 1,
+        style: 1,
+    }
+}
+
+/// The mean magnitude in eighths of an octave, without zeros and what is far below the others.
+fn mean_magnitude(layout: FloatLayout, heads: &[u16]) -> u16 {
+    let mean = |least: u64| {
+        let counted =
+            heads.iter().map(|&head| u64::from(head & 0x7fff)).filter(|&magnitude| magnitude >= least);
+        let (sum, count) = counted.fold((0, 0), |(sum, count), magnitude| (sum + magnitude, count + 1));
+        sum / u64::max(count, 1)
+    };
+    let bits = layout.head_mantissa_bits();
+    let mean = mean(mean(1).saturating_sub(24 << bits).max(1));
+    (mean << 3 >> bits) as u16
 }

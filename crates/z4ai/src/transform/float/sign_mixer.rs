@@ -178,4 +178,9 @@ impl SignMixer {
         }
         (self.rows, self.next, *next_class) = (rows, first + steps, class_index);
     }
+
+    /// The signs of the last `steps` steps, a bit per lane.
+    pub fn last(&self, steps: usize) -> &[u8] {
+        self.signs.get(self.next.saturating_sub(steps)..self.next).unwrap_or_default()
+    }
 }
