@@ -6,6 +6,7 @@ use super::element::Word;
 use super::{CHUNK, CLASSES};
 use crate::arch::Kernel;
 use crate::entropy::table::log2_1024;
+use crate::threads;
 
 /// Levels per octave of bits; below that many bits each number is its own level.
 const STEPS: u32 = 16;
@@ -13,6 +14,8 @@ const STEPS: u32 = 16;
 const LEVELS: usize = STEPS as usize * 12;
 /// Chunks that are looked at.
 const SAMPLED_CHUNKS: usize = 4096;
+/// Of these so many by one thread at a time.
+const STRETCH: usize = 512;
 
 /// The class of each level.
 #[derive(Debug)]
@@ -62,11 +65,16 @@ impl Classes {
     /// Draws the lines for whole elements against as many.
     pub fn choose<W: Word>(bytes: &[u8], reference: &[u8], view: View, kernel: Kernel) -> Self {
         let length = CHUNK * W::BYTES;
-        let mut scratch = ChunkScratch::<W>::default();
-        let mut seen = [(0u64, 0u64); LEVELS];
         let stride = (bytes.len() / length).div_ceil(SAMPLED_CHUNKS) | 1;
-        for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)).step_by(stride) {
-            let bits = scratch.transform(chunk, base, view, kernel);
+        let stretch = length * stride * STRETCH;
+        let bits =
+            threads::map(bytes.chunks(stretch).zip(reference.chunks(stretch)), |(bytes, reference)| {
+                let mut scratch = ChunkScratch::<W>::default();
+                let chunks = bytes.chunks(length).zip(reference.chunks(length)).step_by(stride);
+                chunks.map(|(chunk, base)| scratch.transform(chunk, base, view, kernel)).collect::<Vec<u32>>()
+            });
+        let mut seen = [(0u64, 0u64); LEVELS];
+        for bits in bits.into_iter().flatten() {
             if let Some((chunks, sum)) = seen.get_mut(level(bits)) {
                 *chunks += 1;
                 *sum += u64::from(bits);

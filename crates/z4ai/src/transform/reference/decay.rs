@@ -1,8 +1,10 @@
 //! Weight decay: training that multiplies every weight by the same factor, a little below one, moves each by a number of steps that its mantissa tells. Rows that got no
 //! gradient moved by nothing else.
 
+use super::counts::{ChunkScratch, View};
 use super::element::Word;
 use super::{CHUNK, Fields};
+use crate::arch::Kernel;
 
 /// The rate is counted in units of 2^-32.
 const RATE_BITS: u32 = 32;
@@ -45,7 +47,7 @@ impl Decay {
     }
 
     /// Finds the rate that explains most of the change between two buffers of whole elements, by looking at some chunks; none if it does not explain much.
-    pub fn find<W: Word>(bytes: &[u8], reference: &[u8], fields: Fields) -> Self {
+    pub fn find<W: Word>(bytes: &[u8], reference: &[u8], fields: Fields, kernel: Kernel) -> Self {
         let none = Self::new(0, fields);
         let chunk = CHUNK * W::BYTES;
         let chunks: Vec<(&[u8], &[u8])> =
@@ -62,8 +64,10 @@ impl Decay {
         let closest =
             (0..rates.len().saturating_sub(reach)).min_by_key(|&at| rates[at + reach].abs_diff(rates[at]));
         let agreed = closest.map_or(middle, |at| rates[at + reach / 2]);
-        let cost = |decay: &Self| -> u64 {
-            sample.iter().map(|(bytes, base)| decay.cost::<W>(bytes, base)).sum::<u64>()
+        let mut scratch = ChunkScratch::<W>::default();
+        let mut cost = |&decay: &Self| -> u64 {
+            let view = View { fields, decay, top_exponent: 0 };
+            sample.iter().map(|(bytes, base)| u64::from(scratch.transform(bytes, base, view, kernel))).sum()
         };
         let without = cost(&none);
         [middle, agreed]
@@ -90,15 +94,6 @@ impl Decay {
         }
         let (_, median, _) = rates.select_nth_unstable(CHUNK / 2);
         i32::try_from(*median).ok()
-    }
-
-    /// Bits of the differences in a chunk.
-    fn cost<W: Word>(self, bytes: &[u8], reference: &[u8]) -> u64 {
-        let elements = bytes.chunks_exact(W::BYTES).zip(reference.chunks_exact(W::BYTES));
-        let lengths = elements.map(|(current, base)| {
-            u64::from(W::difference::<true>(W::from_bytes(current), W::from_bytes(base), self).length())
-        });
-        lengths.sum()
     }
 }
 
@@ -135,10 +130,10 @@ mod tests {
         let bytes =
             |values: Vec<f32>| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let (current, base) = (bytes(decayed.collect()), bytes(base));
-        let decay = Decay::find::<u32>(&current, &base, fields);
+        let decay = Decay::find::<u32>(&current, &base, fields, Kernel::detect());
         let wanted = (-1e-4 * 2f64.powi(32)) as i32;
         assert!((decay.rate - wanted).abs() < 2000, "{} {wanted}", decay.rate);
-        assert_eq!(Decay::find::<u32>(&base, &base, fields).rate, 0);
-        assert_eq!(Decay::find::<u32>(&base[..8], &base[..8], fields).rate, 0);
+        assert_eq!(Decay::find::<u32>(&base, &base, fields, Kernel::detect()).rate, 0);
+        assert_eq!(Decay::find::<u32>(&base[..8], &base[..8], fields, Kernel::detect()).rate, 0);
     }
 }

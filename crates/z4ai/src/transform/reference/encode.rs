@@ -27,6 +27,7 @@ pub(crate) struct BlockScratch<W> {
     symbols: Vec<u8>,
     contexts: Vec<u8>,
     differences: Vec<W>,
+    raw_words: Vec<u8>,
 }
 
 fn encode<W: Word>(
@@ -44,7 +45,7 @@ fn encode<W: Word>(
         } else {
             rans::encode(model.contexts.tables.encoder(), &block.symbols, &block.contexts, kernel, out);
         }
-        raw_bits::write(&block.symbols, &block.differences, kernel, out);
+        raw_bits::write(&block.symbols, &block.differences, kernel, &mut block.raw_words, out);
         Ok(())
     })
 }
@@ -52,7 +53,7 @@ fn encode<W: Word>(
 impl<W: Word> BlockScratch<W> {
     /// Transforms a block.
     fn fill(&mut self, model: &ReferenceModel, bytes: &[u8], reference: &[u8], kernel: Kernel) -> Result<()> {
-        let Self { classes, symbols, contexts, differences } = self;
+        let Self { classes, symbols, contexts, differences, .. } = self;
         classes.clear();
         symbols.clear();
         contexts.clear();

@@ -77,7 +77,7 @@ fn measure<W: Word>(
 ) -> (View, Classes, Counts) {
     let view = View {
         fields,
-        decay: Decay::find::<W>(bytes, reference, fields),
+        decay: Decay::find::<W>(bytes, reference, fields, kernel),
         top_exponent: top_exponent::<W>(reference, fields),
     };
     let levels = Classes::choose::<W>(bytes, reference, view, kernel);

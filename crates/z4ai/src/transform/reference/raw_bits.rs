@@ -27,8 +27,14 @@ impl RawLanes {
 }
 
 /// Appends the raw bits of differences with these symbols to their block: nothing if there are none; else the number of lanes, each lane (a set bit above its bits tells how many there are) and the
-/// words.
-pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], kernel: Kernel, out: &mut Vec<u8>) {
+/// words. `memory` is what the words of another block were put together in, or will be.
+pub(super) fn write<W: Word>(
+    symbols: &[u8],
+    differences: &[W],
+    kernel: Kernel,
+    memory: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
     let alphabet = Alphabet::of_width(W::BYTES);
     let total = kernel.vectorised(
         #[inline(always)]
@@ -38,7 +44,7 @@ pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], kernel: Kernel, 
         return;
     }
     let lanes = if out.len() + (total / 8) as usize <= SHORT { 1 } else { RAW_LANES };
-    let (mut state, mut words) = (RawLanes::END, Words::with_room_for(total));
+    let (mut state, mut words) = (RawLanes::END, Words::with_room_for(total, std::mem::take(memory)));
     // The decoder runs forwards, so the encoder runs backwards: it ends with what the decoder begins with.
     let whole = symbols.len() / PIECE * PIECE;
     let (first, last) = symbols.split_at(whole);
@@ -52,6 +58,7 @@ pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], kernel: Kernel, 
         out.extend_from_slice(&(bits | 1 << count).to_le_bytes());
     }
     out.extend_from_slice(words.written());
+    *memory = words.bytes;
 }
 
 /// Words that fill their memory from its end.
@@ -66,10 +73,13 @@ impl Words {
     /// Bytes that a kernel may touch before the words.
     pub const MARGIN: usize = 16;
 
-    /// Room for so many bits and what the lanes hold at the end.
-    fn with_room_for(bits: u64) -> Self {
+    /// Room for so many bits and what the lanes hold at the end, in this memory if that suffices.
+    fn with_room_for(bits: u64, mut bytes: Vec<u8>) -> Self {
         let words = bits.div_ceil(WORD_BITS.into()) as usize + RAW_LANES;
-        let bytes = vec![0; 2 * words + Self::MARGIN];
+        let needed = 2 * words + Self::MARGIN;
+        if bytes.len() < needed {
+            bytes.resize(needed, 0);
+        }
         Self { start: bytes.len(), bytes }
     }
 
@@ -240,7 +250,7 @@ mod tests {
             .into_iter()
             .map(|kernel| {
                 let mut bytes = Vec::new();
-                write(&symbols, &differences, kernel, &mut bytes);
+                write(&symbols, &differences, kernel, &mut Vec::new(), &mut bytes);
                 bytes
             })
             .collect();
