@@ -34,8 +34,10 @@ impl Zeros {
     fn look(self, element: &[u8]) -> (bool, bool) {
         let Some((&top, rest)) = element.split_last() else { return (false, false) };
         let low = rest.iter().fold(0, |all, &byte| all | byte);
-        let minus = low == 0 && top == 0x80 && self.has_sign;
-        (minus || low == 0 && top == 0, minus)
+        let sign = u8::from(self.has_sign) << 7;
+        // Nobody can predict which elements are zero, so there is no branch.
+        let zero = (low == 0) & (top & !sign == 0);
+        (zero, zero & (top != 0))
     }
 }
 

@@ -21,8 +21,11 @@ pub(crate) struct Plan {
     pub(crate) bits_per_element: f64,
 }
 
-/// Elements of a run that is tested first; the smallest group that is looked for.
+/// Elements of a run that is tested first, and of the smallest group that is looked for, unless many are zero.
 const RUN: usize = 16;
+const LONGEST_RUN: usize = 4 * RUN;
+/// Elements other than zero that a run has on average: fewer lie on some grid whatever they are.
+const TELLING: usize = 6;
 /// Runs tested first.
 const RUNS: usize = 12;
 /// Elements that the comparison of group sizes looks at.
@@ -45,12 +48,13 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Plan> 
         return None;
     }
     let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SAMPLE * F::WIDTH);
+    let run = run_length::<F>(&rows);
     let viable: Vec<Scheme> =
-        Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme)).collect();
+        Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme, run)).collect();
     let mut best: Option<Plan> = None;
     for scheme in viable {
         // From the largest group down: groups that are parts of the true ones fit as well, but cost more scales.
-        for group in group_sizes(row_length) {
+        for group in group_sizes(row_length, run) {
             if best.as_ref().is_some_and(|best| best.scheme == scheme && group < best.group / 4) {
                 break;
             }
@@ -79,28 +83,47 @@ fn sample_rows(elements: &[u8], row_bytes: usize, limit: usize) -> Vec<&[u8]> {
         .collect()
 }
 
+/// Elements of a run that tells whether there is a grid.
+fn run_length<F: Format>(rows: &[&[u8]]) -> usize {
+    let (mut seen, mut telling) = (0, 0);
+    for row in rows {
+        let elements = row.chunks_exact(F::WIDTH).take(SAMPLE / rows.len());
+        for element in elements {
+            seen += 1;
+            telling += usize::from(F::read(element) & !F::SIGN != 0);
+        }
+    }
+    let longest = rows.first().map_or(0, |row| row.len() / F::WIDTH).min(LONGEST_RUN);
+    let mut length = RUN;
+    while telling * length < TELLING * seen && 2 * length <= longest {
+        length *= 2;
+    }
+    length
+}
+
 /// Whether a scheme is worth comparing group sizes for.
-fn is_viable<F: Format>(rows: &[&[u8]], scheme: Scheme) -> bool {
+fn is_viable<F: Format>(rows: &[&[u8]], scheme: Scheme, run: usize) -> bool {
     match scheme {
-        Scheme::Product(levels) => runs_fit::<F>(rows, levels),
+        Scheme::Product(levels) => runs_fit::<F>(rows, levels, run),
         Scheme::Offset(_) => runs_repeat::<F>(rows),
     }
 }
 
-/// Whether elements repeat within most longer runs, as they do when there are at most 32 levels. An offset shows only in a
-/// whole group, whose size is not known yet.
+/// Whether elements other than zero repeat within most longer runs, as they do when there are at most 32 levels. An offset shows
+/// only in a whole group, whose size is not known yet.
 fn runs_repeat<F: Format>(rows: &[&[u8]]) -> bool {
-    const LONG_RUN: usize = 4 * RUN;
     let mut repeating = 0;
     for index in 0..RUNS {
         let row = rows[index * rows.len() / RUNS];
-        let Some(last) = row.len().checked_sub(LONG_RUN * F::WIDTH) else { return false };
+        let Some(last) = row.len().checked_sub(LONGEST_RUN * F::WIDTH) else { return false };
         let start = last * (index * 7 % RUNS) / RUNS / F::WIDTH * F::WIDTH;
         let mut run: Vec<u32> =
-            row[start..start + LONG_RUN * F::WIDTH].chunks_exact(F::WIDTH).map(F::read).collect();
+            row[start..start + LONGEST_RUN * F::WIDTH].chunks_exact(F::WIDTH).map(F::read).collect();
+        run.retain(|&element| element & !F::SIGN != 0);
+        let most = run.len() * 3 / 4;
         run.sort_unstable();
         run.dedup();
-        repeating += usize::from((2..=LONG_RUN * 3 / 4).contains(&run.len()));
+        repeating += usize::from((1..=most).contains(&run.len()));
         if repeating + RUNS / 4 < index {
             return false;
         }
@@ -109,15 +132,15 @@ fn runs_repeat<F: Format>(rows: &[&[u8]]) -> bool {
 }
 
 /// Whether most short runs lie on a grid with these levels.
-fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels) -> bool {
+fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels, run: usize) -> bool {
     let largest = levels.largest();
     let mut numbers = Vec::new();
     let (mut fitting, mut failing, mut telling) = (0, 0, 0);
     for index in 0..RUNS {
         let row = rows[index * rows.len() / RUNS];
-        let runs = row.len() / (RUN * F::WIDTH);
-        let start = (index * 7 % RUNS) * runs / RUNS * RUN * F::WIDTH;
-        let group = Group::<F>::new(&row[start..start + RUN * F::WIDTH]);
+        let runs = row.len() / (run * F::WIDTH);
+        let start = (index * 7 % RUNS) * runs / RUNS * run * F::WIDTH;
+        let group = Group::<F>::new(&row[start..start + run * F::WIDTH]);
         if group.is_zero() {
             continue;
         }
@@ -133,13 +156,13 @@ fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels) -> bool {
     telling > 0 && fitting > 0
 }
 
-/// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two.
-fn group_sizes(row_length: usize) -> Vec<usize> {
+/// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing shorter than a run.
+fn group_sizes(row_length: usize, run: usize) -> Vec<usize> {
     let multiples = [1, 3, 5, 7]
         .into_iter()
         .flat_map(|odd| (0..).map(move |shift| odd << shift).take_while(|&size| size <= LARGEST_GROUP));
     let mut sizes: Vec<usize> =
-        multiples.filter(|&size| size >= RUN && size < row_length).chain([row_length]).collect();
+        multiples.filter(|&size| size >= run && size < row_length).chain([row_length]).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     sizes
 }
@@ -200,4 +223,23 @@ fn entropy(histogram: &[u32; 256]) -> f64 {
         .filter(|&&count| count > 0)
         .map(|&count| f64::from(count) * (total / f64::from(count)).log2())
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::Bf16;
+    use super::*;
+
+    #[test]
+    fn runs_are_longer_where_many_elements_are_zero() {
+        let row = |period: usize, length: usize| -> Vec<u8> {
+            (0..length).flat_map(|index| [0, if index % period == 0 { 0x3f } else { 0 }]).collect()
+        };
+        for (period, length, expected) in
+            [(1, 256, 16), (2, 256, 16), (5, 256, 32), (20, 256, 64), (20, 40, 32), (20, 16, 16)]
+        {
+            let row = row(period, length);
+            assert_eq!(run_length::<Bf16>(&[&row, &row]), expected, "{period} {length}");
+        }
+    }
 }
