@@ -156,19 +156,14 @@ fn restore_copies(
     if out.len() == section.length {
         return restore_in_place(section, context, out);
     }
-    let sources = section.sources(range);
-    let mut needed = vec![false; section.blocks.len()];
-    for source in sources.iter().filter(|source| !source.is_empty()) {
-        let blocks = source.start / section.block_length..=(source.end - 1) / section.block_length;
-        needed.get_mut(blocks).unwrap_or_default().fill(true);
-    }
+    let needed = section.needed(range.clone());
     let mut originals = zeroed(section.original_length)?;
     let blocks = originals.chunks_mut(section.block_length).enumerate();
     let blocks: Vec<_> = blocks.filter(|(index, _)| needed.get(*index) == Some(&true)).collect();
     let results = threads::map(blocks.into_iter(), |(index, target)| context.decode(section, index, target));
     results.into_iter().collect::<Result<()>>()?;
     let mut rest = out;
-    for source in sources {
+    for source in section.sources(range) {
         let (target, after) = rest.split_at_mut(source.len().min(rest.len()));
         target.copy_from_slice(originals.get(source).unwrap_or_default());
         rest = after;

@@ -16,6 +16,7 @@ import safetensors.numpy
 import torch
 
 import ztensor
+import ztensor.numpy
 from z4ai.safetensors import ZstnReader, compress_bytes, compress_file, decompress_bytes, decompress_file
 
 
@@ -107,6 +108,12 @@ def test_other_formats(tmp_path: Path) -> None:
     assert restored.read_bytes() == checkpoint.read_bytes()
 
 
+def bytes_read() -> int:
+    """What this process has read from files so far."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("rchar")).split()[1])
+
+
 def test_one_tensor_costs_its_own_bytes_and_the_index(tmp_path: Path) -> None:
     random = np.random.default_rng(2)
     names = [f"layer.{number}" for number in range(24)]
@@ -114,17 +121,29 @@ def test_one_tensor_costs_its_own_bytes_and_the_index(tmp_path: Path) -> None:
     model, packed = tmp_path / "m.safetensors", tmp_path / "m.zstn"
     safetensors.numpy.save_file(matrix, model)
     compress_file(model, packed)
-
-    def bytes_read() -> int:
-        lines = Path("/proc/self/io").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("rchar")).split()[1])
-
     before = bytes_read()
     reader = ztensor.Reader(packed, io="read")
     array = reader.read_numpy("layer.7")
     cost = bytes_read() - before
     np.testing.assert_array_equal(array, matrix["layer.7"])
     assert cost < reader.stored_length("layer.7") + 64 * 1024
+
+
+@pytest.mark.parametrize("kind", ["archive", "container"])
+def test_a_slice_costs_its_own_blocks(tmp_path: Path, kind: str) -> None:
+    matrix = (np.random.default_rng(3).standard_normal((4096, 1024)) * 0.02).astype(np.float32)
+    model, packed = tmp_path / "m.safetensors", tmp_path / "m.packed"
+    if kind == "archive":
+        safetensors.numpy.save_file({"matrix": matrix}, model)
+        compress_file(model, packed)
+    else:
+        ztensor.numpy.save_file({"matrix": matrix}, packed, compression="z4ai")
+    before = bytes_read()
+    reader = ztensor.Reader(packed, io="read")
+    part = reader.read_slice("matrix", np.s_[1000:1010])
+    cost = bytes_read() - before
+    np.testing.assert_array_equal(part, matrix[1000:1010])
+    assert cost < packed.stat().st_size / 8
 
 
 @pytest.mark.parametrize("what", ["truncated", "not an archive", "missing"])

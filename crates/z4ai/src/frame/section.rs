@@ -202,7 +202,17 @@ impl<'a> Section<'a> {
         self.block_length.min(self.original_length.saturating_sub(index.saturating_mul(self.block_length)))
     }
 
-    /// The stretches of the originals that make up `range` of the data, in order.
+    /// For each block, whether `range` of the data needs it.
+    pub fn needed(&self, range: Range<usize>) -> Vec<bool> {
+        let mut needed = vec![false; self.blocks.len()];
+        for source in self.sources(range) {
+            let blocks = source.start / self.block_length..source.end.div_ceil(self.block_length);
+            needed.get_mut(blocks).unwrap_or_default().fill(true);
+        }
+        needed
+    }
+
+    /// The stretches of the originals, none of them empty, that make up `range` of the data, in order.
     pub fn sources(&self, range: Range<usize>) -> Vec<Range<usize>> {
         let (mut position, mut kept) = (0, 0);
         let mut sources = Vec::new();

@@ -3,6 +3,8 @@
 use z4ai::{Dtype, Effort, Options};
 
 use crate::error::{Error, Kind, Result};
+use crate::index::Span;
+use crate::source::Source;
 use crate::tensor::{DType, ElementType, LogicalType, Shape};
 
 /// Decodes a frame into a buffer of exactly its length.
@@ -10,9 +12,16 @@ pub(super) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<()> {
     z4ai::decompress_into(stored, out).map_err(failure)
 }
 
-/// Decodes the bytes from `start` on, as many as the buffer takes.
-pub(super) fn decompress_range(stored: &[u8], start: u64, out: &mut [u8]) -> Result<()> {
-    z4ai::decompress_range(stored, start..start + out.len() as u64, out).map_err(failure)
+/// Decodes the bytes from `start` on, as many as the buffer takes, of the frame in `span` of a source. Where that is not in memory, only what they need is read.
+pub(super) fn decompress_range(source: &Source, span: Span, start: u64, out: &mut [u8]) -> Result<()> {
+    let range = start..start + out.len() as u64;
+    source.check(span.offset, span.length)?;
+    match source.slice(span.offset, span.length) {
+        Some(frame) => z4ai::decompress_range(frame, range, out).map_err(failure),
+        None => z4ai::decompress_range_from(span.length, range, out, |offset, bytes: &mut [u8]| {
+            source.read_into(span.offset + offset, bytes)
+        }),
+    }
 }
 
 /// Encodes elements as [`options`] describes them.
@@ -50,6 +59,12 @@ fn dtype_of(element: &ElementType) -> Option<Dtype> {
         (Some(LogicalType::Complex128), _) => Dtype::Complex128,
         (Some(_), _) => return None,
     })
+}
+
+impl From<z4ai::Error> for Error {
+    fn from(cause: z4ai::Error) -> Self {
+        failure(cause)
+    }
 }
 
 pub(crate) fn failure(cause: z4ai::Error) -> Error {

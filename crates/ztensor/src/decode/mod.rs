@@ -109,7 +109,7 @@ pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: 
         Data::Raw(span) if span.length == component.length => {
             copy(source(files, *span)?, span.offset + start, out)
         }
-        Data::Z4ai(span) => frame::decompress_range(&stored(files, *span)?, start, out),
+        Data::Z4ai(span) => frame::decompress_range(source(files, *span)?, *span, start, out),
         Data::ZstdSeekable(span) => {
             seekable::decompress_range(&stored(files, *span)?, component.length, start, out)
         }

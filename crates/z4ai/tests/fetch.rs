@@ -1,0 +1,98 @@
+//! Ranges of frames that are not in memory: the right bytes, from no more of the frame than they need.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::Cell;
+use std::io::Write;
+use z4ai::{Dtype, Effort, Encoder, Options};
+
+/// A few megabytes of floats with rows of their own scale, so that a frame has many blocks and a long model.
+fn weights(rows: u32, columns: u32) -> Vec<u8> {
+    let mut state = 1u32;
+    let mut values = Vec::with_capacity((rows * columns * 2) as usize);
+    for row in 0..rows {
+        for _ in 0..columns {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            let magnitude = 0x3a00 + (row % 7 * 128) as u16 + (state >> 24) as u16;
+            values.extend((magnitude | (state >> 8 & 0x8000) as u16).to_le_bytes());
+        }
+    }
+    values
+}
+
+/// The range, and how many bytes of the frame were fetched for it.
+fn fetched(frame: &[u8], start: u64, length: usize) -> (z4ai::Result<Vec<u8>>, usize) {
+    let (mut out, fetched) = (vec![0; length], Cell::new(0));
+    let range = start..start + length as u64;
+    let result =
+        z4ai::decompress_range_from(frame.len() as u64, range, &mut out, |offset, bytes: &mut [u8]| {
+            fetched.set(fetched.get() + bytes.len());
+            bytes.copy_from_slice(&frame[offset as usize..][..bytes.len()]);
+            Ok(())
+        });
+    (result.map(|()| out), fetched.get())
+}
+
+#[test]
+fn a_range_costs_its_own_blocks() {
+    let plain = weights(1024, 4096);
+    let repeated = [&plain[..], &plain, &weights(16, 100)].concat();
+    for effort in [Effort::Fast, Effort::Default] {
+        let options = Options { effort, ..Options::new(Dtype::Bf16).shape([1024, 4096]) };
+        let frame = z4ai::compress(&plain, &options).unwrap();
+        for (start, length) in [(0, 0), (0, 1), (5_000_001, 8192), (plain.len() - 3, 3)] {
+            let (bytes, cost) = fetched(&frame, start as u64, length);
+            assert_eq!(bytes.unwrap(), plain[start..start + length]);
+            assert!(cost < frame.len() / 5, "{cost} of {} bytes for {length}", frame.len());
+        }
+        let (bytes, cost) = fetched(&frame, 0, plain.len());
+        assert_eq!(bytes.unwrap(), plain);
+        assert_eq!(cost, frame.len());
+
+        let frame = z4ai::compress(&repeated, &Options { effort, ..Options::new(Dtype::Bf16) }).unwrap();
+        let (bytes, cost) = fetched(&frame, plain.len() as u64 + 2_000_000, 4000);
+        assert_eq!(bytes.unwrap(), plain[2_000_000..2_004_000]);
+        assert!(cost < frame.len() / 5, "{cost} of {} bytes", frame.len());
+    }
+}
+
+#[test]
+fn short_frames_and_streams_have_ranges_too() {
+    let plain = weights(64, 300);
+    for options in [Options::new(Dtype::Bf16), Options::new(Dtype::Bf16).shape([64, 300]), Options::default()]
+    {
+        for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+            let options = Options { effort, ..options.clone() };
+            for length in [0, 1, 2, 600, plain.len()] {
+                let options = Options {
+                    shape: options.shape.clone().filter(|_| length == plain.len()),
+                    ..options.clone()
+                };
+                let frame = z4ai::compress(&plain[..length], &options).unwrap();
+                let (bytes, cost) = fetched(&frame, (length / 2) as u64, length - length / 2);
+                assert_eq!(bytes.unwrap(), plain[length / 2..length]);
+                assert!(cost <= frame.len());
+            }
+        }
+    }
+    let mut encoder = Encoder::new(Vec::new(), Options::new(Dtype::Bf16)).unwrap();
+    encoder.write_all(&plain).unwrap();
+    let frame = encoder.finish().unwrap();
+    assert_eq!(fetched(&frame, 1001, 77).0.unwrap(), plain[1001..1078]);
+}
+
+#[test]
+fn broken_frames_are_refused_as_they_are_in_memory() {
+    let plain = weights(64, 300);
+    let frame = z4ai::compress(&plain, &Options::new(Dtype::Bf16).shape([64, 300])).unwrap();
+    for position in (0..frame.len()).step_by(7) {
+        let mut broken = frame.clone();
+        broken[position] ^= 0x10;
+        for damaged in [&broken[..], &frame[..position]] {
+            let mut out = vec![0; 500];
+            let expected = z4ai::decompress_range(damaged, 2000..2500, &mut out).map(|()| out);
+            let (found, _) = fetched(damaged, 2000, 500);
+            assert_eq!(found.ok(), expected.ok(), "byte {position}");
+        }
+    }
+    assert!(fetched(&frame, plain.len() as u64 - 1, 2).0.is_err());
+}
