@@ -42,7 +42,7 @@ def main(peer_name: str) -> None:
             before = peak_bytes()
             result = getattr(workload, request["call"])(peer, **request["arguments"])
             if "seconds" in result:
-                result["memory_bytes"] = peak_bytes() - before
+                result.setdefault("memory_bytes", peak_bytes() - before)
             answer({"result": result})
         except Exception as error:
             answer({"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()})
