@@ -135,18 +135,23 @@ def _table(outcomes: list[Outcome]) -> Table:
 
 
 def _memory_beyond(outcome: Outcome) -> int:
-    """How far the resident size rose above what the tensors themselves need."""
-    return outcome.facts["memory_bytes"] - outcome.facts["bytes"]
+    """How far the resident size rose above what the tensors themselves need; less than that if kept memory served again."""
+    return max(outcome.facts["memory_bytes"] - outcome.facts["bytes"], 0)
 
 
 def _targets(outcomes: list[Outcome]) -> list[Target]:
     archive = find(outcomes, "ztensor_here", "load the archive")
-    plain = find(outcomes, "hardware", "plain read() of the file")
-    faster = ratio(archive.throughput(), plain.throughput()) if archive and plain else None
+    plain = [
+        find(outcomes, "hardware", "plain read() of the file"),
+        find(outcomes, "ztensor_here", "load .safetensors"),
+    ]
+    # Plain calls also wait for fresh memory; whoever reads the plain file quicker is the measure.
+    plain = max((outcome.throughput() for outcome in plain if outcome and outcome.seconds), default=None)
+    faster = ratio(archive.throughput(), plain) if archive else None
     # What is below a megabyte is noise of the measurement.
     spare = 64e6 / max(_memory_beyond(archive), 1e6) if archive else None
     return [
-        Target("load an archive ÷ read the plain file, 500 MB/s", 1.4, faster),
+        Target("load an archive ÷ the quicker way to read the plain file, 500 MB/s", 1.4, faster),
         Target("64 MB ÷ memory beyond the decoded size", 1.0, spare),
     ]
 
