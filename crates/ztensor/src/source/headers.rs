@@ -1,17 +1,18 @@
 //! Reading headers that are strewn over a large file. A memory map brings sixteen pages around every header into the address space, and
 //! takes them out again when it is closed; read through the file, a header costs one call, and its neighbours come with it.
 
+use std::fs::File;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::Source;
 use crate::error::Result;
 
 /// Headers that begin on the same page are read at once, and with them as much of the next page as most headers reach into it.
 const PAGE: usize = 4096;
-const REACH: usize = 1024;
+const REACH: usize = 512;
 /// Pages of a group.
 const GROUP: usize = 256;
 /// Pages that are kept.
@@ -65,6 +66,8 @@ type Group = Box<[OnceLock<Box<[u8]>>]>;
 /// that lead to them.
 pub(crate) struct HeaderReader<'a> {
     source: &'a Source,
+    /// What pages are read from: the file behind the map, if there is a map.
+    file: Option<Arc<File>>,
     /// All pages of the source; none where nothing is read past the map.
     groups: Box<[OnceLock<Group>]>,
     kept: AtomicUsize,
@@ -72,10 +75,10 @@ pub(crate) struct HeaderReader<'a> {
 
 impl<'a> HeaderReader<'a> {
     pub(crate) fn new(source: &'a Source) -> Self {
-        let strewn = source.len() >= LARGE && source.reads_directly();
-        let groups = if strewn { source.len().div_ceil((GROUP * PAGE) as u64) } else { 0 };
+        let file = source.file().filter(|_| source.len() >= LARGE);
+        let groups = if file.is_some() { source.len().div_ceil((GROUP * PAGE) as u64) } else { 0 };
         let groups = (0..groups).map(|_| OnceLock::new()).collect();
-        HeaderReader { source, groups, kept: AtomicUsize::new(0) }
+        HeaderReader { source, file, groups, kept: AtomicUsize::new(0) }
     }
 
     /// A range of the source.
@@ -96,7 +99,9 @@ impl<'a> HeaderReader<'a> {
 
     /// A page with what it reaches into the next, if it is or can be kept.
     fn page(&self, number: u64) -> Result<Option<&[u8]>> {
-        let Some(group) = self.groups.get(number as usize / GROUP) else { return Ok(None) };
+        let (Some(file), Some(group)) = (&self.file, self.groups.get(number as usize / GROUP)) else {
+            return Ok(None);
+        };
         let group = group.get_or_init(|| (0..GROUP).map(|_| OnceLock::new()).collect());
         let Some(slot) = group.get(number as usize % GROUP) else { return Ok(None) };
         if slot.get().is_none() {
@@ -106,7 +111,7 @@ impl<'a> HeaderReader<'a> {
             let begin = number * PAGE as u64;
             let count = self.source.len().saturating_sub(begin).min((PAGE + REACH) as u64);
             let mut bytes = vec![0; count as usize].into_boxed_slice();
-            self.source.read_directly(begin, &mut bytes)?;
+            self.source.read_file(file, begin, &mut bytes)?;
             // Another thread may have been quicker; then its bytes are the ones.
             let _ = slot.set(bytes);
         }
@@ -133,8 +138,8 @@ mod tests {
                 (0, 0),
                 (0, 8),
                 (4090, 12),
-                (4090, 1030),
-                (4090, 1031),
+                (4090, 518),
+                (4090, 519),
                 (4096, 4096),
                 (100, 5100),
                 (end - 3, 3),
