@@ -27,7 +27,7 @@ const fn word_of_lane() -> [u64; 256] {
 }
 
 /// For each such mask: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
-static WORDS_TO_LANES: [[u8; 32]; 256] = words_to_lanes();
+pub(super) static WORDS_TO_LANES: [[u8; 32]; 256] = words_to_lanes();
 
 const fn words_to_lanes() -> [[u8; 32]; 256] {
     let mut table = [[0x80; 32]; 256];
@@ -141,7 +141,7 @@ pub(super) fn pack_symbols(entries: [__m256i; 4]) -> __m256i {
 /// moves would take as long as all the rest of a step.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pairs_of(numbers: __m256i) -> [u64; 4] {
+pub(super) fn pairs_of(numbers: __m256i) -> [u64; 4] {
     let (low, high) = (_mm256_castsi256_si128(numbers), _mm256_extracti128_si256::<1>(numbers));
     let (first, second, third, fourth): (u64, u64, u64, u64);
     // SAFETY: these instructions, which AVX has, move from register to register.
