@@ -120,7 +120,7 @@ pub(super) fn pack_symbols(entries: [__m256i; 4]) -> __m256i {
 /// moves would take as long as all the rest of a step.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pairs_of(numbers: __m256i) -> [u64; 4] {
+pub(super) fn pairs_of(numbers: __m256i) -> [u64; 4] {
     let (low, high) = (_mm256_castsi256_si128(numbers), _mm256_extracti128_si256::<1>(numbers));
     let (first, second, third, fourth): (u64, u64, u64, u64);
     // SAFETY: these instructions, which AVX has, move from register to register.
