@@ -5,28 +5,7 @@ use crate::entropy::rans::{DecoderTables, LANES, STATE_MIN};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-/// For each 8-bit mask of lanes that want a word: which of the next words each lane takes, one byte per lane.
-pub(super) static WORD_OF_LANE: [u64; 256] = word_of_lane();
-
-const fn word_of_lane() -> [u64; 256] {
-    let mut table = [0u64; 256];
-    let mut mask = 0;
-    while mask < 256 {
-        let (mut lane, mut word, mut entry) = (0, 0u64, 0u64);
-        while lane < 8 {
-            if mask >> lane & 1 == 1 {
-                entry |= word << (8 * lane);
-                word += 1;
-            }
-            lane += 1;
-        }
-        table[mask] = entry;
-        mask += 1;
-    }
-    table
-}
-
-/// For each such mask: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
+/// For each 8-bit mask of lanes that want a word: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
 pub(super) static WORDS_TO_LANES: [[u8; 32]; 256] = words_to_lanes();
 
 const fn words_to_lanes() -> [[u8; 32]; 256] {
