@@ -144,6 +144,22 @@ fn a_file_that_does_not_open_leaves_the_others_checked() {
 }
 
 #[test]
+fn verify_checks_that_an_archive_restores_its_original() {
+    let folder = TempDir::new().unwrap();
+    let input = model(&folder, "model.zt");
+    let archive = folder.path().join("model.zt.zstn");
+    complaint(&ztensor(&[&"archive", &input]), 0);
+    let good = ztensor(&[&"verify", &archive]);
+    assert_eq!((good.status.code(), good.stdout.ends_with(b"1 checksums\n")), (Some(0), true));
+    let mut bytes = std::fs::read(&archive).unwrap();
+    // The manifest names the original's digest, which nothing but restoring it can check.
+    let digest = bytes.windows(7).position(|window| window == b"fsha256").unwrap();
+    bytes[digest + 15] ^= 1;
+    std::fs::write(&archive, bytes).unwrap();
+    assert_eq!(ztensor(&[&"verify", &archive]).status.code(), Some(1));
+}
+
+#[test]
 fn archives_of_several_files_make_one_document() {
     let folder = TempDir::new().unwrap();
     let (one, two) = (model(&folder, "one.zt"), model(&folder, "two.zt"));

@@ -38,13 +38,18 @@ impl Verify {
                     continue;
                 }
             };
-            let failures = reader.verify_all();
+            let mut failures = reader.verify_all();
+            let archived = reader.archived().is_some();
+            if archived && let Err(error) = ztensor::archive::verify(file) {
+                failures.push((file.display().to_string(), error));
+            }
             let checked = reader
                 .objects()
                 .flat_map(|(_, object)| &object.components)
                 .filter(|(_, component)| component.digest.is_some())
                 .count()
-                + reader.index().file_digests.len();
+                + reader.index().file_digests.len()
+                + usize::from(archived);
             if !failures.is_empty() {
                 outcome = outcome.max(Outcome::Different);
             }
