@@ -41,8 +41,10 @@ pub fn decompress_range_from<E: From<Error>>(
 /// asked for than the range needs. The reference's digest is not compared, since that would take all of it, but a reference that differs in what was fetched is noticed: every block has a checksum.
 ///
 /// ```
-/// let old: Vec<u8> = (0..1_000_000u32).flat_map(|i| (0.01 + i as f32).to_le_bytes()).collect();
-/// let new: Vec<u8> = (0..1_000_000u32).flat_map(|i| (0.02 + i as f32).to_le_bytes()).collect();
+/// let weight = |i: u32| 1.0 + i.wrapping_mul(2654435769) as f32;
+/// let old: Vec<u8> = (0..1_000_000).flat_map(|i| weight(i).to_le_bytes()).collect();
+/// let tuned = |i: u32| weight(i) * (1.0 + (i.wrapping_mul(i) % 1013) as f32 * 1e-5);
+/// let new: Vec<u8> = (0..1_000_000).flat_map(|i| tuned(i).to_le_bytes()).collect();
 /// let frame = z4ai::compress_delta(&new, &old, &z4ai::Options::new(z4ai::Dtype::F32))?;
 /// let (mut out, mut fetched) = ([0; 8], 0);
 /// z4ai::decompress_delta_range_from(
