@@ -71,6 +71,11 @@ _CLASSES: dict[str, type[ZTensorError]] = {
     "io": _SystemError,
     "no_space": _SystemError,
     "no_such_tensor": _MissingTensorError,
+    # What a file says is a value too, as it is to json and pickle.
+    "unknown_format": _BadValueError,
+    "truncated": _BadValueError,
+    "malformed": _BadValueError,
+    "checksum": _BadValueError,
     "duplicate": _BadValueError,
     "mismatch": _BadValueError,
     "invalid_argument": _BadValueError,

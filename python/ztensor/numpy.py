@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from . import _native
 from ._errors import warn_of_skipped
-from ._types import Compression, Metadata
+from ._types import Backend, Compression, Metadata, io_of
 
 __all__ = ["load", "load_file", "save", "save_file"]
 
@@ -46,6 +46,7 @@ def load_file(
     filename: str | os.PathLike[str],
     copy: bool = False,
     *,
+    backend: Backend = None,
     verify: bool = True,
     base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> _Arrays:
@@ -53,10 +54,11 @@ def load_file(
 
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives arrays in memory of their own.
+    :param backend: ``"mmap"`` maps the file, ``"pread"`` reads it; ``None`` takes the better one for the file system.
     :param verify: check the checksums that the file stores. Without them, and with ``False``, views cost no reading at all.
     :param base: the base of a delta, as a path or an opened file.
     """
-    reader = _native.Reader(filename, verify=verify, base=base, keep_open=copy)
+    reader = _native.Reader(filename, io_of(backend), verify=verify, base=base, keep_open=copy)
     warn_of_skipped(reader.skipped(), filename)
     arrays: _Arrays = reader.read_numpy(reader.keys(), copy=copy)
     return arrays

@@ -16,7 +16,7 @@ import torch
 from . import _native
 from ._errors import warn_of_skipped
 from ._shared import names_to_drop, overlapping
-from ._types import Compression, Metadata
+from ._types import Backend, Compression, Metadata, io_of
 
 __all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
 
@@ -49,6 +49,7 @@ def load_file(
     device: str | int | torch.device = "cpu",
     copy: bool = False,
     *,
+    backend: Backend = None,
     verify: bool = True,
     base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> dict[str, torch.Tensor]:
@@ -57,10 +58,11 @@ def load_file(
     :param device: what ``torch.device`` takes, or the number of a GPU.
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives tensors in memory of their own.
+    :param backend: ``"mmap"`` maps the file, ``"pread"`` reads it; ``None`` takes the better one for the file system.
     :param verify: check the checksums that the file stores. Without them, and with ``False``, views cost no reading at all.
     :param base: the base of a delta, as a path or an opened file.
     """
-    reader = _native.Reader(filename, verify=verify, base=base, keep_open=copy)
+    reader = _native.Reader(filename, io_of(backend), verify=verify, base=base, keep_open=copy)
     warn_of_skipped(reader.skipped(), filename)
     tensors: dict[str, torch.Tensor] = reader.read_torch(reader.keys(), copy=copy, device=device)
     return tensors
@@ -107,12 +109,14 @@ def load_model(
     strict: bool = True,
     device: str | int | torch.device = "cpu",
     copy: bool = False,
+    *,
+    backend: Backend = None,
 ) -> tuple[list[str], list[str]]:
     """Loads a file into a model. Returns the names the file lacks and the names the model does not know.
 
     :param strict: raise ``RuntimeError`` if there are any of either.
     """
-    state = load_file(filename, device=device, copy=copy)
+    state = load_file(filename, device=device, copy=copy, backend=backend)
     shared = names_to_drop(model.state_dict(), preferred=set(state))
     result = model.load_state_dict(state, strict=False)
     missing, unexpected = set(result.missing_keys), list(result.unexpected_keys)

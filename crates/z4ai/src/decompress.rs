@@ -85,6 +85,18 @@ impl<'a> Layout<'a> {
         ))
     }
 
+    /// Fails unless `range` lies inside the data and is as long as `out`.
+    pub fn check_range_output(&self, range: &Range<u64>, out: &[u8]) -> Result<()> {
+        self.check_range(range)?;
+        if range.end - range.start == out.len() as u64 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::WrongOutputSize,
+            format!("a range of {} bytes into an output of {}", range.end - range.start, out.len()),
+        ))
+    }
+
     /// Bytes per scalar.
     pub fn width(&self) -> usize {
         self.header.dtype.map_or(1, Dtype::scalar_width)
@@ -260,13 +272,7 @@ pub fn decompress_into_with(frame: &[u8], out: &mut [u8], threads: usize) -> Res
 /// ```
 pub fn decompress_range(frame: &[u8], range: Range<u64>, out: &mut [u8]) -> Result<()> {
     let layout = Layout::of_standalone(frame)?;
-    layout.check_range(&range)?;
-    if range.end - range.start != out.len() as u64 {
-        return Err(Error::new(
-            ErrorKind::WrongOutputSize,
-            format!("a range of {} bytes into an output of {}", range.end - range.start, out.len()),
-        ));
-    }
+    layout.check_range_output(&range, out)?;
     layout.decode(range, out, Kernel::detect())
 }
 

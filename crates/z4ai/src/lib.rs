@@ -35,13 +35,13 @@ pub use decompress::{
 pub use delta::{
     compress_delta, compress_delta_if_useful, compress_delta_stream, decompress_delta, decompress_delta_into,
     decompress_delta_into_with, decompress_delta_range, decompress_delta_range_trusted,
-    decompress_delta_stream, decompress_delta_with,
+    decompress_delta_range_trusted_into, decompress_delta_stream, decompress_delta_with,
 };
 pub use description::{Description, describe};
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind, Result};
 pub use estimate::estimate;
-pub use fetch::decompress_range_from;
+pub use fetch::{decompress_delta_range_from, decompress_range_from};
 pub use info::{Info, Part};
 pub use options::{Effort, Options};
 pub use reference::ReferenceId;

@@ -49,17 +49,20 @@ impl ReferenceId {
         }
     }
 
+    /// Fails unless the caller has as many bytes.
+    pub(crate) fn check_length(&self, given: u64) -> Result<()> {
+        if self.length == given {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::WrongReference,
+            format!("wrong reference: the delta was made against {} bytes, these are {given}", self.length),
+        ))
+    }
+
     /// Fails unless the identity of what the caller has is this one.
     pub fn check(&self, given: &Self) -> Result<()> {
-        if self.length != given.length {
-            return Err(Error::new(
-                ErrorKind::WrongReference,
-                format!(
-                    "wrong reference: the delta was made against {} bytes, these are {}",
-                    self.length, given.length
-                ),
-            ));
-        }
+        self.check_length(given.length)?;
         if self.digest != given.digest {
             return Err(Error::new(
                 ErrorKind::WrongReference,

@@ -96,3 +96,71 @@ fn broken_frames_are_refused_as_they_are_in_memory() {
     }
     assert!(fetched(&frame, plain.len() as u64 - 1, 2).0.is_err());
 }
+
+/// The range of a delta, and how many bytes of the frame and of the reference were fetched for it.
+fn fetched_delta(
+    frame: &[u8],
+    reference: &[u8],
+    start: u64,
+    length: usize,
+) -> (z4ai::Result<Vec<u8>>, usize, usize) {
+    let (mut out, mut of_frame, mut of_reference) = (vec![0; length], 0, 0);
+    let result = z4ai::decompress_delta_range_from(
+        (frame.len() as u64, reference.len() as u64),
+        start..start + length as u64,
+        &mut out,
+        |offset, bytes: &mut [u8]| {
+            of_frame += bytes.len();
+            bytes.copy_from_slice(&frame[offset as usize..][..bytes.len()]);
+            Ok(())
+        },
+        |offset, bytes: &mut [u8]| {
+            of_reference += bytes.len();
+            bytes.copy_from_slice(&reference[offset as usize..][..bytes.len()]);
+            Ok(())
+        },
+    );
+    (result.map(|()| out), of_frame, of_reference)
+}
+
+#[test]
+fn a_range_of_a_delta_costs_its_own_blocks() {
+    let old = weights(1024, 4096);
+    let mut state = 7u32;
+    let step = |low: u8| {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        low ^ (state >> 28) as u8
+    };
+    let low = old.iter().step_by(2).copied().map(step);
+    let new: Vec<u8> = old.iter().skip(1).step_by(2).zip(low).flat_map(|(&high, low)| [low, high]).collect();
+    let frame = z4ai::compress_delta(&new, &old, &Options::new(Dtype::Bf16)).unwrap();
+    for (start, length) in [(0, 0), (0, 1), (5_000_001, 8192), (new.len() - 3, 3)] {
+        let (bytes, of_frame, of_reference) = fetched_delta(&frame, &old, start as u64, length);
+        assert_eq!(bytes.unwrap(), new[start..start + length]);
+        assert!(of_frame < frame.len() / 5, "{of_frame} of {} bytes for {length}", frame.len());
+        assert!(of_reference < old.len() / 5, "{of_reference} of {} bytes for {length}", old.len());
+    }
+    let (bytes, of_frame, of_reference) = fetched_delta(&frame, &old, 0, new.len());
+    assert_eq!((bytes.unwrap() == new, of_frame, of_reference), (true, frame.len(), old.len()));
+
+    let mut wrong = old.clone();
+    wrong[5_000_000] ^= 1;
+    assert!(fetched_delta(&frame, &wrong, 5_000_001, 8192).0.is_err());
+    assert_eq!(fetched_delta(&frame, &wrong, 0, 100).0.unwrap(), new[..100]);
+    let error = fetched_delta(&frame, &old[2..], 0, 100).0.unwrap_err();
+    assert_eq!(error.kind(), z4ai::ErrorKind::WrongReference);
+}
+
+#[test]
+fn deltas_of_other_lengths_have_ranges_too() {
+    let old = weights(64, 300);
+    for length in [1, 600, 9_999, old.len()] {
+        for reference in [&old[..length], &old[..length / 2], &[&old[..], &old].concat()] {
+            let mut new = old[..length].to_vec();
+            new[length / 2] ^= 0x11;
+            let frame = z4ai::compress_delta(&new, reference, &Options::new(Dtype::Bf16)).unwrap();
+            let (bytes, ..) = fetched_delta(&frame, reference, length as u64 / 3, length - length / 3);
+            assert_eq!(bytes.unwrap(), new[length / 3..]);
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! What people see: sizes in human units, tables, and output that survives a closed pipe.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -10,16 +11,34 @@ use crate::{Outcome, Result};
 
 /// Writes a line (or several) to standard output. A reader that has seen enough (`| head`) ends the program quietly.
 pub(crate) fn say(text: &str) -> Result<()> {
-    match writeln!(std::io::stdout().lock(), "{text}") {
+    Ok(to_pipe(writeln!(std::io::stdout().lock(), "{}", printable(text)))?)
+}
+
+/// What came of writing to standard output; a reader that has seen enough ends the program.
+pub(crate) fn to_pipe<T>(result: std::io::Result<T>) -> std::io::Result<T> {
+    match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => Ok(other?),
+        other => other,
     }
 }
 
 /// Writes a line to standard error.
 pub(crate) fn complain(text: &str) {
     // If even standard error is gone there is nobody left to tell.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
+}
+
+/// Text in which nothing but line ends can control a terminal: names and metadata come from files that anybody may have made.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let controls = |letter: char| letter.is_control() && letter != '\n';
+    if !text.contains(controls) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |letter: char| match controls(letter) {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    Cow::Owned(text.chars().map(shown).collect())
 }
 
 /// Prints a JSON document.
@@ -41,6 +60,11 @@ pub(crate) fn size(bytes: u64) -> String {
         unit += 1;
     }
     format!("{value:.1} {}", UNITS[unit])
+}
+
+/// So many tensors, in words.
+pub(crate) fn tensors(number: usize) -> String {
+    format!("{} tensor{}", count(number as u64), if number == 1 { "" } else { "s" })
 }
 
 /// A number with thousands separated.
@@ -106,5 +130,8 @@ mod tests {
         assert_eq!(size(5 << 30), "5.0 GiB");
         assert_eq!(count(0), "0");
         assert_eq!(count(1234567), "1,234,567");
+        assert_eq!(tensors(1), "1 tensor");
+        assert_eq!(printable("a\u{1b}[2J\u{9b}b\nü"), "a\\u{1b}[2J\\u{9b}b\nü");
+        assert_eq!(tensors(2000), "2,000 tensors");
     }
 }

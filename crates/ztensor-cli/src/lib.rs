@@ -3,6 +3,7 @@
 mod codec;
 mod commands;
 mod display;
+mod effort;
 mod npy;
 mod progress;
 
@@ -19,17 +20,25 @@ mod exit {
 
 /// Reads, converts and checks model files of any format.
 #[derive(Parser)]
-#[command(name = "ztensor", version, about, arg_required_else_help = true, max_term_width = 110)]
+#[command(
+    name = "ztensor",
+    version,
+    about = "Reads, converts and checks model files of any format",
+    arg_required_else_help = true,
+    max_term_width = 110
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
-/// What a command found: everything in order, or a difference to report by exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a command found: everything in order, a difference to report by exit code, or a file among several that failed and was already
+/// reported. The worse comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     Done,
     Different,
+    Failed,
 }
 
 /// A failure of a command, as it is shown to the user.
@@ -77,6 +86,7 @@ fn finish<A>(
     match run(arguments) {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::Different) => exit::DIFFERENT,
+        Ok(Outcome::Failed) => exit::FAILED,
         Err(Failure(message)) => {
             display::complain(&format!("{program}: {message}"));
             exit::FAILED

@@ -75,6 +75,7 @@ fn copy<'py>(
         let copyto = py.import("numpy")?.getattr("copyto")?;
         return arrays.into_iter().try_for_each(|array| copyto.call1((destination, array)).map(drop));
     }
+    torch::needs_tensor(destination)?;
     let tensors = torch_tensors(py, &Torch::new(py, None)?, reader, &[name], How::default())?;
     tensors.into_iter().try_for_each(|tensor| destination.call_method1("copy_", (tensor,)).map(drop))
 }

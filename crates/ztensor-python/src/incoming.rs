@@ -47,6 +47,7 @@ impl Incoming {
 
     /// A dense tensor from a PyTorch tensor, wherever it is.
     pub(crate) fn torch(name: &str, tensor: &Bound<'_, PyAny>) -> PyResult<Incoming> {
+        torch::needs_tensor(tensor)?;
         let (array, shape, element) =
             torch::to_array(tensor).map_err(|error| about(name, tensor.py(), error))?;
         let (_, bytes) = bytes_of(&array).map_err(|error| about(name, tensor.py(), error))?;

@@ -2,6 +2,7 @@
 //! viewed as what they are on the other side.
 
 use numpy::{PyArrayDescr, PyUntypedArray};
+use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
@@ -136,6 +137,15 @@ pub(crate) fn is_tensor(value: &Bound<'_, PyAny>) -> PyResult<bool> {
         module if module.is_none() => Ok(false),
         module => value.is_instance(&module.getattr(intern!(py, "Tensor"))?),
     }
+}
+
+/// An error that names what was given where a tensor belongs.
+pub(crate) fn needs_tensor(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    if is_tensor(value)? {
+        return Ok(());
+    }
+    let given = value.get_type().fully_qualified_name()?;
+    Err(PyTypeError::new_err(format!("a torch.Tensor is needed, not {given}")))
 }
 
 /// An array over a tensor's own memory, with the tensor's shape and element type; `None` where it has strides, is on another device, or is

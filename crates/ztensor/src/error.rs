@@ -232,7 +232,7 @@ impl From<std::io::Error> for Error {
         let kind = match cause.kind() {
             ErrorKind::NotFound => Kind::NotFound,
             ErrorKind::PermissionDenied => Kind::PermissionDenied,
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Kind::NoSpace,
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Kind::NoSpace,
             ErrorKind::UnexpectedEof => Kind::Truncated,
             _ => Kind::Io,
         };

@@ -24,6 +24,7 @@ pub use error::{Error, Kind, Result};
 pub use index::{Format, Skipped};
 pub use limits::Limits;
 pub use open::{OpenOptions, open};
+pub use output::Output;
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Source};
 pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};

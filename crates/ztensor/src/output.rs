@@ -1,4 +1,4 @@
-//! Where a container is written: a temporary file beside the target that replaces it in one step, a buffer in memory, or the end of an existing
+//! Where files are written: a temporary file beside the target that replaces it in one step, a buffer in memory, or the end of an existing
 //! file. Small writes are gathered; large ones go straight to the operating system.
 
 use std::fs::{File, OpenOptions};
@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 /// Writes below this are gathered in a buffer of this size.
 const BUFFER: usize = 1 << 20;
 
-/// A position-keeping sink.
-pub(crate) struct Output {
+/// A file that is being written, by position. It appears under its name when it is published; dropped before that, nothing is left behind.
+pub struct Output {
     sink: Sink,
     buffer: Vec<u8>,
     position: u64,
@@ -30,7 +30,7 @@ enum Sink {
 
 impl Output {
     /// A file that appears under its name only when it is complete.
-    pub(crate) fn create(path: &Path) -> Result<Output> {
+    pub fn create(path: &Path) -> Result<Output> {
         // A symbolic link keeps pointing where it did: what it points to is replaced.
         let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let existing = std::fs::metadata(&target).ok();
@@ -79,7 +79,7 @@ impl Output {
     }
 
     /// Bytes written so far, counted from the start of the file.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.position
     }
 
@@ -96,7 +96,7 @@ impl Output {
     }
 
     /// Writes some bytes.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.position += bytes.len() as u64;
         if let Sink::Memory(memory) = &mut self.sink {
             memory.extend_from_slice(bytes);
@@ -161,7 +161,7 @@ impl Output {
 
     /// Publishes a new file under its name. With `durable`, or when it replaces a file, its bytes reach the disk first, so that a crash
     /// of the machine leaves the old file or the new one.
-    pub(crate) fn publish(mut self, durable: bool) -> Result<()> {
+    pub fn publish(mut self, durable: bool) -> Result<()> {
         self.flush()?;
         match self.sink {
             Sink::Memory(_) => Ok(()),

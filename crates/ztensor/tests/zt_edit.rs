@@ -184,3 +184,20 @@ fn creation_is_atomic_and_keeps_the_mode() {
     drop(Writer::create(folder.path().join("never.zt")).unwrap());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left behind");
 }
+
+#[test]
+fn archives_are_not_changed_in_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, packed) = (folder.path().join("m.zt"), folder.path().join("m.zstn"));
+    let mut writer = Writer::create(&path).unwrap();
+    writer.add("t", &[500], &[3f32; 500]).unwrap();
+    writer.finish().unwrap();
+    ztensor::archive::archive(&path, &packed, &ztensor::archive::ArchiveOptions::default(), &mut |_| {})
+        .unwrap();
+    let before = std::fs::read(&packed).unwrap();
+    let Err(error) = Writer::append(&packed) else { panic!("an archive was opened for appending") };
+    assert_eq!(error.kind(), Kind::InvalidArgument);
+    let error = replace_tensor(&packed, "t", &DType::F32.into(), &[0; 2000]).unwrap_err();
+    assert_eq!(error.kind(), Kind::InvalidArgument);
+    assert_eq!(std::fs::read(&packed).unwrap(), before);
+}

@@ -75,6 +75,21 @@ def test_what_is_not_a_model_file(tmp_path: Path, content: bytes, kind: str, wor
     assert caught.value.path == str(path)
 
 
+def test_what_a_file_says_wrong_is_a_value_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.zt"
+    with ztensor.Writer(path) as writer:
+        writer.write_numpy("x", np.arange(1000), checksum="crc32c")
+    good = path.read_bytes()
+    damaged = bytearray(good)
+    damaged[100] ^= 1
+    for kind, content in (("unknown_format", b"nothing"), ("truncated", b""), ("malformed", good[:-9] + good[-8:])):
+        with pytest.raises(ValueError) as caught:
+            Reader.from_bytes(content)
+        assert caught.value.kind == kind
+    with pytest.raises(ValueError, match="checksum"):
+        Reader.from_bytes(bytes(damaged)).read_numpy("x")
+
+
 def test_a_directory(tmp_path: Path) -> None:
     with pytest.raises(ZTensorError, match="directory"):
         Reader(tmp_path)

@@ -139,3 +139,12 @@ def test_arbitrary_bytes_are_an_error_or_tensors(data: bytes) -> None:
             assert error.kind
         except ztensor.SkippedTensorWarning:
             pass
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread", None])
+def test_the_backends_of_safetensors(tmp_path: Path, backend: str | None) -> None:
+    values = {"x": np.arange(5000, dtype=np.float32)}
+    save_file(values, tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(load_file(tmp_path / "m.safetensors", backend=backend)["x"], values["x"])
+    with pytest.raises(ValueError, match="backend"):
+        load_file(tmp_path / "m.safetensors", backend="floppy")  # type: ignore[arg-type]

@@ -145,6 +145,8 @@ def test_reading_into_checks_shape_and_type(path: Path) -> None:
         reader.read_into("float32", np.empty((3, 5), dtype=np.int32))
     with pytest.raises(RuntimeError):
         reader.read_into("float32", torch.empty(4, 4))
+    with pytest.raises(TypeError, match="is needed, not bytearray"):
+        reader.read_into("float32", bytearray(60))
     with pytest.raises(TypeError, match="dst"):
         reader.read_into("float32")
     read_only = np.empty((3, 5), dtype=np.float32)

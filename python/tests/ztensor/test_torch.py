@@ -160,3 +160,14 @@ def test_shared_parts_without_a_whole_are_refused(tmp_path: Path) -> None:
     model.register_buffer("b", base[4:])
     with pytest.raises(RuntimeError, match="share memory"):
         save_model(model, tmp_path / "m.zt")
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread", None])
+def test_the_backends_of_safetensors(tmp_path: Path, backend: str | None) -> None:
+    layer = torch.nn.Linear(30, 20)
+    save_model(layer, tmp_path / "m.safetensors")
+    loaded = load_file(tmp_path / "m.safetensors", backend=backend)
+    assert all(torch.equal(loaded[name], value) for name, value in layer.state_dict().items())
+    other = torch.nn.Linear(30, 20)
+    assert load_model(other, tmp_path / "m.safetensors", backend=backend) == ([], [])
+    assert torch.equal(other.weight, layer.weight)

@@ -5,29 +5,8 @@ use crate::entropy::rans::{DecoderTables, LANES, STATE_MIN};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-/// For each 8-bit mask of lanes that want a word: which of the next words each lane takes, one byte per lane.
-pub(super) static WORD_OF_LANE: [u64; 256] = word_of_lane();
-
-const fn word_of_lane() -> [u64; 256] {
-    let mut table = [0u64; 256];
-    let mut mask = 0;
-    while mask < 256 {
-        let (mut lane, mut word, mut entry) = (0, 0u64, 0u64);
-        while lane < 8 {
-            if mask >> lane & 1 == 1 {
-                entry |= word << (8 * lane);
-                word += 1;
-            }
-            lane += 1;
-        }
-        table[mask] = entry;
-        mask += 1;
-    }
-    table
-}
-
-/// For each such mask: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
-static WORDS_TO_LANES: [[u8; 32]; 256] = words_to_lanes();
+/// For each 8-bit mask of lanes that want a word: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
+pub(super) static WORDS_TO_LANES: [[u8; 32]; 256] = words_to_lanes();
 
 const fn words_to_lanes() -> [[u8; 32]; 256] {
     let mut table = [[0x80; 32]; 256];
@@ -141,7 +120,7 @@ pub(super) fn pack_symbols(entries: [__m256i; 4]) -> __m256i {
 /// moves would take as long as all the rest of a step.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn pairs_of(numbers: __m256i) -> [u64; 4] {
+pub(super) fn pairs_of(numbers: __m256i) -> [u64; 4] {
     let (low, high) = (_mm256_castsi256_si128(numbers), _mm256_extracti128_si256::<1>(numbers));
     let (first, second, third, fourth): (u64, u64, u64, u64);
     // SAFETY: these instructions, which AVX has, move from register to register.

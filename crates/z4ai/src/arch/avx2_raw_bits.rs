@@ -1,7 +1,7 @@
 //! The raw bits of differences with AVX2: eight lanes per register.
 #![allow(unsafe_code)]
 
-use super::avx2::WORD_OF_LANE;
+use super::avx2::WORDS_TO_LANES;
 use super::avx2_encode::WORDS_TO_END;
 use crate::transform::reference::{Alphabet, PIECE, RAW_LANES, RawLanes, RawReader, WORD_BITS, Word, Words};
 use std::arch::x86_64::*;
@@ -221,13 +221,12 @@ impl Lanes {
         let (fresh, order) = unsafe {
             (
                 _mm_loadu_si128(words.add(*bytes).cast()),
-                _mm_loadl_epi64(WORD_OF_LANE.as_ptr().add(mask).cast()),
+                _mm256_loadu_si256(WORDS_TO_LANES.as_ptr().add(mask).cast()),
             )
         };
-        let fresh = _mm256_permutevar8x32_epi32(_mm256_cvtepu16_epi32(fresh), _mm256_cvtepu8_epi32(order));
+        let fresh = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(fresh), order);
         *bytes += 2 * mask.count_ones() as usize;
-        let fresh = _mm256_and_si256(_mm256_sllv_epi32(fresh, counts), few);
-        self.bits = _mm256_or_si256(bits, fresh);
+        self.bits = _mm256_or_si256(bits, _mm256_sllv_epi32(fresh, counts));
         self.counts = _mm256_add_epi32(counts, _mm256_and_si256(few, word));
         taken
     }

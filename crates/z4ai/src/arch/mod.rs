@@ -11,7 +11,11 @@ mod avx2_encode;
 #[cfg(target_arch = "x86_64")]
 mod avx2_heads;
 #[cfg(target_arch = "x86_64")]
+mod avx2_lanes;
+#[cfg(target_arch = "x86_64")]
 mod avx2_look_up;
+#[cfg(target_arch = "x86_64")]
+mod avx2_magnitudes;
 #[cfg(target_arch = "x86_64")]
 mod avx2_nested;
 #[cfg(target_arch = "x86_64")]
@@ -19,13 +23,16 @@ mod avx2_raw_bits;
 #[cfg(target_arch = "x86_64")]
 mod avx2_restore;
 #[cfg(target_arch = "x86_64")]
+mod avx2_signs;
+#[cfg(target_arch = "x86_64")]
 mod avx2_symbols;
 pub(crate) mod memory;
 mod portable;
 
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};
-use crate::entropy::rans::{DecoderTables, EncoderTables, LANES};
+use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, MIXED_LANES, MixedDecoder};
 use crate::error::Result;
+use crate::transform::float::{MagnitudeRun, SignRun};
 use crate::transform::reference::{Alphabet, Movement, RawLanes, RawReader, Word, Words};
 use std::ops::Range;
 
@@ -243,6 +250,36 @@ impl Kernel {
                     unsafe { avx2_encode::rans_encode(tables, states, symbols, contexts, words, end) }
                 }
             },
+        }
+    }
+
+    /// Decodes the next steps of a run of magnitudes, up to one with an escape, if there is a quicker way than one lane after the other: what was expected of each, and how far
+    /// it is from that.
+    pub fn decode_magnitudes(
+        self,
+        run: &mut MagnitudeRun,
+        stream: &mut MixedDecoder,
+        context_mask: usize,
+        expected: &mut [[u16; MIXED_LANES]],
+        distances: &mut [[i16; MIXED_LANES]],
+    ) {
+        match self.0 {
+            Level::Portable => {}
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe {
+                avx2_magnitudes::decode(run, stream, context_mask, expected, distances);
+            },
+        }
+    }
+
+    /// Decodes a run of signs, if there is a quicker way than one lane after the other.
+    pub fn decode_signs(self, run: &mut SignRun, stream: &mut MixedDecoder) -> bool {
+        match self.0 {
+            Level::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_signs::decode(run, stream) },
         }
     }
 

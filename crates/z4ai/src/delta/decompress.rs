@@ -54,9 +54,19 @@ pub fn decompress_delta_range(frame: &[u8], reference: &[u8], range: Range<u64>)
 /// Restores bytes `range` of the delta's data against a reference that the caller knows to be the right one. Should it be another, the result is an error
 /// all the same: every block has a checksum.
 pub fn decompress_delta_range_trusted(frame: &[u8], reference: &[u8], range: Range<u64>) -> Result<Vec<u8>> {
-    let layout = Layout::read(frame)?;
-    layout.header.require_reference()?;
-    decode_range(&layout.against(reference), range)
+    decode_range(&trusted(frame, reference)?, range)
+}
+
+/// [`decompress_delta_range_trusted`] into `out`, which must be as long as the range.
+pub fn decompress_delta_range_trusted_into(
+    frame: &[u8],
+    reference: &[u8],
+    range: Range<u64>,
+    out: &mut [u8],
+) -> Result<()> {
+    let layout = trusted(frame, reference)?;
+    layout.check_range_output(&range, out)?;
+    layout.decode(range, out, Kernel::detect())
 }
 
 fn decode_range(layout: &Layout, range: Range<u64>) -> Result<Vec<u8>> {
@@ -72,9 +82,14 @@ fn verified<'a>(frame: &'a [u8], reference: &'a [u8], threads: usize) -> Result<
     let layout = Layout::read(frame)?;
     let wanted = layout.header.require_reference()?;
     // The length is compared before anything is hashed.
-    if wanted.length != reference.len() as u64 {
-        wanted.check(&ReferenceId { length: reference.len() as u64, ..*wanted })?;
-    }
+    wanted.check_length(reference.len() as u64)?;
     wanted.check(&ReferenceId::of(reference, threads)?)?;
+    Ok(layout.against(reference))
+}
+
+/// The layout of a delta with a reference that is taken for the right one.
+fn trusted<'a>(frame: &'a [u8], reference: &'a [u8]) -> Result<Layout<'a>> {
+    let layout = Layout::read(frame)?;
+    layout.header.require_reference()?;
     Ok(layout.against(reference))
 }

@@ -10,6 +10,6 @@ pub(crate) use compress::compress_delta_on;
 pub use compress::{compress_delta, compress_delta_if_useful};
 pub use decompress::{
     decompress_delta, decompress_delta_into, decompress_delta_into_with, decompress_delta_range,
-    decompress_delta_range_trusted, decompress_delta_with,
+    decompress_delta_range_trusted, decompress_delta_range_trusted_into, decompress_delta_with,
 };
 pub use stream::{compress_delta_stream, decompress_delta_stream};

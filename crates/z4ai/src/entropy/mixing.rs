@@ -1,72 +1,51 @@
-//! Probabilities of single bits that learn: counters per context, and a mixer that weighs what two of them say about the same bit. All arithmetic is on
-//! integers, so that both sides agree on every machine.
-
-/// Counters that a mixer weighs.
-pub(crate) const INPUTS: usize = 2;
+//! Probabilities of single bits that are counted: tallies per context, and what two of them say about the same bit, taken together. All arithmetic is on integers, so that
+//! both sides agree on every machine.
 
 /// Bits of the probabilities that are coded with.
 pub(crate) const PROBABILITY_BITS: u32 = 12;
 /// How far these stay from 0 and 1.
 const MARGIN: u32 = 16;
 
-/// The probability of a 1 in one context, of 2^16 (the upper half), and how often it was updated.
+/// How often a context had a 1, and a bit at all.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Counter(u32);
-
-/// 2^16 / (updates + 4).
-const RATES: [i32; 256] = {
-    let mut rates = [0; 256];
-    let mut updates = 0;
-    while updates < rates.len() {
-        rates[updates] = (1 << 16) / (updates as i32 + 4);
-        updates += 1;
-    }
-    rates
-};
-
-impl Counter {
-    pub const NEW: Self = Self(1 << 31);
-
-    /// The log odds of a 1, in 1/256.
-    #[inline(always)]
-    pub fn odds(self) -> i32 {
-        i32::from(STRETCH[(self.0 >> 20) as usize])
-    }
-
-    #[inline(always)]
-    pub fn update(&mut self, bit: bool) {
-        let (probability, updates) = ((self.0 >> 16) as i32, self.0 & 255);
-        let difference = (-i32::from(bit) & 0xffff) - probability;
-        // 16 bits times a rate of at most 14.
-        let moved = probability + ((difference * RATES[updates as usize]) >> 16);
-        self.0 = (moved as u32) << 16 | (updates + u32::from(updates < 255));
-    }
+pub(crate) struct Tally {
+    ones: u32,
+    seen: u32,
 }
 
-/// What each of the inputs is worth, in 1/2^16.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Weights([i32; INPUTS]);
+/// A tally of more bits than this forgets half of them. No more than these are added at a time.
+const MEMORY: u32 = 4096;
+/// How many bits the probability that is assumed at first counts for.
+const PRIOR_ODDS: u32 = 8;
+const PRIOR_CHANCE: u32 = 16;
 
-/// No input is worth more than this.
-const WEIGHT_LIMIT: i32 = 1 << 18;
+impl Tally {
+    pub const NEW: Self = Self { ones: 0, seen: 0 };
 
-impl Weights {
-    pub const NEW: Self = Self([1 << 15; INPUTS]);
-
-    /// The probability of a 1, of 2^16, from what counters say.
-    #[inline(always)]
-    pub fn mix(self, odds: [i32; INPUTS]) -> u32 {
-        let sum = (odds[0] * self.0[0] + odds[1] * self.0[1]) >> 16;
-        u32::from(SQUASH[(sum.clamp(-2047, 2047) + 2048) as usize & 4095])
+    /// Adds so many ones among so many bits.
+    pub fn add(&mut self, ones: u32, seen: u32) {
+        self.ones += ones;
+        self.seen += seen;
+        if self.seen > MEMORY {
+            self.ones /= 2;
+            self.seen /= 2;
+        }
     }
 
-    /// Learns from a bit, of which counters with these odds gave this probability.
-    #[inline(always)]
-    pub fn update(&mut self, odds: [i32; INPUTS], probability: u32, bit: bool) {
-        let error = (i32::from(bit) << 16) - probability as i32;
-        for (weight, odds) in self.0.iter_mut().zip(odds) {
-            *weight = (*weight + ((odds * error) >> 14)).clamp(-WEIGHT_LIMIT, WEIGHT_LIMIT);
-        }
+    /// The log odds of a 1, in 1/256, where nothing was known.
+    pub fn odds(self) -> i32 {
+        i32::from(STRETCH[(self.probability(1 << 15, PRIOR_ODDS) >> 4) as usize & 4095])
+    }
+
+    /// The probability of a 1 in 1/2^[`PROBABILITY_BITS`], where these log odds were assumed.
+    pub fn chance(self, assumed: i32) -> u32 {
+        let probability = self.probability(squash(assumed), PRIOR_CHANCE) >> (16 - PROBABILITY_BITS);
+        probability.clamp(MARGIN, (1 << PROBABILITY_BITS) - MARGIN)
+    }
+
+    /// The probability of a 1, of 2^16.
+    fn probability(self, assumed: u32, weight: u32) -> u32 {
+        ((self.ones << 16) + assumed * weight) / (self.seen + weight)
     }
 }
 
@@ -83,20 +62,6 @@ const fn squash(odds: i32) -> u32 {
     (LOGISTIC[place] * (128 - part) + LOGISTIC[place + 1] * part + 64) >> 7
 }
 
-/// The probabilities of all log odds from -2048 on, kept from 0 and 1.
-static SQUASH: [u16; 4096] = {
-    let (least, most) = (MARGIN << 4, ((1 << PROBABILITY_BITS) - MARGIN) << 4);
-    let mut probabilities = [least as u16; 4096];
-    let mut index = 1;
-    while index < probabilities.len() {
-        let probability = squash(index as i32 - 2048);
-        let probability = if probability < least { least } else { probability };
-        probabilities[index] = if probability > most { most } else { probability } as u16;
-        index += 1;
-    }
-    probabilities
-};
-
 /// By the top 12 bits of a probability: the least log odds that reach the middle of that interval.
 static STRETCH: [i16; 4096] = {
     let mut stretch = [0; 4096];
@@ -111,30 +76,55 @@ static STRETCH: [i16; 4096] = {
     stretch
 };
 
+/// How many log odds the sums of two are told apart as, and how many of their units each stands for.
+pub(crate) const SUMS: usize = 64;
+pub(crate) const SUM_BITS: u32 = 6;
+
+/// The number of the sum of what two tallies say.
+#[inline(always)]
+pub(crate) fn sum_of(first: i32, second: i32) -> usize {
+    (((first + second) >> SUM_BITS) + SUMS as i32 / 2).clamp(0, SUMS as i32 - 1) as usize
+}
+
+/// The log odds that are assumed where the sum of those of two tallies has this number. They often say the same, so it is less than their sum.
+pub(crate) fn assumed_odds(sum: usize) -> i32 {
+    let middle = (((sum % SUMS) as i32 - SUMS as i32 / 2) << SUM_BITS) + (1 << (SUM_BITS - 1));
+    (middle * 11) >> 4
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_that_one_counter_sees_is_learnt() {
-        let (mut blind, mut seeing, mut weights) = (Counter::NEW, [Counter::NEW; 8], Weights::NEW);
+    fn a_pattern_that_one_tally_sees_is_learnt() {
+        let (mut blind, mut seeing, mut sums) = (Tally::NEW, [Tally::NEW; 8], [Tally::NEW; SUMS]);
         let mut cost = 0.0;
         for index in 0..8000 {
             let bit = index % 8 == 3;
-            let odds = [blind.odds(), seeing[index % 8].odds()];
-            let mixed = weights.mix(odds);
-            let probability = f64::from(mixed) / 65536.0;
+            let sum = sum_of(blind.odds(), seeing[index % 8].odds());
+            let probability = f64::from(sums[sum].chance(assumed_odds(sum))) / 4096.0;
             cost -= if bit { probability } else { 1.0 - probability }.log2();
-            weights.update(odds, mixed, bit);
-            blind.update(bit);
-            seeing[index % 8].update(bit);
+            sums[sum].add(u32::from(bit), 1);
+            blind.add(u32::from(bit), 1);
+            seeing[index % 8].add(u32::from(bit), 1);
         }
-        assert!(cost < 150.0, "{cost}");
+        assert!(cost < 220.0, "{cost}");
     }
 
     #[test]
     fn logarithms_of_odds_are_monotonic() {
         assert!(STRETCH.is_sorted());
         assert!(STRETCH[2047] <= 0 && STRETCH[2048] >= 0);
+    }
+
+    #[test]
+    fn no_tally_is_certain() {
+        for ones in [0, MEMORY] {
+            let mut tally = Tally::NEW;
+            (0..100).for_each(|_| tally.add(ones, MEMORY));
+            assert!((MARGIN..=4096 - MARGIN).contains(&tally.chance(0)));
+            assert!(tally.odds().abs() <= 2047);
+        }
     }
 }

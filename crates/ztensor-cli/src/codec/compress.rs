@@ -6,6 +6,7 @@ use clap::Args;
 use z4ai::Encoder;
 
 use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, open, pump};
+use crate::commands::force::Force;
 use crate::display::{complain, size};
 use crate::progress::Progress;
 use crate::{Outcome, Result};
@@ -19,9 +20,8 @@ pub(crate) struct Compress {
     output: Option<PathBuf>,
     #[command(flatten)]
     codec: CodecOptions,
-    /// Replace an output that exists
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Compress {
@@ -30,7 +30,7 @@ impl Compress {
         let (mut input, length) = open(&self.file)?;
         let output = compressed_name(&self.file, self.output);
         let progress = Progress::new("compressing", length.unwrap_or(0));
-        let target = Counted::new(Target::create(&output, self.force)?);
+        let target = Counted::new(Target::create(&output, &self.force)?);
         let mut encoder = Encoder::new(target, options)?;
         let read = pump(&mut input, &mut encoder, |bytes| progress.advance(bytes))?;
         let target = encoder.finish()?;

@@ -6,6 +6,7 @@ use clap::Args;
 use z4ai::Decoder;
 
 use super::streams::{Target, open, pump, restored_name};
+use crate::commands::force::Force;
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
 
@@ -16,12 +17,11 @@ pub(crate) struct Decompress {
     /// Output; - is standard output [default: the file's name without .z4ai]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Worker threads [default: all cores]
+    /// Worker threads; 0 uses all cores
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Replace an output that exists
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Decompress {
@@ -31,7 +31,7 @@ impl Decompress {
         let named = |error: z4ai::Error| Failure::new(format!("\"{}\": {error}", self.file.display()));
         let mut decoder = Decoder::with_threads(input, self.threads).map_err(named)?;
         let progress = Progress::new("decompressing", 0);
-        let mut target = Target::create(&output, self.force)?;
+        let mut target = Target::create(&output, &self.force)?;
         pump(&mut decoder, &mut target, |bytes| progress.advance(bytes))
             .map_err(|Failure(message)| Failure::new(format!("\"{}\": {message}", self.file.display())))?;
         target.finish()?;

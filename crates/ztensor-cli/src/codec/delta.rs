@@ -7,6 +7,7 @@ use clap::Args;
 use z4ai::ReferenceId;
 
 use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, open, restored_name};
+use crate::commands::force::Force;
 use crate::display::{complain, size};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
@@ -23,9 +24,8 @@ pub(crate) struct Delta {
     output: Option<PathBuf>,
     #[command(flatten)]
     codec: CodecOptions,
-    /// Replace an output that exists
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Delta {
@@ -34,7 +34,7 @@ impl Delta {
         let (input, length) = open(&self.file)?;
         let reference = Reference::open(&self.reference)?;
         let output = compressed_name(&self.file, self.output);
-        let mut target = Counted::new(Target::create(&output, self.force)?);
+        let mut target = Counted::new(Target::create(&output, &self.force)?);
         let id = reference.id()?;
         let progress = Progress::new("compressing", length.unwrap_or(0));
         let advance = |bytes| progress.advance(bytes);
@@ -64,12 +64,11 @@ pub(crate) struct Apply {
     /// Output; - is standard output [default: the delta's name without .z4ai]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Worker threads [default: all cores]
+    /// Worker threads; 0 uses all cores
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
-    /// Replace an output that exists
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Apply {
@@ -77,7 +76,7 @@ impl Apply {
         let output = restored_name(&self.file, self.output.clone())?;
         let (input, _) = open(&self.file)?;
         let reference = Reference::open(&self.reference)?;
-        let mut target = Target::create(&output, self.force)?;
+        let mut target = Target::create(&output, &self.force)?;
         let id = reference.id()?;
         let progress = Progress::new("applying", 0);
         let advance = |bytes| progress.advance(bytes);

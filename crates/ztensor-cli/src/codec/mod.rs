@@ -13,7 +13,13 @@ use crate::Result;
 
 /// Compresses model weights without losing a bit.
 #[derive(Parser)]
-#[command(name = "z4ai", version, about, arg_required_else_help = true, max_term_width = 110)]
+#[command(
+    name = "z4ai",
+    version,
+    about = "Compresses model weights without losing a bit",
+    arg_required_else_help = true,
+    max_term_width = 110
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,

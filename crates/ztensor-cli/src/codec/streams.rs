@@ -5,8 +5,12 @@ use std::io::{BufReader, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use z4ai::{Dtype, Effort, Options};
+use z4ai::{Dtype, Options};
+use ztensor::Output;
 
+use crate::commands::force::Force;
+use crate::display::to_pipe;
+use crate::effort::EffortOption;
 use crate::{Failure, Result};
 
 /// Bytes moved at a time.
@@ -21,13 +25,12 @@ pub(super) struct CodecOptions {
     /// Shape of the tensor, such as 4096x4096: lets the codec follow rows and columns
     #[arg(long, value_name = "SHAPE")]
     shape: Option<String>,
-    /// fast, balanced or max
-    #[arg(long, value_name = "EFFORT", default_value = "balanced", value_parser = ["fast", "balanced", "max"])]
-    effort: String,
+    #[command(flatten)]
+    effort: EffortOption,
     /// zstd level for what is not coded as floats
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=22))]
     level: Option<i32>,
-    /// Worker threads [default: all cores]
+    /// Worker threads; 0 uses all cores
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
 }
@@ -43,7 +46,7 @@ impl CodecOptions {
         Ok(Options {
             dtype: self.dtype.as_deref().map(Dtype::parse).transpose()?,
             shape: self.shape.as_ref().map(shape).transpose()?,
-            effort: Effort::parse(&self.effort)?,
+            effort: self.effort.effort()?,
             level: self.level,
             threads: self.threads,
             numpy_dtype: None,
@@ -68,11 +71,11 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
 /// Where the result goes.
 pub(super) enum Target {
     Pipe(BufWriter<std::io::StdoutLock<'static>>),
-    File { temporary: BufWriter<tempfile::NamedTempFile>, path: PathBuf },
+    File(Output),
 }
 
 impl Target {
-    pub(super) fn create(path: &Path, force: bool) -> Result<Target> {
+    pub(super) fn create(path: &Path, force: &Force) -> Result<Target> {
         if is_pipe(path) {
             if std::io::stdout().is_terminal() {
                 return Err(Failure::new(
@@ -81,54 +84,32 @@ impl Target {
             }
             return Ok(Target::Pipe(BufWriter::with_capacity(PIECE, std::io::stdout().lock())));
         }
-        if path.exists() && !force {
-            return Err(Failure::new(format!("\"{}\" exists; use --force to replace it", path.display())));
-        }
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temporary = tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(folder);
-        let temporary =
-            temporary.map_err(|error| Failure::new(format!("\"{}\": {error}", path.display())))?;
-        Ok(Target::File { temporary: BufWriter::with_capacity(PIECE, temporary), path: path.to_path_buf() })
+        force.allow(path)?;
+        Ok(Target::File(Output::create(path)?))
     }
 
     /// Publishes the result; dropped before that, nothing is left behind.
     pub(super) fn finish(self) -> Result<()> {
         match self {
-            Target::Pipe(mut pipe) => Ok(pipe.flush()?),
-            Target::File { temporary, path } => {
-                let temporary = temporary.into_inner().map_err(|error| error.into_error())?;
-                set_mode(temporary.as_file())?;
-                temporary.persist(path)?;
-                Ok(())
-            }
+            Target::Pipe(mut pipe) => Ok(to_pipe(pipe.flush())?),
+            Target::File(output) => Ok(output.publish(false)?),
         }
     }
-}
-
-/// A temporary file is private; a result is as readable as any new file.
-fn set_mode(file: &File) -> Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
-    }
-    #[cfg(not(unix))]
-    let _ = file;
-    Ok(())
 }
 
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
-            Target::Pipe(pipe) => pipe.write(bytes),
-            Target::File { temporary, .. } => temporary.write(bytes),
+            Target::Pipe(pipe) => to_pipe(pipe.write(bytes)),
+            Target::File(output) => output.write(bytes).map(|()| bytes.len()).map_err(std::io::Error::other),
         }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         match self {
-            Target::Pipe(pipe) => pipe.flush(),
-            Target::File { temporary, .. } => temporary.flush(),
+            Target::Pipe(pipe) => to_pipe(pipe.flush()),
+            // What is gathered goes out when the file is published.
+            Target::File(_) => Ok(()),
         }
     }
 }

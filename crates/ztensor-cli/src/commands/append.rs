@@ -8,7 +8,7 @@ use ztensor::convert::copy_into;
 
 use super::convert::warn_skipped;
 use super::storage::StorageOptions;
-use crate::display::{say, size};
+use crate::display::{say, size, tensors};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -34,7 +34,7 @@ impl Append {
             added += reader.len();
         }
         let written = writer.finish()?;
-        say(&format!("{} tensors added to {} ({})", added, self.file.display(), size(written)))?;
+        say(&format!("{} added to {} ({})", tensors(added), self.file.display(), size(written)))?;
         Ok(Outcome::Done)
     }
 }

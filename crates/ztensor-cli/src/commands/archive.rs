@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
-use ztensor::Effort;
+use serde_json::{Value as Json, json};
 use ztensor::archive::{ArchiveOptions, Stats, archive, restore};
 
-use crate::display::{say, say_json, size};
+use super::force::Force;
+use crate::display::{say, say_json, size, tensors};
+use crate::effort::EffortOption;
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
 
@@ -29,18 +30,16 @@ pub(crate) struct Archive {
 /// How archives and deltas are made and reported.
 #[derive(Args)]
 pub(crate) struct PackOptions {
-    /// fast, default or max
-    #[arg(long, value_name = "EFFORT", default_value = "default", value_parser = ["fast", "default", "max"])]
-    effort: String,
+    #[command(flatten)]
+    effort: EffortOption,
     /// Worker threads; 0 uses all cores
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     threads: usize,
-    /// Replace a file that exists
-    #[arg(short, long)]
-    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) force: Force,
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -50,9 +49,8 @@ pub(crate) struct Restore {
     /// The restored file [default: the archive's name without .zstn]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Replace a file that exists
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Archive {
@@ -61,13 +59,20 @@ impl Archive {
             return Err(Failure::new("--output names one archive, but there are several files"));
         }
         let options = self.options.archive_options()?;
+        let mut documents = Vec::new();
         for file in &self.files {
             let output = self.output.clone().unwrap_or_else(|| with_extension_added(file, EXTENSION));
-            refuse_existing(&output, self.options.force)?;
+            self.options.force.allow(&output)?;
             let progress = Progress::new("archiving", length_of(file));
             let stats = archive(file, &output, &options, &mut |bytes| progress.advance(bytes))?;
             drop(progress);
-            self.options.report(file, &output, &stats)?;
+            match self.options.json {
+                true => documents.push(document(file, &output, &stats)),
+                false => say(&summary(file, &output, &stats))?,
+            }
+        }
+        if self.options.json {
+            say_json(&documents.into())?;
         }
         Ok(Outcome::Done)
     }
@@ -76,36 +81,42 @@ impl Archive {
 impl PackOptions {
     pub(crate) fn archive_options(&self) -> Result<ArchiveOptions> {
         Ok(ArchiveOptions {
-            effort: Effort::parse(&self.effort)?,
+            effort: self.effort.effort()?,
             threads: self.threads,
             ..ArchiveOptions::default()
         })
     }
+}
 
-    /// Says what came of one file.
-    pub(crate) fn report(&self, file: &Path, output: &Path, stats: &Stats) -> Result<()> {
-        let ratio = stats.original as f64 / stats.stored.max(1) as f64;
-        if self.json {
-            return say_json(&json!({
-                "original_bytes": stats.original, "stored_bytes": stats.stored, "ratio": ratio,
-                "tensors": stats.tensors, "copied": stats.copied, "deltas": stats.deltas, "seconds": stats.seconds,
-            }))
-            .map(drop);
-        }
-        let saved = 100.0 * (1.0 - stats.stored as f64 / stats.original.max(1) as f64);
-        let against = match stats.copied + stats.deltas {
-            0 => String::new(),
-            _ => format!(", {} copied, {} as deltas", stats.copied, stats.deltas),
-        };
-        say(&format!(
-            "{} ({}) -> {} ({}), {saved:.1} % smaller, {ratio:.2}x, {} tensors{against}",
-            file.display(),
-            size(stats.original),
-            output.display(),
-            size(stats.stored),
-            stats.tensors
-        ))
-    }
+fn ratio(stats: &Stats) -> f64 {
+    stats.original as f64 / stats.stored.max(1) as f64
+}
+
+/// What came of one file, for programs.
+pub(crate) fn document(file: &Path, output: &Path, stats: &Stats) -> Json {
+    json!({
+        "path": file.display().to_string(), "output": output.display().to_string(),
+        "original_bytes": stats.original, "stored_bytes": stats.stored, "ratio": ratio(stats),
+        "tensors": stats.tensors, "copied": stats.copied, "deltas": stats.deltas, "seconds": stats.seconds,
+    })
+}
+
+/// The same, for people.
+pub(crate) fn summary(file: &Path, output: &Path, stats: &Stats) -> String {
+    let saved = 100.0 * (1.0 - stats.stored as f64 / stats.original.max(1) as f64);
+    let against = match stats.copied + stats.deltas {
+        0 => String::new(),
+        _ => format!(", {} copied, {} as deltas", stats.copied, stats.deltas),
+    };
+    format!(
+        "{} ({}) -> {} ({}), {saved:.1} % smaller, {:.2}x, {}{against}",
+        file.display(),
+        size(stats.original),
+        output.display(),
+        size(stats.stored),
+        ratio(stats),
+        tensors(stats.tensors)
+    )
 }
 
 impl Restore {
@@ -122,7 +133,7 @@ impl Restore {
                 )));
             }
         };
-        refuse_existing(&output, self.force)?;
+        self.force.allow(&output)?;
         let progress = Progress::new("restoring", 0);
         let length = restore(&self.file, &output, &mut |bytes| progress.advance(bytes))?;
         drop(progress);
@@ -140,11 +151,4 @@ pub(crate) fn with_extension_added(file: &Path, extension: &str) -> PathBuf {
 /// For the progress bar only; opening the file says what is wrong with it.
 pub(crate) fn length_of(file: &Path) -> u64 {
     std::fs::metadata(file).map(|metadata| metadata.len()).unwrap_or_default()
-}
-
-pub(crate) fn refuse_existing(output: &Path, force: bool) -> Result<()> {
-    if output.exists() && !force {
-        return Err(Failure::new(format!("\"{}\" exists; use --force to replace it", output.display())));
-    }
-    Ok(())
 }

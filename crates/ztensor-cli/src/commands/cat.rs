@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use ztensor::Layout;
+use ztensor::{Layout, Output};
 
-use crate::display::say;
+use crate::display::{say, to_pipe};
 use crate::{Failure, Outcome, Result, npy};
 
 /// Elements shown on a terminal.
@@ -64,20 +64,16 @@ impl Cat {
         let header = if self.raw { Vec::new() } else { npy::header(&component.element, &shape)? };
         match &self.output {
             Some(path) => {
-                let folder = path
-                    .parent()
-                    .filter(|parent| !parent.as_os_str().is_empty())
-                    .unwrap_or(std::path::Path::new("."));
-                let mut file = tempfile::NamedTempFile::new_in(folder)?;
-                file.write_all(&header)?;
-                file.write_all(&bytes)?;
-                file.persist(path)?;
+                let mut file = Output::create(path)?;
+                file.write(&header)?;
+                file.write(&bytes)?;
+                file.publish(false)?;
             }
             None => {
                 let mut out = std::io::stdout().lock();
-                out.write_all(&header)?;
-                out.write_all(&bytes)?;
-                out.flush()?;
+                to_pipe(
+                    out.write_all(&header).and_then(|()| out.write_all(&bytes)).and_then(|()| out.flush()),
+                )?;
             }
         }
         Ok(Outcome::Done)

@@ -6,8 +6,9 @@ use clap::Args;
 use ztensor::convert::{Precision, Storage, copy_into, file_order, to_safetensors};
 use ztensor::{Reader, Version, Writer};
 
+use super::force::{Force, same_file};
 use super::storage::StorageOptions;
-use crate::display::{say, size};
+use crate::display::{say, size, tensors};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
 
@@ -33,9 +34,8 @@ pub(crate) struct Convert {
     /// Delete each input once its output has been read back and compared
     #[arg(long)]
     delete_original: bool,
-    /// Replace outputs that exist
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Convert {
@@ -50,19 +50,13 @@ impl Convert {
                 "several inputs need a folder as --output; to join them into one file use `ztensor merge`",
             ));
         }
-        for input in &self.inputs {
-            let output = self.output_for(input)?;
-            if output.exists() && !self.force && !same_file(input, &output) {
-                return Err(Failure::new(format!(
-                    "\"{}\" exists; use --force to replace it",
-                    output.display()
-                )));
-            }
+        let outputs = self.outputs()?;
+        for (input, output) in self.inputs.iter().zip(&outputs) {
             let reader = ztensor::open(input)?;
             warn_skipped(&reader, input)?;
             let version = if self.zt_version == 2 { Version::Two } else { Version::One };
-            write(&reader, &output, storage, version)?;
-            say(&report(&reader, input, &output)?)?;
+            write(&reader, output, storage, version)?;
+            say(&report(&reader, input, output)?)?;
             if self.delete_original {
                 if self.dequantize.is_some() {
                     return Err(Failure::new(format!(
@@ -70,26 +64,59 @@ impl Convert {
                         input.display()
                     )));
                 }
-                delete_verified(&reader, input, &output)?;
+                delete_verified(&reader, input, output)?;
             }
         }
         Ok(Outcome::Done)
     }
 
+    /// The output of every input, before anything is written.
+    fn outputs(&self) -> Result<Vec<PathBuf>> {
+        let mut outputs: Vec<PathBuf> = Vec::with_capacity(self.inputs.len());
+        for input in &self.inputs {
+            let output = self.output_for(input)?;
+            if outputs.contains(&output) {
+                return Err(Failure::new(format!(
+                    "two of the inputs would become \"{}\"; convert them one by one",
+                    output.display()
+                )));
+            }
+            refuse_foreign_name(&output)?;
+            self.force.allow_beside(input, &output)?;
+            outputs.push(output);
+        }
+        Ok(outputs)
+    }
+
     fn output_for(&self, input: &Path) -> Result<PathBuf> {
-        let named = |folder: &Path| {
-            let stem = input
-                .file_stem()
-                .ok_or_else(|| Failure::new(format!("\"{}\" has no file name", input.display())))?;
-            // model.safetensors.index.json becomes model.zt
-            let stem = Path::new(stem).to_string_lossy().trim_end_matches(".safetensors.index").to_owned();
-            Ok(folder.join(format!("{stem}.{}", self.to)))
-        };
+        let named = |folder: &Path| Ok(folder.join(format!("{}.{}", stem(input)?, self.to)));
         match &self.output {
             Some(output) if output.is_dir() => named(output),
             Some(output) => Ok(output.clone()),
             None => named(input.parent().unwrap_or(Path::new(""))),
         }
+    }
+}
+
+/// The name of a model without its extension; `model` for `model.safetensors.index.json`.
+pub(super) fn stem(input: &Path) -> Result<String> {
+    let stem =
+        input.file_stem().ok_or_else(|| Failure::new(format!("\"{}\" has no file name", input.display())))?;
+    Ok(stem.to_string_lossy().trim_end_matches(".safetensors.index").to_owned())
+}
+
+/// Refuses a name that promises a format that is read but not written.
+pub(super) fn refuse_foreign_name(output: &Path) -> Result<()> {
+    const READ_ONLY: [&str; 11] =
+        ["pt", "pth", "bin", "pkl", "gguf", "npz", "npy", "onnx", "h5", "hdf5", "keras"];
+    match output.extension().and_then(|extension| extension.to_str()) {
+        Some(extension) if READ_ONLY.contains(&extension.to_ascii_lowercase().as_str()) => {
+            Err(Failure::new(format!(
+                "\"{}\": .{extension} files are read, not written; name the output .zt or .safetensors",
+                output.display()
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -115,12 +142,12 @@ pub(super) fn report(reader: &Reader, input: &Path, output: &Path) -> Result<Str
     let after = std::fs::metadata(output).map(|metadata| metadata.len())?;
     let percent = 100.0 * after as f64 / before.max(1) as f64;
     Ok(format!(
-        "{} ({}) -> {} ({}, {percent:.1} %), {} tensors",
+        "{} ({}) -> {} ({}, {percent:.1} %), {}",
         input.display(),
         size(before),
         output.display(),
         size(after),
-        reader.len()
+        tensors(reader.len())
     ))
 }
 
@@ -164,8 +191,4 @@ fn delete_verified(reader: &Reader, input: &Path, output: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn same_file(one: &Path, other: &Path) -> bool {
-    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

@@ -8,7 +8,8 @@ use serde_json::json;
 use ztensor::delta::{apply, make};
 use ztensor::{OpenOptions, Reader};
 
-use super::archive::{PackOptions, length_of, refuse_existing};
+use super::archive::{PackOptions, document, length_of, summary};
+use super::force::Force;
 use crate::display::{say, say_json, size};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
@@ -51,9 +52,8 @@ struct Apply {
     /// The restored file
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
-    /// Replace a file that exists
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 #[derive(Args)]
@@ -100,19 +100,22 @@ impl Make {
         let base =
             self.bases.open()?.ok_or_else(|| Failure::new("name the file to compare with: --base PATH"))?;
         let output = self.output.unwrap_or_else(|| self.file.with_extension("z4dm"));
-        refuse_existing(&output, self.options.force)?;
+        self.options.force.allow(&output)?;
         let progress = Progress::new("comparing", length_of(&self.file));
         let options = self.options.archive_options()?;
         let stats = make(&self.file, &base, &output, &options, &mut |bytes| progress.advance(bytes))?;
         drop(progress);
-        self.options.report(&self.file, &output, &stats)?;
+        match self.options.json {
+            true => say_json(&document(&self.file, &output, &stats))?,
+            false => say(&summary(&self.file, &output, &stats)).map(|()| Outcome::Done)?,
+        };
         Ok(Outcome::Done)
     }
 }
 
 impl Apply {
     fn run(self) -> Result {
-        refuse_existing(&self.output, self.force)?;
+        self.force.allow(&self.output)?;
         let progress = Progress::new("restoring", 0);
         let base = self.bases.open()?;
         let length = apply(&self.file, base, &self.output, &mut |bytes| progress.advance(bytes))?;

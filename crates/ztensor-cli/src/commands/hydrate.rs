@@ -1,10 +1,10 @@
 //! `ztensor hydrate`: plain files instead of archives, for loaders that know nothing of them.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value as Json;
+use ztensor::Output;
 use ztensor::archive::{describe, is_original, restore};
 
 use crate::display::{say, size};
@@ -112,17 +112,9 @@ fn write_index(index: &Path, target: &Path) -> Result<()> {
             *shard = Json::from(plain);
         }
     }
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new()
-        .prefix(".")
-        .suffix(".partial")
-        .tempfile_in(folder)
-        .map_err(|error| failed(&error))?;
-    writeln!(file, "{document:#}").map_err(|error| failed(&error))?;
-    let permissions = std::fs::metadata(index).map_err(|error| failed(&error))?.permissions();
-    file.as_file().set_permissions(permissions).map_err(|error| failed(&error))?;
-    file.persist(target).map_err(|error| failed(&error.error))?;
-    Ok(())
+    let mut file = Output::create(target)?;
+    file.write(format!("{document:#}\n").as_bytes())?;
+    Ok(file.publish(false)?)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use ztensor::Reader;
 use ztensor::index::Object;
 
-use crate::display::{count, json_map, say, say_json, size, table};
+use crate::display::{self, count, json_map, say, say_json, size, table};
 use crate::{Outcome, Result};
 
 /// Longest metadata text shown in the listing; `--json` has all of it.
@@ -37,7 +37,7 @@ impl Info {
         for (name, object) in &tensors {
             let layout = object.layout.to_string();
             rows.add_row([
-                name,
+                &display::printable(name).replace('\n', "\\n"),
                 &dtype(object)[..],
                 &object.shape.to_string(),
                 &layout,
@@ -83,9 +83,9 @@ fn summary(reader: &Reader, tensors: &[(&str, &Object)]) -> String {
     };
     let archived = if reader.archived().is_some() { "archive of " } else { "" };
     format!(
-        "{archived}{}{version}{files}: {} tensors, {} elements, {} of data, {} on disk",
+        "{archived}{}{version}{files}: {}, {} elements, {} of data, {} on disk",
         reader.format(),
-        count(tensors.len() as u64),
+        display::tensors(tensors.len()),
         count(elements),
         size(decoded),
         size(stored)

@@ -6,9 +6,10 @@ use clap::Args;
 use ztensor::convert::copy_into;
 use ztensor::{Reader, Writer};
 
-use super::convert::warn_skipped;
+use super::convert::{refuse_foreign_name, warn_skipped};
+use super::force::Force;
 use super::storage::StorageOptions;
-use crate::display::{say, size};
+use crate::display::{say, size, tensors};
 use crate::progress::Progress;
 use crate::{Outcome, Result};
 
@@ -22,11 +23,15 @@ pub(crate) struct Merge {
     output: PathBuf,
     #[command(flatten)]
     storage: StorageOptions,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Merge {
     pub(crate) fn run(self) -> Result {
         let storage = self.storage.storage()?;
+        refuse_foreign_name(&self.output)?;
+        self.force.allow(&self.output)?;
         let readers: Vec<Reader> = self.inputs.iter().map(ztensor::open).collect::<ztensor::Result<_>>()?;
         let total = readers
             .iter()
@@ -42,12 +47,12 @@ impl Merge {
         }
         let written = writer.finish()?;
         drop(progress);
-        let tensors: usize = readers.iter().map(Reader::len).sum();
         say(&format!(
-            "{} files -> {} ({}), {tensors} tensors",
+            "{} files -> {} ({}), {}",
             readers.len(),
             self.output.display(),
-            size(written)
+            size(written),
+            tensors(readers.iter().map(Reader::len).sum())
         ))?;
         Ok(Outcome::Done)
     }

@@ -7,6 +7,7 @@ mod completions;
 mod convert;
 mod delta;
 mod diff;
+pub(crate) mod force;
 mod hydrate;
 mod info;
 mod merge;

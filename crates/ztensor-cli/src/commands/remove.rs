@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::display::say;
+use super::force::Force;
+use crate::display::{say, tensors};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -17,13 +18,16 @@ pub(crate) struct Remove {
     /// Output file [default: replace the input]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Remove {
     pub(crate) fn run(self) -> Result {
         let output = self.output.as_ref().unwrap_or(&self.file);
+        self.force.allow_beside(&self.file, output)?;
         ztensor::remove_tensors(&self.file, output, &self.names)?;
-        say(&format!("{} tensors removed -> {}", self.names.len(), output.display()))?;
+        say(&format!("{} removed -> {}", tensors(self.names.len()), output.display()))?;
         Ok(Outcome::Done)
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::display::{say, size};
+use crate::display::{say, size, tensors};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -18,11 +18,11 @@ impl Repair {
         let result = ztensor::repair(&self.file)?;
         let path = self.file.display();
         say(&match result.removed {
-            0 => format!("{path} is complete: {} tensors", result.tensors),
+            0 => format!("{path} is complete: {}", tensors(result.tensors)),
             removed => format!(
-                "{path}: {} of an interrupted write removed, {} tensors recovered",
+                "{path}: {} of an interrupted write removed, {} recovered",
                 size(removed),
-                result.tensors
+                tensors(result.tensors)
             ),
         })?;
         Ok(Outcome::Done)

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use ztensor::formats::pytorch::{Trust, scan};
 
-use crate::display::{say, say_json};
+use crate::display::{complain, say, say_json};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -25,9 +25,23 @@ impl Scan {
         let mut outcome = Outcome::Done;
         let mut documents = Vec::new();
         for file in &self.files {
-            let found = scan(file)?;
+            let found = match scan(file) {
+                Ok(found) => found,
+                Err(error) => {
+                    // The other files are scanned all the same.
+                    outcome = Outcome::Failed;
+                    match self.json {
+                        true => documents.push(json!({
+                            "path": file.display().to_string(),
+                            "error": { "kind": error.kind().name(), "reason": error.to_string() },
+                        })),
+                        false => complain(&format!("ztensor: {error}")),
+                    }
+                    continue;
+                }
+            };
             if !found.is_harmless() {
-                outcome = Outcome::Different;
+                outcome = outcome.max(Outcome::Different);
             }
             if self.json {
                 let pickles: Vec<_> = found

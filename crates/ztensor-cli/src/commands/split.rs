@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
+use ztensor::Output;
 use ztensor::convert::{file_order, to_safetensors};
 
+use super::convert::stem;
 use crate::display::say;
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
@@ -33,7 +35,7 @@ impl Split {
         if !folder.as_os_str().is_empty() {
             std::fs::create_dir_all(&folder)?;
         }
-        let stem = self.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let stem = stem(&self.file)?;
         let mut shards: Vec<Vec<&str>> = vec![Vec::new()];
         let (mut filled, mut total) = (0u64, 0u64);
         for (name, object) in file_order(&reader) {
@@ -60,7 +62,9 @@ impl Split {
         drop(progress);
         let index = json!({ "metadata": { "total_size": total }, "weight_map": weight_map });
         let index_path = folder.join(format!("{stem}.safetensors.index.json"));
-        std::fs::write(&index_path, format!("{index:#}\n"))?;
+        let mut file = Output::create(&index_path)?;
+        file.write(format!("{index:#}\n").as_bytes())?;
+        file.publish(false)?;
         say(&format!("{} -> {} shards, {}", self.file.display(), shards.len(), index_path.display()))?;
         Ok(Outcome::Done)
     }

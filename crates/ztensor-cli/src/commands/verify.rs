@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::display::{count, say, say_json};
+use crate::display::{complain, say, say_json, tensors};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -23,16 +23,35 @@ impl Verify {
         let mut outcome = Outcome::Done;
         let mut documents = Vec::new();
         for file in &self.files {
-            let reader = ztensor::open(file)?;
-            let failures = reader.verify_all();
+            let reader = match ztensor::open(file) {
+                Ok(reader) => reader,
+                Err(error) => {
+                    // The other files are checked all the same.
+                    outcome = Outcome::Failed;
+                    match self.json {
+                        true => documents.push(json!({
+                            "path": file.display().to_string(),
+                            "error": { "kind": error.kind().name(), "reason": error.to_string() },
+                        })),
+                        false => complain(&format!("ztensor: {error}")),
+                    }
+                    continue;
+                }
+            };
+            let mut failures = reader.verify_all();
+            let archived = reader.archived().is_some();
+            if archived && let Err(error) = ztensor::archive::verify(file) {
+                failures.push((file.display().to_string(), error));
+            }
             let checked = reader
                 .objects()
                 .flat_map(|(_, object)| &object.components)
                 .filter(|(_, component)| component.digest.is_some())
                 .count()
-                + reader.index().file_digests.len();
+                + reader.index().file_digests.len()
+                + usize::from(archived);
             if !failures.is_empty() {
-                outcome = Outcome::Different;
+                outcome = outcome.max(Outcome::Different);
             }
             if self.json {
                 documents.push(json!({
@@ -50,11 +69,7 @@ impl Verify {
             }
             let verdict =
                 if failures.is_empty() { "good".to_owned() } else { format!("{} damaged", failures.len()) };
-            say(&format!(
-                "{}: {verdict}; {} tensors, {checked} checksums",
-                file.display(),
-                count(reader.len() as u64)
-            ))?;
+            say(&format!("{}: {verdict}; {}, {checked} checksums", file.display(), tensors(reader.len())))?;
         }
         if self.json {
             say_json(&documents.into())?;

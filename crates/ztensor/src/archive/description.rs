@@ -50,6 +50,15 @@ impl Description {
         }
     }
 
+    /// Refuses to change a file that is an archive: what it holds is described once, and nothing that is added would be seen.
+    pub(crate) fn refuse_change(attributes: &Attributes) -> Result<()> {
+        match attributes.contains_key(ATTRIBUTE) {
+            true => Err(Error::argument("this is an archive, whose tensors cannot be changed in place")
+                .with_hint("Restore its original first: `ztensor restore`, or `ztensor delta apply`.")),
+            false => Ok(()),
+        }
+    }
+
     /// The description as an attribute.
     pub(super) fn to_value(&self) -> Value {
         let mut map = Attributes::new();

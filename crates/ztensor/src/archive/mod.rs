@@ -13,7 +13,7 @@ mod table;
 mod write;
 
 pub use describe::{describe, is_original};
-pub use restore::{restore, restore_bytes};
+pub use restore::{restore, restore_bytes, verify};
 pub use write::{ArchiveOptions, Stats, archive, archive_bytes, archive_source};
 
 pub(crate) use description::{Description, FileIdentity};

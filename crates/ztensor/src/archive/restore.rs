@@ -1,11 +1,12 @@
 //! Restoring: the original, byte for byte, or nothing.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
 use super::description::Description;
-use super::digest::windows;
+use super::digest::{identify, windows};
 use crate::delta::Base;
 use crate::error::{Error, Kind, Result};
 use crate::open::OpenOptions;
@@ -22,6 +23,17 @@ pub fn restore(archive: &Path, output: &Path, progress: &mut dyn FnMut(u64)) -> 
 pub fn restore_bytes(archive: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Vec<u8>> {
     let (description, source, _) = OpenOptions::default().open_archive_bytes(archive)?;
     write_original_to_memory(&description, &source, None)
+}
+
+/// Checks that an archive restores its original, without writing it anywhere.
+pub fn verify(archive: &Path) -> Result<()> {
+    let (description, source, _) = OpenOptions::default().open_archive(archive)?;
+    let restored = identify(&[Arc::new(source)]).map_err(|error| error.with_path(archive))?;
+    if restored.sha256 == description.original.sha256 { Ok(()) } else { Err(damaged().with_path(archive)) }
+}
+
+fn damaged() -> Error {
+    Error::new(Kind::Checksum, "the restored bytes are not the original's: the archive is damaged")
 }
 
 /// Writes an opened original to a file that appears only after its digest was found right, and that of the base, if it is to be checked.
@@ -88,6 +100,5 @@ fn copy_windows(
     if description.original.sha256 == <[u8; 32]>::from(hasher.finalize()) {
         return Ok(());
     }
-    Err(Error::new(Kind::Checksum, "the restored bytes are not the original's: the archive is damaged")
-        .with_hint("Nothing was written."))
+    Err(damaged().with_hint("Nothing was written."))
 }

@@ -135,6 +135,10 @@ pub(crate) fn write(
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Stats> {
+    if reader.archived().is_some() {
+        return Err(Error::argument("this is an archive already")
+            .with_hint("Restore its original first: `ztensor restore`, or `ztensor delta apply`."));
+    }
     let [source] = reader.sources() else {
         return Err(
             Error::argument("the model is spread over several files").with_hint("Archive each of them.")

@@ -1,20 +1,21 @@
 //! Reading headers that are strewn over a large file. A memory map brings sixteen pages around every header into the address space, and
 //! takes them out again when it is closed; read through the file, a header costs one call, and its neighbours come with it.
 
+use std::fs::File;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::Source;
 use crate::error::Result;
 
-/// Headers that begin on the same page are read at once, and with them as much of the next page as most headers reach into it.
-const PAGE: usize = 4096;
-const REACH: usize = 1024;
-/// Pages of a group.
-const GROUP: usize = 256;
-/// Pages that are kept.
+/// What is read at once: a little before a header and more behind it, because headers lie in clusters of about two kilobytes, which begin anywhere.
+const BEFORE: u64 = 1 << 10;
+const BEHIND: u64 = 3 << 10;
+/// The part of a source whose windows form one list.
+const REGION: u64 = 1 << 16;
+/// Windows that are kept.
 const KEPT: usize = 1 << 14;
 /// Smaller files are in the address space sooner than they are read.
 const LARGE: u64 = 4 << 20;
@@ -58,34 +59,43 @@ impl From<Vec<u8>> for Piece<'_> {
     }
 }
 
-/// Pages that lie side by side, as far as they were read.
-type Group = Box<[OnceLock<Box<[u8]>>]>;
+/// Bytes that were read at once, and the next such window of the region. Lists only grow, so that what was lent from them stays.
+struct Window {
+    start: u64,
+    bytes: Box<[u8]>,
+    next: OnceLock<Box<Window>>,
+}
+
+impl Window {
+    fn part(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+    }
+}
 
 /// Reads headers of one source, on any number of threads. What was read is kept, because the headers of objects lie between the nodes of the trees
 /// that lead to them.
 pub(crate) struct HeaderReader<'a> {
     source: &'a Source,
-    /// All pages of the source; none where nothing is read past the map.
-    groups: Box<[OnceLock<Group>]>,
+    /// What windows are read from: the file behind the map, if there is a map.
+    file: Option<Arc<File>>,
+    /// The windows of each region; none where nothing is read past the map.
+    regions: Box<[OnceLock<Box<Window>>]>,
     kept: AtomicUsize,
 }
 
 impl<'a> HeaderReader<'a> {
     pub(crate) fn new(source: &'a Source) -> Self {
-        let strewn = source.len() >= LARGE && source.reads_directly();
-        let groups = if strewn { source.len().div_ceil((GROUP * PAGE) as u64) } else { 0 };
-        let groups = (0..groups).map(|_| OnceLock::new()).collect();
-        HeaderReader { source, groups, kept: AtomicUsize::new(0) }
+        let file = source.file().filter(|_| source.len() >= LARGE);
+        let regions = if file.is_some() { source.len().div_ceil(REGION) } else { 0 };
+        let regions = (0..regions).map(|_| OnceLock::new()).collect();
+        HeaderReader { source, file, regions, kept: AtomicUsize::new(0) }
     }
 
     /// A range of the source.
     pub(crate) fn read(&self, offset: u64, length: u64) -> Result<Piece<'_>> {
         self.source.check(offset, length)?;
-        let start = (offset % PAGE as u64) as usize;
-        if length <= (PAGE + REACH - start) as u64
-            && let Some(page) = self.page(offset / PAGE as u64)?
-            && let Some(bytes) = page.get(start..start + length as usize)
-        {
+        if let Some(bytes) = self.kept(offset, length)? {
             return Ok(Piece::Borrowed(bytes));
         }
         match self.source.slice(offset, length) {
@@ -94,23 +104,33 @@ impl<'a> HeaderReader<'a> {
         }
     }
 
-    /// A page with what it reaches into the next, if it is or can be kept.
-    fn page(&self, number: u64) -> Result<Option<&[u8]>> {
-        let Some(group) = self.groups.get(number as usize / GROUP) else { return Ok(None) };
-        let group = group.get_or_init(|| (0..GROUP).map(|_| OnceLock::new()).collect());
-        let Some(slot) = group.get(number as usize % GROUP) else { return Ok(None) };
-        if slot.get().is_none() {
-            if self.kept.fetch_add(1, Ordering::Relaxed) >= KEPT {
-                return Ok(None);
+    /// A range from a window, if one is or can be kept that holds it.
+    fn kept(&self, offset: u64, length: u64) -> Result<Option<&[u8]>> {
+        let (Some(file), Some(mut place)) = (&self.file, self.regions.get((offset / REGION) as usize)) else {
+            return Ok(None);
+        };
+        while let Some(window) = place.get() {
+            if let Some(bytes) = window.part(offset, length) {
+                return Ok(Some(bytes));
             }
-            let begin = number * PAGE as u64;
-            let count = self.source.len().saturating_sub(begin).min((PAGE + REACH) as u64);
-            let mut bytes = vec![0; count as usize].into_boxed_slice();
-            self.source.read_directly(begin, &mut bytes)?;
-            // Another thread may have been quicker; then its bytes are the ones.
-            let _ = slot.set(bytes);
+            place = &window.next;
         }
-        Ok(slot.get().map(|bytes| &**bytes))
+        let grain = offset - offset % BEFORE;
+        if offset + length > grain + BEHIND || self.kept.fetch_add(1, Ordering::Relaxed) >= KEPT {
+            return Ok(None);
+        }
+        let start = grain.saturating_sub(BEFORE);
+        let count = (grain + BEHIND).min(self.source.len()) - start;
+        let mut bytes = vec![0; count as usize].into_boxed_slice();
+        self.source.read_file(file, start, &mut bytes)?;
+        let mut window = Box::new(Window { start, bytes, next: OnceLock::new() });
+        // Another thread may have added to the list meanwhile.
+        while let Err(again) = place.set(window) {
+            window = again;
+            let Some(last) = place.get() else { return Ok(None) };
+            place = &last.next;
+        }
+        Ok(place.get().and_then(|window| window.part(offset, length)))
     }
 }
 
@@ -133,9 +153,13 @@ mod tests {
                 (0, 0),
                 (0, 8),
                 (4090, 12),
-                (4090, 1030),
-                (4090, 1031),
+                (4090, 2054),
+                (4090, 2055),
                 (4096, 4096),
+                (2100, 2000),
+                (65530, 12),
+                (65530, 2000),
+                (65536, 3),
                 (100, 5100),
                 (end - 3, 3),
                 (end, 0),

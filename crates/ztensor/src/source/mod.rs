@@ -51,7 +51,7 @@ pub struct Source {
 
 enum Backing {
     Map(map::Map),
-    File(File),
+    File(Arc<File>),
     Memory(Box<dyn AsRef<[u8]> + Send + Sync>),
     Assembly(assembly::Assembly),
 }
@@ -92,7 +92,7 @@ impl Source {
             source.file = Mutex::new(Some(Arc::new(file)));
             Backing::Map(map)
         } else {
-            Backing::File(file)
+            Backing::File(Arc::new(file))
         };
         Ok(source)
     }
@@ -211,10 +211,13 @@ impl Source {
         }
     }
 
-    /// Whether there is a file that can be read past the map.
+    /// The file that the bytes lie in, also where they are mapped, unless that is closed.
     #[cfg(feature = "hdf5")]
-    fn reads_directly(&self) -> bool {
-        matches!(self.backing, Backing::File(_)) || self.file_behind_map().is_some()
+    fn file(&self) -> Option<Arc<File>> {
+        match &self.backing {
+            Backing::File(file) => Some(Arc::clone(file)),
+            _ => self.file_behind_map(),
+        }
     }
 
     fn file_behind_map(&self) -> Option<Arc<File>> {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::{Item, Manifest};
 use super::read::Tail;
 use super::repair;
+use crate::archive::Description;
 use crate::error::{Error, Kind, Result};
 use crate::limits::{Budget, Limits};
 use crate::output::{Output, write_error};
@@ -32,6 +33,7 @@ impl Append {
         repair::repair_open(&file, path)?;
         let (manifest, tail) = repair::last_manifest(path)?;
         let parsed = Manifest::parse(&manifest, &mut Budget::new(Limits::default()))
+            .and_then(|parsed| Description::refuse_change(&parsed.attributes).map(|()| parsed))
             .map_err(|error| error.with_path(path))?;
         let fail = |cause| Error::io("cannot open for appending", path, cause);
         let output = Output::extend(file.try_clone().map_err(fail)?, path)?;

@@ -9,6 +9,7 @@ use super::manifest::{self, Item, Manifest};
 use super::read::{ALIGNMENT, FOOTER};
 use super::write::Writer;
 use super::{MAGIC, repair, rules};
+use crate::archive::Description;
 use crate::decode::Hasher;
 use crate::error::{Error, Kind, Result};
 use crate::index::{
@@ -90,6 +91,7 @@ pub fn replace_tensor(path: impl AsRef<Path>, name: &str, element: &ElementType,
     repair::repair_open(&file, path)?;
     let (old_manifest, tail) = repair::last_manifest(path)?;
     let manifest = Manifest::parse(&old_manifest, &mut Budget::new(Limits::default()))
+        .and_then(|parsed| Description::refuse_change(&parsed.attributes).map(|()| parsed))
         .map_err(|error| error.with_path(path))?;
     let target = Replacement::find(&manifest, name, element, bytes).map_err(named)?;
     let fail = |cause| write_error(path, cause);

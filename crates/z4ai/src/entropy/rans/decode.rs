@@ -24,9 +24,18 @@ impl<'a> Decoder<'a> {
         count: usize,
         kernel: Kernel,
     ) -> Result<Self> {
+        Self::open_in(lanes_for(count), tables, reader, kernel)
+    }
+
+    /// Opens the stream of this number of lanes (1, 4 or [`LANES`]) at the reader's position.
+    pub fn open_in<'f: 'a>(
+        lanes: usize,
+        tables: &'a DecoderTables,
+        reader: &mut Reader<'f>,
+        kernel: Kernel,
+    ) -> Result<Self> {
         let length = reader.length()?;
         let stream = reader.take(length)?;
-        let lanes = lanes_for(count);
         let (head, words) =
             stream.split_at_checked(4 * lanes).ok_or_else(|| Error::truncated("entropy-coded stream"))?;
         let mut states = [STATE_MIN; LANES];

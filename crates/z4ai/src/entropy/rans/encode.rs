@@ -23,13 +23,24 @@ pub(crate) fn encode(
     kernel: Kernel,
     out: &mut Vec<u8>,
 ) {
+    encode_in(lanes_for(symbols.len()), tables, symbols, contexts, kernel, out);
+}
+
+/// [`encode`] with this number of lanes: 1, 4 or [`LANES`].
+pub(crate) fn encode_in(
+    lanes: usize,
+    tables: &EncoderTables,
+    symbols: &[u8],
+    contexts: &[u8],
+    kernel: Kernel,
+    out: &mut Vec<u8>,
+) {
     WORDS.with_borrow_mut(|words| {
         let needed = 2 * symbols.len() + MARGIN;
         if words.len() < needed {
             words.resize(needed, 0);
         }
         let mut states = [STATE_MIN; LANES];
-        let lanes = lanes_for(symbols.len());
         let start = kernel.rans_encode(tables, lanes, &mut states, symbols, contexts, words);
         let words = words.get(start..).unwrap_or_default();
         put_length(out, 4 * lanes + words.len());

@@ -8,16 +8,16 @@ use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
 
 /// The most lanes of a stream.
-pub(crate) const MIXED_LANES: usize = 4;
+pub(crate) const MIXED_LANES: usize = 8;
 
 /// The set of all lanes: bit *i* stands for lane *i*.
-pub(crate) const ALL_LANES: u8 = (1 << MIXED_LANES) - 1;
+pub(crate) const ALL_LANES: u8 = u8::MAX;
 
 /// Does something for each lane of a set; for all of them without a loop, so that what belongs to a lane can stay in registers.
 macro_rules! each_lane {
     ($lanes:expr, $lane:ident => $body:block) => {
         if $lanes == crate::entropy::rans::ALL_LANES {
-            each_lane!(@ $lane, $body, 0 1 2 3);
+            each_lane!(@ $lane, $body, 0 1 2 3 4 5 6 7);
         } else {
             for $lane in 0..crate::entropy::rans::MIXED_LANES {
                 if $lanes >> $lane & 1 == 1 $body
@@ -121,11 +121,12 @@ pub(crate) fn encode_mixed(
 /// The form of a table of precision [`MAX_PRECISION`] for [`MixedDecoder`]: small, since a model with many contexts looks all over them, and small tensors
 /// have to make them.
 #[derive(Debug, Clone)]
+#[repr(C, align(4))]
 pub(crate) struct MixedTable {
     /// The symbol of each slot.
-    symbols: [u8; 1 << MAX_PRECISION],
+    pub symbols: [u8; 1 << MAX_PRECISION],
     /// The frequency (upper half) and first slot of each symbol.
-    shares: [u32; SYMBOLS],
+    pub shares: [u32; SYMBOLS],
 }
 
 impl MixedTable {
@@ -152,12 +153,12 @@ pub(crate) const MIXED_WINDOW: usize = 4096;
 /// Decodes such a stream.
 #[derive(Debug)]
 pub(crate) struct MixedDecoder<'a> {
-    tables: &'a [MixedTable],
-    states: [u32; MIXED_LANES],
+    pub tables: &'a [MixedTable],
+    pub states: [u32; MIXED_LANES],
     words: &'a [u16],
-    window: &'a [u16; MIXED_WINDOW],
+    pub window: &'a [u16; MIXED_WINDOW],
     /// Words of the window that have been used.
-    used: usize,
+    pub used: usize,
 }
 
 /// The end of a stream that should have gone on.

@@ -12,7 +12,7 @@ mod mixed;
 mod tests;
 
 pub(crate) use decode::Decoder;
-pub(crate) use encode::encode;
+pub(crate) use encode::{encode, encode_in};
 pub(crate) use mixed::{
     ALL_LANES, Bit, MIXED_LANES, MIXED_WINDOW, MixedDecoder, MixedTable, MixedWords, Stretch, each_lane,
     encode_mixed,

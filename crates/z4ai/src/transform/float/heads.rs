@@ -1,14 +1,14 @@
 //! Decodes the heads of a block of the adaptive coder of floats, without their verbatim bits: stretch by stretch first the magnitudes, then the signs.
 
 use super::JOINT_BITS;
-use super::lanes::{Lanes, MOST};
-use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, bound};
-use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
+use super::lanes::{ByLane, Lanes, STEPS};
+use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, MagnitudeRun, bound};
+use super::sign_mixer::{SignCoder, SignMixer, SignRun, magnitude_class};
 use super::symbol_code::SymbolCode;
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
-use crate::entropy::rans::{MIXED_LANES, MixedDecoder, MixedWords, Stretch};
+use crate::entropy::rans::{MIXED_LANES, MixedDecoder, MixedWords};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
@@ -33,30 +33,36 @@ impl HeadCode<'_> {
         let mut learner = Learner::new(self.learning, self.layout.exponent_bits, lanes);
         let mut mixer = self.signs.then(|| SignMixer::new(self.learning, lanes));
         let mut heads = vec![0; count];
-        let (mut coded, mut distances, mut classes) = ([0; MOST], [0; MOST], [0; MOST]);
+        let (mut coded, mut distances, mut classes) = (by_lane(), by_lane(), by_lane());
         let low = self.layout.head_mantissa_bits() - JOINT_BITS;
         let context_mask = self.symbols.context_mask();
         let magnitude_mask = (1 << (self.layout.exponent_bits + JOINT_BITS)) - 1;
         for (first, stretch) in lanes.stretches() {
-            let elements = stretch.elements();
-            let (expected, escapes) = (&mut coded, &mut escapes);
+            let (expected, escapes) = (&mut *coded, &mut escapes);
             let mut magnitudes =
-                Magnitudes { stream, escapes, context_mask, expected, distances: &mut distances, next: 0 };
+                Magnitudes { stream, kernel, escapes, context_mask, expected, distances: &mut distances };
             learner.walk(stretch, &mut magnitudes);
             stream = magnitudes.stream;
             stream.go_on();
-            for (head, &distance) in coded.iter_mut().zip(&distances).take(elements) {
+            let coded_here = coded[..stretch.steps].as_flattened_mut();
+            let distances_here = distances[..stretch.steps].as_flattened();
+            for (head, &distance) in coded_here.iter_mut().zip(distances_here) {
                 // Four of the sixteenths of an octave that these are in make a quarter.
                 *head = (head.wrapping_add_signed(distance) >> 2 & magnitude_mask) << low;
             }
             if let Some(mixer) = &mut mixer {
-                let pairs = classes.iter_mut().zip(&distances);
-                pairs.take(elements).for_each(|(class, distance)| *class = magnitude_class(*distance));
-                mixer.walk(stretch, &classes, &mut stream);
+                let classes_here = classes[..stretch.steps].as_flattened_mut();
+                for (class, &distance) in classes_here.iter_mut().zip(distances_here) {
+                    *class = magnitude_class(distance);
+                }
+                let mut signs = Signs { stream, kernel };
+                mixer.walk(stretch, &classes, &mut signs);
+                stream = signs.stream;
                 stream.go_on();
-                place_signs(stretch, mixer.last(stretch.steps), &mut coded[..elements]);
+                lanes.scatter(first, stretch, &coded, mixer.last(stretch.steps), &mut heads);
+            } else {
+                lanes.scatter(first, stretch, &coded, &NO_SIGNS, &mut heads);
             }
-            lanes.scatter(first, stretch, &coded[..elements], &mut heads);
         }
         if escapes.missing || escapes.exponents.next().is_some() {
             return Err(Error::corrupt("a block has more or fewer escapes than escape symbols"));
@@ -66,20 +72,27 @@ impl HeadCode<'_> {
     }
 }
 
+/// The signs of a stretch in which they are not coded.
+static NO_SIGNS: [u8; STEPS] = [0; STEPS];
+
+fn by_lane<T: Copy + Default>() -> Box<ByLane<T>> {
+    Box::new([[T::default(); MIXED_LANES]; STEPS])
+}
+
 /// Decodes the magnitudes of a stretch: what was expected of each, and how far it is from that, both in sixteenths of an octave.
 struct Magnitudes<'a, 't> {
     stream: MixedDecoder<'t>,
+    kernel: Kernel,
     escapes: &'a mut Escapes<'t>,
     /// The bits of a context that tell tables apart.
     context_mask: usize,
-    expected: &'a mut [u16; MOST],
-    distances: &'a mut [i16; MOST],
-    next: usize,
+    expected: &'a mut ByLane<u16>,
+    distances: &'a mut ByLane<i16>,
 }
 
 impl MagnitudeCoder for Magnitudes<'_, '_> {
     #[inline(always)]
-    fn code(&mut self, lane: usize, expected: Expectation) -> i32 {
+    fn code(&mut self, step: usize, lane: usize, expected: Expectation) -> i32 {
         let symbol = self.stream.symbol(lane, expected.context & self.context_mask);
         let mut distance = expected.distance_of(symbol);
         let mut bounded = distance;
@@ -87,35 +100,32 @@ impl MagnitudeCoder for Magnitudes<'_, '_> {
             distance = expected.distance(u16::from(self.escapes.next()) << JOINT_BITS | u16::from(symbol));
             bounded = bound(distance);
         }
-        let index = self.next & (MOST - 1);
-        self.expected[index] = expected.sixteenths();
-        self.distances[index] = distance as i16;
-        self.next += 1;
+        self.expected[step & (STEPS - 1)][lane & (MIXED_LANES - 1)] = expected.sixteenths();
+        self.distances[step & (STEPS - 1)][lane & (MIXED_LANES - 1)] = distance as i16;
         bounded
     }
+
+    fn code_run(&mut self, first: usize, run: &mut MagnitudeRun) {
+        let expected = self.expected.get_mut(first..).unwrap_or_default();
+        let distances = self.distances.get_mut(first..).unwrap_or_default();
+        self.kernel.decode_magnitudes(run, &mut self.stream, self.context_mask, expected, distances);
+    }
 }
 
-impl SignCoder for MixedDecoder<'_> {
+/// Decodes the signs of a stretch.
+struct Signs<'t> {
+    stream: MixedDecoder<'t>,
+    kernel: Kernel,
+}
+
+impl SignCoder for Signs<'_> {
     #[inline(always)]
     fn code(&mut self, lane: usize, probability: u32) -> bool {
-        self.bit(lane, probability)
+        self.stream.bit(lane, probability)
     }
-}
 
-/// Adds the signs of each step, a bit per lane, to the heads of a stretch.
-fn place_signs(stretch: Stretch, signs: &[u8], heads: &mut [u16]) {
-    if stretch.width() == MIXED_LANES {
-        for (heads, signs) in heads.as_chunks_mut::<MIXED_LANES>().0.iter_mut().zip(signs) {
-            for (lane, head) in heads.iter_mut().enumerate() {
-                *head |= u16::from(signs >> lane & 1) << 15;
-            }
-        }
-        return;
-    }
-    for (heads, signs) in heads.chunks_mut(stretch.width().max(1)).zip(signs) {
-        for (head, lane) in heads.iter_mut().zip(stretch.lanes()) {
-            *head |= u16::from(signs >> lane & 1) << 15;
-        }
+    fn code_run(&mut self, run: &mut SignRun) -> bool {
+        self.kernel.decode_signs(run, &mut self.stream)
     }
 }
 

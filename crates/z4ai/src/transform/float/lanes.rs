@@ -1,17 +1,21 @@
-//! How the adaptive coder of floats cuts a block into *lanes*, which it goes through in step. Rows are dealt to the lanes in turn, and each lane is a quarter of a row
+//! How the adaptive coder of floats cuts a block into *lanes*, which it goes through in step. Rows are dealt to the lanes in turn, and each lane is an eighth of a row
 //! behind the one before it: whatever is above an element is then known when its turn comes, as it would be with a single lane.
 
 use super::learner::Learning;
-use crate::entropy::rans::{ALL_LANES, MIXED_LANES, MIXED_WINDOW, Stretch};
+use crate::entropy::rans::{MIXED_LANES, MIXED_WINDOW, Stretch};
 
 /// The fewest elements of a block with lanes: each has a state to store.
 const FEWEST: usize = 1 << 13;
 /// The fewest rows, since lanes begin and end one after the other, and the shortest.
 const FEWEST_ROWS: usize = 8;
 const SHORTEST_ROW: usize = MIXED_LANES;
-/// The most elements of a stretch, which stay in the first-level cache between their symbols and their signs, and the most steps.
-pub(super) const MOST: usize = MIXED_WINDOW;
-const STEPS: usize = MOST / MIXED_LANES;
+/// The most steps of a stretch, whose elements stay in the first-level cache between their symbols and their signs, and the fewest of one that is not cut off by a
+/// lane's begin or end. Signs are learnt from when a stretch ends, so the first ones are short.
+pub(super) const STEPS: usize = MIXED_WINDOW / MIXED_LANES;
+const FEWEST_STEPS: usize = 16;
+
+/// One number for each lane in each step of a stretch.
+pub(super) type ByLane<T> = [[T; MIXED_LANES]; STEPS];
 
 /// The lanes of a block.
 #[derive(Debug, Clone, Copy)]
@@ -36,8 +40,8 @@ impl Lanes {
             MIXED_LANES
         };
         // In whole kernels, so that they end together, unless these are too long for that.
-        let quarter = row_length / MIXED_LANES;
-        let lag = if quarter < kernel_length { quarter } else { quarter / kernel_length * kernel_length };
+        let part = row_length / MIXED_LANES;
+        let lag = if part < kernel_length { part } else { part / kernel_length * kernel_length };
         let length = |lane: usize| {
             let whole = (rows + count).saturating_sub(lane + 1) / count * row_length;
             whole + if rows % count == lane { elements % row_length } else { 0 }
@@ -69,7 +73,8 @@ impl Lanes {
         let (mut next, last) = (0, self.steps());
         std::iter::from_fn(move || {
             let first = next;
-            let (mut lanes, mut end) = (0, last.min(first + STEPS));
+            let steps = (first / 2).clamp(FEWEST_STEPS, STEPS);
+            let (mut lanes, mut end) = (0, last.min(first + steps));
             for lane in 0..self.count {
                 let bounds = [lane * self.lag, self.end(lane)];
                 if bounds[0] <= first && first < bounds[1] {
@@ -114,39 +119,33 @@ impl Lanes {
         gathered
     }
 
-    /// Puts the elements of a stretch, in the order in which they are coded, to their places in the block.
-    pub fn scatter(&self, first: usize, stretch: Stretch, coded: &[u16], elements: &mut [u16]) {
-        for (rank, lane) in stretch.lanes().enumerate() {
+    /// Puts the elements of a stretch, by step and lane, with their signs, a bit per lane, to their places in the block.
+    pub fn scatter(
+        &self,
+        first: usize,
+        stretch: Stretch,
+        coded: &ByLane<u16>,
+        signs: &[u8],
+        elements: &mut [u16],
+    ) {
+        for lane in stretch.lanes() {
             for (step, start, length) in self.pieces(lane, first, stretch.steps) {
                 let targets = elements.get_mut(start..).unwrap_or_default().iter_mut().take(length);
-                if stretch.lanes == ALL_LANES {
-                    let sources = coded.as_chunks::<MIXED_LANES>().0.get(step..).unwrap_or_default();
-                    targets.zip(sources).for_each(|(target, source)| *target = source[rank]);
-                } else {
-                    let sources = coded.iter().skip(step * stretch.width() + rank).step_by(stretch.width());
-                    targets.zip(sources).for_each(|(target, &source)| *target = source);
+                let sources = coded.get(step..).unwrap_or_default().iter();
+                let sources = sources.zip(signs.get(step..).unwrap_or_default());
+                for (target, (source, signs)) in targets.zip(sources) {
+                    *target = source[lane] | u16::from(signs >> lane) << 15;
                 }
             }
         }
     }
 }
 
-/// Where a lane stands.
+/// Where a lane stands: the row and the column of the block.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
-    /// The row of the block.
     pub row: usize,
     pub column: usize,
-    /// The place in the kernel; 0 where there are none.
-    pub in_kernel: usize,
-}
-
-/// What begins where a lane has gone to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begins {
-    Nothing,
-    Kernel,
-    Row,
 }
 
 /// Where all lanes of a block stand.
@@ -156,51 +155,81 @@ pub(super) struct Places {
     row_length: usize,
     kernel_length: usize,
     count: usize,
+    columns: usize,
 }
 
 impl Places {
     /// At the start of a block.
     pub fn new(lanes: Lanes) -> Self {
         Self {
-            lanes: std::array::from_fn(|row| Place { row, ..Place::default() }),
+            lanes: std::array::from_fn(|row| Place { row, column: 0 }),
             row_length: lanes.row_length,
             kernel_length: lanes.kernel_length,
             count: lanes.count,
+            columns: lanes.columns(),
         }
     }
 
-    /// How many of `steps` steps all of these lanes can take inside their rows and kernels.
-    #[inline(always)]
+    /// The columns that these lanes are in; for others the first beyond the last.
+    pub fn columns(&self, lanes: u8) -> [usize; MIXED_LANES] {
+        std::array::from_fn(
+            |lane| if lanes >> lane & 1 == 1 { self.lanes[lane].column } else { self.columns },
+        )
+    }
+
+    /// The places of the lanes in their kernels.
+    pub fn kernels(&self) -> Kernels {
+        let length = self.kernel_length;
+        // There is no need to divide where there are no kernels.
+        let place = |place: Place| if length == 1 { 0 } else { (place.column % length) as i32 };
+        Kernels { places: self.lanes.map(place), length: length as i32, step: i32::from(length > 1) }
+    }
+
+    /// How many of `steps` steps all of these lanes can take inside their rows.
     pub fn run(&self, lanes: u8, steps: usize) -> usize {
-        let mut run = steps;
-        for (lane, place) in self.lanes.iter().enumerate() {
-            if lanes >> lane & 1 == 1 {
-                run = run.min(self.row_length - place.column);
-                if self.kernel_length > 1 {
-                    run = run.min(self.kernel_length - place.in_kernel);
-                }
-            }
-        }
-        run
+        let places = self.lanes.iter().enumerate().filter(|(lane, _)| lanes >> lane & 1 == 1);
+        places.map(|(_, place)| self.row_length - place.column).fold(steps, usize::min)
     }
 
-    /// Moves a lane by a run.
-    #[inline(always)]
-    pub fn advance(&mut self, lane: usize, run: usize) -> Begins {
+    /// Moves a lane by a run, and tells whether it begins a row there.
+    pub fn advance(&mut self, lane: usize, run: usize) -> bool {
         let place = &mut self.lanes[lane & (MIXED_LANES - 1)];
         place.column += run;
-        if place.column == self.row_length {
-            *place = Place { row: place.row + self.count, ..Place::default() };
-            return Begins::Row;
+        let begins = place.column == self.row_length;
+        if begins {
+            *place = Place { row: place.row + self.count, column: 0 };
         }
-        if self.kernel_length > 1 {
-            place.in_kernel += run;
-            if place.in_kernel == self.kernel_length {
-                place.in_kernel = 0;
-                return Begins::Kernel;
-            }
+        begins
+    }
+}
+
+/// The places of the lanes in their kernels: 0 where there are none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernels {
+    pub places: [i32; MIXED_LANES],
+    pub length: i32,
+    /// How much further the places are with each step.
+    pub step: i32,
+}
+
+impl Kernels {
+    /// Moves a lane by a step, and tells whether it begins a kernel there.
+    #[inline(always)]
+    pub fn advance(&mut self, lane: usize) -> bool {
+        let place = &mut self.places[lane & (MIXED_LANES - 1)];
+        *place += self.step;
+        let begins = *place == self.length;
+        if begins {
+            *place = 0;
         }
-        Begins::Nothing
+        begins
+    }
+
+    /// The place that all lanes of a set have in common, if they have.
+    pub fn common(&self, lanes: u8) -> Option<i32> {
+        let first = self.places.get(lanes.trailing_zeros() as usize).copied()?;
+        let mut places = self.places.iter().enumerate().filter(|(lane, _)| lanes >> lane & 1 == 1);
+        places.all(|(_, &place)| place == first).then_some(first)
     }
 }
 
@@ -226,7 +255,7 @@ mod tests {
     fn what_is_above_has_been_coded() {
         let (row_length, count) = (100, 10_050);
         let lanes = Lanes::new(learning(row_length, 1), count);
-        assert_eq!((lanes.count(), lanes.lag), (MIXED_LANES, 25));
+        assert_eq!((lanes.count(), lanes.lag), (MIXED_LANES, 12));
         let elements: Vec<u16> = (0..count as u16).collect();
         let mut coded = vec![false; count];
         for element in lanes.gather(&elements).into_iter().map(usize::from) {
@@ -245,9 +274,13 @@ mod tests {
             let gathered = lanes.gather(&elements);
             let (mut back, mut rest) = (vec![0; count], &gathered[..]);
             for (first, stretch) in lanes.stretches() {
-                prop_assert!(stretch.steps > 0 && stretch.elements() <= MOST);
+                prop_assert!(stretch.steps > 0 && stretch.steps <= STEPS);
                 let (coded, others) = rest.split_at(stretch.elements());
-                lanes.scatter(first, stretch, coded, &mut back);
+                let mut by_lane = [[0; MIXED_LANES]; STEPS];
+                for (step, coded) in by_lane.iter_mut().zip(coded.chunks(stretch.width())) {
+                    stretch.lanes().zip(coded).for_each(|(lane, &element)| step[lane] = element);
+                }
+                lanes.scatter(first, stretch, &by_lane, &[0; STEPS], &mut back);
                 rest = others;
             }
             prop_assert!(rest.is_empty() && back == elements);

@@ -4,7 +4,7 @@
 //! The expected magnitude is a sum of a base, a row's, a column's and a kernel's part. Each element moves these by how much larger or smaller than expected it
 //! was (as the likelihood of a scale asks for: one large element says more than one small one), and each part less the more it has seen.
 
-use super::lanes::{Begins, Lanes, Places};
+use super::lanes::{Kernels, Lanes, Places, STEPS};
 use super::{CENTRE, JOINT_BITS};
 use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 use crate::error::{Error, Result};
@@ -12,14 +12,14 @@ use crate::frame::wire::{Reader, put_length};
 
 /// Fixed-point steps of an octave.
 const OCTAVE: i32 = 1 << OCTAVE_BITS;
-const OCTAVE_BITS: u32 = 13;
+pub(crate) const OCTAVE_BITS: u32 = 13;
 /// Elements further below their expectation, in sixteenths of an octave, are *dust*, as training leaves it in dead rows and columns: nothing is learnt from them.
-const DUST: i32 = -17 * 16;
+pub(crate) const DUST: i32 = -17 * 16;
 /// Contexts of a symbol: eight phases of the expectation, and whether the elements to the left and above are dust.
-pub(super) const PHASES: usize = 8;
+pub(crate) const PHASES: usize = 8;
 pub(super) const SYMBOL_CONTEXTS: usize = 4 * PHASES;
-const LEFT: u32 = PHASES as u32;
-const ABOVE: u32 = 2 * LEFT;
+pub(crate) const LEFT: u32 = PHASES as u32;
+pub(crate) const ABOVE: u32 = 2 * LEFT;
 
 /// How the elements lie and how quickly is learnt from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +84,8 @@ impl Learning {
 }
 
 /// How far an element moves what is expected, by its own distance from that, in sixteenths of an octave from [`FURTHEST`] on.
-type Moves = [i32; 1024];
-const FURTHEST: i32 = -768;
+pub(crate) type Moves = [i32; 1024];
+pub(crate) const FURTHEST: i32 = -768;
 
 /// A distance, as far as that matters.
 pub(super) fn bound(distance: i32) -> i32 {
@@ -129,19 +129,16 @@ const fn moves(quarters: i32, tail: i32) -> Moves {
     moves
 }
 
-/// The part of a move that is taken over after n elements: `2^RATE_BITS / (n + inertia + 1)`. From [`LAST_RATE`] on it stays the same; there are as many more entries as
-/// a run may have steps.
-type Rates = [i32; 2048];
-const RATE_BITS: u32 = 14;
-const LAST_RATE: usize = 255;
+/// The part of a move that is taken over after n elements: `2^RATE_BITS / (n + inertia + 1)`, which stays the same from the last on. There are as many
+/// more entries as a run may have steps.
+pub(crate) type Rates = [i32; RATES];
+const RATES: usize = LAST_RATE + STEPS;
+pub(crate) const RATE_BITS: u32 = 14;
+pub(crate) const LAST_RATE: usize = 255;
 
 fn rates(inertia: u8) -> Rates {
-    let first = if inertia == FIXED { return [0; 2048] } else { 1i32 << inertia };
-    let mut rates = [(1 << RATE_BITS) / (LAST_RATE as i32 + first + 1); 2048];
-    for (seen, rate) in (0..).zip(&mut rates[..LAST_RATE]) {
-        *rate = (1 << RATE_BITS) / (seen + first + 1);
-    }
-    rates
+    let first = if inertia == FIXED { return [0; RATES] } else { 1i32 << inertia };
+    std::array::from_fn(|seen| (1 << RATE_BITS) / (seen.min(LAST_RATE) as i32 + first + 1))
 }
 
 /// The rate of the drift along a row, which stands in for kernels where there are none.
@@ -149,19 +146,20 @@ const DRIFT: i32 = (1 << RATE_BITS) / 100;
 
 /// What is known of a column.
 #[derive(Debug, Clone, Copy, Default)]
-struct Column {
-    value: i32,
+#[repr(C)]
+pub(crate) struct Column {
+    pub value: i32,
     /// [`ABOVE`] if its last element was dust.
-    dusty: u32,
+    pub dusty: u32,
 }
 
-/// What a lane has learnt. Values stay small by themselves: what is too high gets lowered by each element, and the other way round.
+/// What the lanes have learnt. Values stay small by themselves: what is too high gets lowered by each element, and the other way round.
 #[derive(Debug, Clone, Copy, Default)]
-struct Lane {
-    row: i32,
-    kernel: i32,
+pub(crate) struct LaneStates {
+    pub rows: [i32; MIXED_LANES],
+    pub kernels: [i32; MIXED_LANES],
     /// [`LEFT`] if the element before, in this row, was dust.
-    dusty: u32,
+    pub dusty: [u32; MIXED_LANES],
 }
 
 /// What was learnt in one block.
@@ -173,9 +171,33 @@ pub(super) struct Learner {
     row_rates: Rates,
     column_rates: Rates,
     kernel_rates: Rates,
+    /// Lanes that have not begun or have ended are in columns beyond the last.
     columns: Vec<Column>,
     places: Places,
-    lanes: [Lane; MIXED_LANES],
+    lanes: LaneStates,
+}
+
+/// Steps in which no lane begins a row, and what is known of them.
+pub(crate) struct MagnitudeRun<'a> {
+    /// How many there are, how many of them have been coded, and which lanes they have.
+    pub steps: usize,
+    pub done: usize,
+    pub lanes: u8,
+    pub base: i32,
+    /// The highest magnitude.
+    pub last: i32,
+    /// All ones where the drift along a row fades.
+    pub fading: i32,
+    pub moves: &'static Moves,
+    pub row_rates: &'a Rates,
+    pub kernel_rates: &'a Rates,
+    /// Where each lane is in its kernel after the steps that have been coded.
+    pub kernels: Kernels,
+    pub column_rates: [i32; MIXED_LANES],
+    pub columns: &'a mut [Column],
+    /// The column in which each lane begins.
+    pub places: [usize; MIXED_LANES],
+    pub states: &'a mut LaneStates,
 }
 
 /// What is expected of an element.
@@ -189,8 +211,11 @@ pub(super) struct Expectation {
 
 /// Codes the elements of a walk.
 pub(super) trait MagnitudeCoder {
-    /// Codes the next element, which is in this lane, and tells its distance from what is expected of it, [`bound`].
-    fn code(&mut self, lane: usize, expected: Expectation) -> i32;
+    /// Codes the next element, which is in this step of the stretch and this lane, and tells its distance from what is expected of it, [`bound`].
+    fn code(&mut self, step: usize, lane: usize, expected: Expectation) -> i32;
+
+    /// Codes the next steps of a run, which begins at step `first` of the stretch, as far as there is a quicker way than [`MagnitudeRun::step`].
+    fn code_run(&mut self, _first: usize, _run: &mut MagnitudeRun) {}
 }
 
 impl Expectation {
@@ -230,77 +255,91 @@ impl Learner {
             moves: &STYLES[usize::from(learning.style & 3)],
             row_rates: rates(learning.row_inertia),
             column_rates: rates(learning.column_inertia),
-            kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; 2048] },
-            columns: vec![Column::default(); lanes.columns()],
+            kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; RATES] },
+            columns: vec![Column::default(); lanes.columns() + STEPS],
             places: Places::new(lanes),
-            lanes: [Lane::default(); MIXED_LANES],
+            lanes: LaneStates::default(),
         }
     }
 
     /// Goes through the elements of a stretch.
     #[inline(always)]
     pub fn walk(&mut self, stretch: Stretch, coder: &mut impl MagnitudeCoder) {
-        if stretch.lanes == ALL_LANES {
-            self.walk_lanes(stretch.steps, ALL_LANES, coder);
-        } else {
-            self.walk_lanes(stretch.steps, stretch.lanes, coder);
+        let mut done = 0;
+        while done < stretch.steps {
+            let steps = self.places.run(stretch.lanes, stretch.steps - done);
+            let places = self.places.lanes;
+            let mut run = MagnitudeRun {
+                steps,
+                done: 0,
+                lanes: stretch.lanes,
+                base: self.base,
+                last: self.last,
+                fading: if self.has_kernels { 0 } else { -1 },
+                moves: self.moves,
+                row_rates: &self.row_rates,
+                kernel_rates: &self.kernel_rates,
+                kernels: self.places.kernels(),
+                column_rates: places.map(|place| self.column_rates[place.row.min(LAST_RATE)]),
+                columns: &mut self.columns,
+                places: self.places.columns(stretch.lanes),
+                states: &mut self.lanes,
+            };
+            run.walk(done, coder);
+            for lane in stretch.lanes() {
+                if self.places.advance(lane, steps) {
+                    self.lanes.rows[lane] /= 4;
+                    self.lanes.kernels[lane] = 0;
+                    self.lanes.dusty[lane] = 0;
+                }
+            }
+            done += steps;
+        }
+    }
+}
+
+impl MagnitudeRun<'_> {
+    /// Codes the steps, which begin with step `first` of the stretch.
+    #[inline(always)]
+    fn walk(&mut self, first: usize, coder: &mut impl MagnitudeCoder) {
+        while self.done < self.steps {
+            coder.code_run(first, self);
+            if self.done == self.steps {
+                break;
+            }
+            if self.lanes == ALL_LANES {
+                self.step(first, ALL_LANES, coder);
+            } else {
+                self.step(first, self.lanes, coder);
+            }
         }
     }
 
+    /// Codes a step. No two lanes are in the same column.
     #[inline(always)]
-    fn walk_lanes(&mut self, mut steps: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
-        while steps > 0 {
-            let run = self.places.run(lanes, steps);
-            self.walk_run(run, lanes, coder);
-            each_lane!(lanes, lane => {
-                let state = &mut self.lanes[lane];
-                match self.places.advance(lane, run) {
-                    Begins::Nothing => {}
-                    Begins::Kernel => state.kernel = 0,
-                    Begins::Row => *state = Lane { row: state.row / 4, kernel: 0, dusty: 0 },
-                }
-            });
-            steps -= run;
-        }
-    }
-
-    /// Goes through steps in which no lane begins a row or kernel.
-    #[inline(always)]
-    fn walk_run(&mut self, steps: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
-        let places = self.places.lanes;
-        let seen = places.map(|place| (place.column.min(LAST_RATE), place.in_kernel.min(LAST_RATE)));
-        let column_rates = places.map(|place| self.column_rates[place.row.min(LAST_RATE)]);
-        // A copy, which registers can hold.
-        let mut states = self.lanes;
-        // The drift along a row fades.
-        let fading = if self.has_kernels { 0 } else { -1 };
-        for step in 0..steps {
-            let mut steps = [0; MIXED_LANES];
-            each_lane!(lanes, lane => {
-                let (place, state) = (&places[lane], &mut states[lane]);
-                let column = self.columns.get(place.column + step).copied().unwrap_or_default();
-                let magnitude = self.base.wrapping_add(column.value).wrapping_add(state.row);
-                let magnitude = magnitude.wrapping_add(state.kernel).min(self.last).max(0);
-                let phase = (magnitude >> (OCTAVE_BITS - 3)) as u32 & (LEFT - 1);
-                let context = phase | state.dusty | column.dusty;
-                let distance = coder.code(lane, Expectation { magnitude, context: context as usize });
-                let moved = self.moves[(distance - FURTHEST) as usize & 1023];
-                let row_rate = self.row_rates[(seen[lane].0 + step) & 2047];
-                let kernel_rate = self.kernel_rates[(seen[lane].1 + step) & 2047];
-                // 18 bits of a move, 13 of a rate.
-                state.row = state.row.wrapping_add((moved * row_rate) >> RATE_BITS);
-                let kernel = state.kernel.wrapping_add((moved * kernel_rate) >> RATE_BITS);
-                state.kernel = kernel - (kernel >> 8 & fading);
-                state.dusty = u32::from(distance < DUST) * LEFT;
-                steps[lane] = (moved * column_rates[lane]) >> RATE_BITS;
-            });
-            each_lane!(lanes, lane => {
-                if let Some(column) = self.columns.get_mut(places[lane].column + step) {
-                    column.value = column.value.wrapping_add(steps[lane]);
-                    column.dusty = states[lane].dusty * (ABOVE / LEFT);
-                }
-            });
-        }
-        self.lanes = states;
+    fn step(&mut self, first: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
+        let step = self.done;
+        let LaneStates { rows, kernels, dusty } = &mut *self.states;
+        each_lane!(lanes, lane => {
+            let mut unknown = Column::default();
+            let column = self.columns.get_mut(self.places[lane] + step).unwrap_or(&mut unknown);
+            let magnitude = self.base.wrapping_add(column.value).wrapping_add(rows[lane]);
+            let magnitude = magnitude.wrapping_add(kernels[lane]).min(self.last).max(0);
+            let phase = (magnitude >> (OCTAVE_BITS - 3)) as u32 & (LEFT - 1);
+            let context = phase | dusty[lane] | column.dusty;
+            let distance = coder.code(first + step, lane, Expectation { magnitude, context: context as usize });
+            let moved = self.moves[(distance - FURTHEST) as usize & 1023];
+            // 18 bits of a move, 13 of a rate.
+            let part = |rate: i32| (moved * rate) >> RATE_BITS;
+            let row_rate = self.row_rates[(self.places[lane] + step).min(LAST_RATE)];
+            rows[lane] = rows[lane].wrapping_add(part(row_rate));
+            let kernel_rate = self.kernel_rates[(self.kernels.places[lane] as usize).min(LAST_RATE)];
+            let kernel = kernels[lane].wrapping_add(part(kernel_rate));
+            kernels[lane] = if self.kernels.advance(lane) { 0 } else { kernel - (kernel >> 8 & self.fading) };
+            dusty[lane] = u32::from(distance < DUST) * LEFT;
+            column.value = column.value.wrapping_add(part(self.column_rates[lane]));
+            column.dusty = dusty[lane] * (ABOVE / LEFT);
+        });
+        self.done += 1;
     }
 }

@@ -1,16 +1,17 @@
-//! Signs at maximum effort. Filters of a convolution repeat their signs from place to place, and the rows and columns of some matrices lean to one side; two
-//! counters look at one each, and a mixer learns which of them to believe.
+//! Signs at maximum effort. Filters of a convolution repeat their signs from place to place, and the rows and columns of some matrices lean to one side; tallies
+//! look at one each, and a third kind at what these two say together, by how large the element is. Tallies are constant within a stretch and learn from it when it
+//! ends, so that no element has to wait for what another one teaches.
 
-use super::lanes::{Begins, Lanes, MOST, Places};
+use super::lanes::{ByLane, Kernels, Lanes, Places, STEPS};
 use super::learner::Learning;
-use crate::entropy::mixing::{Counter, INPUTS, PROBABILITY_BITS, Weights};
+use crate::entropy::mixing::{SUMS, Tally, assumed_odds, sum_of};
 use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 
 /// Places in a kernel that are told apart.
-const PLACES: usize = 32;
+pub(crate) const PLACES: usize = 32;
 /// Steps of a row's or column's bias.
-const BIASES: usize = 11;
-/// Classes of the magnitude, each with weights of its own.
+pub(crate) const BIASES: usize = 11;
+/// Classes of the magnitude, each with chances of its own.
 const CLASSES: usize = 8;
 
 /// What is known of the signs of one block.
@@ -20,18 +21,27 @@ pub(super) struct SignMixer {
     /// The signs of each step so far, a bit per lane.
     signs: Vec<u8>,
     next: usize,
-    has_kernels: bool,
-    /// How much the signs of a column, and of the rows that the lanes are in, lean to one side: from -2^15 (positive) to 2^15.
+    /// How much the signs of a column, and of the rows that the lanes are in, lean to one side: from -2^15 (positive) to 2^15. Lanes that have not begun or have
+    /// ended are in columns beyond the last.
     columns: Vec<i32>,
     rows: [i32; MIXED_LANES],
-    by_bias: [Counter; 128],
-    by_place: [Counter; 4 * PLACES],
-    weights: [Weights; CLASSES],
+    by_bias: Tallies,
+    by_place: Tallies,
+    by_sum: [Tally; CLASSES * SUMS],
+    /// What the tallies by sum say.
+    chances: [u32; CLASSES * SUMS],
+    lessons: Box<ByLane<Lesson>>,
+}
+
+/// Tallies and the odds that they say.
+struct Tallies {
+    tallies: [Tally; 128],
+    odds: [i32; 128],
 }
 
 /// How many steps ago the sign above came.
 #[derive(Debug, Clone, Copy)]
-enum Above {
+pub(crate) enum Above {
     /// In the same lane.
     Line(usize),
     /// In the lane before, and for the first lane in the last one.
@@ -41,7 +51,7 @@ enum Above {
 impl Above {
     /// The signs above those of a step, a bit per lane.
     #[inline(always)]
-    fn of(self, step: usize, signs: &[u8]) -> u8 {
+    pub fn of(self, step: usize, signs: &[u8]) -> u8 {
         let ago = |steps| signs.get(step.wrapping_sub(steps)).copied().unwrap_or(0);
         match self {
             Self::Line(steps) => ago(steps),
@@ -50,20 +60,48 @@ impl Above {
     }
 }
 
+/// Which tallies gave a probability: by bias, by place (from bit 8 on) and by class and sum (from bit 16 on).
+pub(crate) type Lesson = u32;
+
+/// Steps in which no lane begins a row, and what is known of them.
+pub(crate) struct SignRun<'a> {
+    /// How many there are, and which lanes they have.
+    pub steps: usize,
+    pub lanes: u8,
+    /// The first of them, of all steps of the block.
+    pub first: usize,
+    pub above: Above,
+    /// The signs of each step, a bit per lane.
+    pub signs: &'a mut [u8],
+    /// The biases of columns, and in which of them each lane begins.
+    pub columns: &'a mut [i32],
+    pub places: [usize; MIXED_LANES],
+    pub rows: &'a mut [i32; MIXED_LANES],
+    /// Where each lane is in its kernel after the steps that have been coded.
+    pub kernels: Kernels,
+    pub bias_odds: &'a [i32; 128],
+    pub place_odds: &'a [i32; 128],
+    pub chances: &'a [u32; CLASSES * SUMS],
+    /// For each step: the classes of the magnitudes, and what is to be learnt from.
+    pub classes: &'a [[u8; MIXED_LANES]],
+    pub lessons: &'a mut [[Lesson; MIXED_LANES]],
+}
+
 /// Codes the signs of a walk.
 pub(super) trait SignCoder {
     /// Codes the next sign, which is in this lane, and is negative with this probability.
     fn code(&mut self, lane: usize, probability: u32) -> bool;
+
+    /// Goes through all of these steps as [`SignRun::walk`] does, if there is a quicker way.
+    fn code_run(&mut self, _: &mut SignRun) -> bool {
+        false
+    }
 }
 
-/// Which counters and weights gave a probability.
-#[derive(Debug, Clone, Copy, Default)]
-struct Lesson {
-    by_place: usize,
-    by_bias: usize,
-    class: usize,
-    odds: [i32; INPUTS],
-    probability: u32,
+/// The class of an element that is `distance` sixteenths of an octave above the expected magnitude: octaves, as far as they matter.
+#[inline(always)]
+pub(super) fn magnitude_class(distance: i16) -> u8 {
+    ((distance + 54) >> 4).clamp(0, 5) as u8
 }
 
 /// A bias of -1 to 1 in eleven steps.
@@ -72,10 +110,84 @@ fn bias_step(bias: i32) -> usize {
     ((bias * 5 + (11 << 14)) >> 15) as usize
 }
 
-/// The class of an element that is `distance` sixteenths of an octave above the expected magnitude: octaves, as far as they matter.
-#[inline(always)]
-pub(super) fn magnitude_class(distance: i16) -> u8 {
-    ((distance + 54) >> 4).clamp(0, 5) as u8
+impl SignRun<'_> {
+    /// Codes the steps one after the other.
+    #[inline(always)]
+    fn walk(&mut self, coder: &mut impl SignCoder) {
+        if self.lanes == ALL_LANES {
+            self.walk_lanes(ALL_LANES, coder);
+        } else {
+            self.walk_lanes(self.lanes, coder);
+        }
+    }
+
+    #[inline(always)]
+    fn walk_lanes(&mut self, lanes: u8, coder: &mut impl SignCoder) {
+        let last = self.first.checked_sub(1).and_then(|last| self.signs.get(last));
+        let mut left = last.copied().unwrap_or(0);
+        let inputs = self.classes.iter().zip(self.lessons.iter_mut()).take(self.steps);
+        for (step, (classes, lessons)) in inputs.enumerate() {
+            let above = self.above.of(self.first + step, self.signs);
+            let mut signs = 0;
+            each_lane!(lanes, lane => {
+                let place = self.places[lane] + step;
+                let column = self.columns.get(place).copied().unwrap_or(0);
+                let row = &mut self.rows[lane];
+                let in_kernel = self.kernels.places[lane].min(PLACES as i32 - 1);
+                self.kernels.advance(lane);
+                let neighbours = (left >> lane & 1) << 1 | above >> lane & 1;
+                let by_place = (in_kernel as usize) << 2 | usize::from(neighbours);
+                let by_bias = (bias_step(column) * BIASES + bias_step(*row)) & 127;
+                let sum = sum_of(self.bias_odds[by_bias], self.place_odds[by_place & 127]);
+                let by_sum = (usize::from(classes[lane]) & (CLASSES - 1)) * SUMS + sum;
+                let sign = coder.code(lane, self.chances[by_sum]);
+                lessons[lane] = (by_bias | by_place << 8 | by_sum << 16) as Lesson;
+                signs |= u8::from(sign) << lane;
+                *row += (i32::from(sign) << 12) - (1 << 11) - (*row >> 4);
+                if let Some(column) = self.columns.get_mut(place) {
+                    *column += (((i32::from(sign) << 16) - (1 << 15) - *column) * 5) >> 6;
+                }
+            });
+            if let Some(target) = self.signs.get_mut(self.first + step) {
+                *target = signs;
+            }
+            left = signs;
+        }
+    }
+}
+
+impl Tallies {
+    fn new() -> Self {
+        Self { tallies: [Tally::NEW; 128], odds: [Tally::NEW.odds(); 128] }
+    }
+
+    fn learn(&mut self, counts: &[u32; 128], others: &[u32; 128]) {
+        let counts = counts.iter().zip(others).map(|(count, other)| count + other);
+        for ((tally, odds), count) in self.tallies.iter_mut().zip(&mut self.odds).zip(counts) {
+            if count > 0 {
+                tally.add(count & 0xffff, count >> 16);
+                *odds = tally.odds();
+            }
+        }
+    }
+}
+
+/// How many signs (upper half), and how many negative ones, the tallies of a stretch gave the probabilities of.
+struct Counts {
+    by_bias: [u32; 128],
+    by_place: [u32; 128],
+    by_sum: [u32; CLASSES * SUMS],
+}
+
+impl Counts {
+    const NONE: Self = Self { by_bias: [0; 128], by_place: [0; 128], by_sum: [0; CLASSES * SUMS] };
+
+    #[inline(always)]
+    fn add(&mut self, lesson: Lesson, counted: u32) {
+        self.by_bias[lesson as usize & 127] += counted;
+        self.by_place[(lesson >> 8) as usize & 127] += counted;
+        self.by_sum[(lesson >> 16) as usize & (CLASSES * SUMS - 1)] += counted;
+    }
 }
 
 impl SignMixer {
@@ -92,91 +204,77 @@ impl SignMixer {
             above,
             signs: vec![0; lanes.steps()],
             next: 0,
-            has_kernels,
-            columns: vec![0; lanes.columns()],
+            columns: vec![0; lanes.columns() + STEPS],
             places: Places::new(lanes),
             rows: [0; MIXED_LANES],
-            by_bias: [Counter::NEW; 128],
-            by_place: [Counter::NEW; 4 * PLACES],
-            weights: [Weights::NEW; CLASSES],
+            by_bias: Tallies::new(),
+            by_place: Tallies::new(),
+            by_sum: [Tally::NEW; CLASSES * SUMS],
+            chances: std::array::from_fn(|index| Tally::NEW.chance(assumed_odds(index))),
+            lessons: Box::new([[0; MIXED_LANES]; STEPS]),
         }
     }
 
     /// Goes through the elements of a stretch, whose magnitudes have these classes.
     #[inline(always)]
-    pub fn walk(&mut self, stretch: Stretch, classes: &[u8; MOST], coder: &mut impl SignCoder) {
-        if stretch.lanes == ALL_LANES {
-            self.walk_lanes(stretch.steps, ALL_LANES, classes, coder);
-        } else {
-            self.walk_lanes(stretch.steps, stretch.lanes, classes, coder);
-        }
-    }
-
-    #[inline(always)]
-    fn walk_lanes(&mut self, steps: usize, lanes: u8, classes: &[u8; MOST], coder: &mut impl SignCoder) {
-        let (mut done, mut next_class) = (0, 0);
-        while done < steps {
-            let run = self.places.run(lanes, steps - done);
-            self.walk_run(run, lanes, classes, &mut next_class, coder);
-            each_lane!(lanes, lane => {
-                if self.places.advance(lane, run) == Begins::Row {
+    pub fn walk(&mut self, stretch: Stretch, classes: &ByLane<u8>, coder: &mut impl SignCoder) {
+        let mut done = 0;
+        while done < stretch.steps {
+            let steps = self.places.run(stretch.lanes, stretch.steps - done);
+            let mut run = SignRun {
+                steps,
+                lanes: stretch.lanes,
+                first: self.next,
+                above: self.above,
+                signs: &mut self.signs,
+                places: self.places.columns(stretch.lanes),
+                columns: &mut self.columns,
+                rows: &mut self.rows,
+                kernels: self.places.kernels(),
+                bias_odds: &self.by_bias.odds,
+                place_odds: &self.by_place.odds,
+                chances: &self.chances,
+                classes: classes.get(done..).unwrap_or_default(),
+                lessons: self.lessons.get_mut(done..).unwrap_or_default(),
+            };
+            if !coder.code_run(&mut run) {
+                run.walk(coder);
+            }
+            for lane in stretch.lanes() {
+                if self.places.advance(lane, steps) {
                     self.rows[lane] = 0;
                 }
-            });
-            done += run;
+            }
+            self.next += steps;
+            done += steps;
         }
+        self.learn(stretch);
     }
 
-    /// Goes through steps in which no lane begins a row or kernel.
-    #[inline(always)]
-    fn walk_run(
-        &mut self,
-        steps: usize,
-        lanes: u8,
-        classes: &[u8; MOST],
-        next_class: &mut usize,
-        coder: &mut impl SignCoder,
-    ) {
-        let places = self.places.lanes;
-        // Copies, which registers can hold.
-        let (mut rows, mut class_index, first) = (self.rows, *next_class, self.next);
-        let mut left = first.checked_sub(1).and_then(|last| self.signs.get(last)).copied().unwrap_or(0);
-        let kernel_step = usize::from(self.has_kernels);
-        for step in 0..steps {
-            let above = self.above.of(first + step, &self.signs);
-            let mut lessons = [Lesson::default(); MIXED_LANES];
-            let mut signs = 0;
-            // All lanes are coded before anything is learnt, so that none has to wait for another.
-            each_lane!(lanes, lane => {
-                let column = self.columns.get(places[lane].column + step).copied().unwrap_or(0);
-                let position = (places[lane].in_kernel + step * kernel_step).min(PLACES - 1);
-                let neighbours = (left >> lane & 1) << 1 | above >> lane & 1;
-                let by_place = (position << 2 | usize::from(neighbours)) & 127;
-                let by_bias = (bias_step(column) * BIASES + bias_step(rows[lane])) & 127;
-                let class = usize::from(classes[class_index & (MOST - 1)]) & (CLASSES - 1);
-                class_index += 1;
-                let odds = [self.by_bias[by_bias].odds(), self.by_place[by_place].odds()];
-                let probability = self.weights[class].mix(odds);
-                lessons[lane] = Lesson { by_place, by_bias, class, odds, probability };
-                signs |= u8::from(coder.code(lane, probability >> (16 - PROBABILITY_BITS))) << lane;
-            });
-            each_lane!(lanes, lane => {
-                let Lesson { by_place, by_bias, class, odds, probability } = lessons[lane];
-                let sign = signs >> lane & 1;
-                self.by_bias[by_bias & 127].update(sign == 1);
-                self.by_place[by_place & 127].update(sign == 1);
-                self.weights[class & (CLASSES - 1)].update(odds, probability, sign == 1);
-                rows[lane] += (i32::from(sign) << 12) - (1 << 11) - (rows[lane] >> 4);
-                if let Some(column) = self.columns.get_mut(places[lane].column + step) {
-                    *column += (((i32::from(sign) << 16) - (1 << 15) - *column) * 5) >> 6;
+    /// Learns from the stretch that has been coded.
+    fn learn(&mut self, stretch: Stretch) {
+        let mut counts = [Counts::NONE; 2];
+        let signs = self.signs.get(self.next - stretch.steps..self.next).unwrap_or_default();
+        for (lessons, &signs) in self.lessons.iter().zip(signs) {
+            // Neighbours often have a tally in common; two sets of counts keep them from waiting for each other.
+            for (pair, lessons) in lessons.as_chunks::<2>().0.iter().enumerate() {
+                for ((counts, &lesson), lane) in counts.iter_mut().zip(lessons).zip(2 * pair..) {
+                    counts.add(
+                        lesson,
+                        (1 << 16 | u32::from(signs >> lane & 1)) * u32::from(stretch.lanes >> lane & 1),
+                    );
                 }
-            });
-            if let Some(target) = self.signs.get_mut(first + step) {
-                *target = signs;
             }
-            left = signs;
         }
-        (self.rows, self.next, *next_class) = (rows, first + steps, class_index);
+        let [counts, others] = counts;
+        self.by_bias.learn(&counts.by_bias, &others.by_bias);
+        self.by_place.learn(&counts.by_place, &others.by_place);
+        let counts = counts.by_sum.iter().zip(&others.by_sum).map(|(count, other)| count + other);
+        let tallies = self.by_sum.iter_mut().zip(&mut self.chances).zip(counts).enumerate();
+        for (sum, ((tally, chance), count)) in tallies.filter(|(_, (_, count))| *count > 0) {
+            tally.add(count & 0xffff, count >> 16);
+            *chance = tally.chance(assumed_odds(sum));
+        }
     }
 
     /// The signs of the last `steps` steps, a bit per lane.

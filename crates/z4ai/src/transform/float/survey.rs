@@ -1,12 +1,12 @@
 //! One walk of the adaptive coder through a block, on the encoder's side: the symbols and signs with the contexts and probabilities that a decoder will have.
 
-use super::lanes::{Lanes, MOST};
+use super::lanes::{Lanes, STEPS};
 use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, PHASES, bound};
 use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use super::{CENTRE, EXPONENT_PARTS, JOINT_BITS};
 use crate::dtype::FloatLayout;
 use crate::entropy::mixing::PROBABILITY_BITS;
-use crate::entropy::rans::{Bit, Stretch};
+use crate::entropy::rans::{Bit, MIXED_LANES, Stretch};
 use crate::entropy::table::{Histogram, SYMBOLS, log2_1024};
 
 /// The symbols and signs of a block, in the order in which they are coded.
@@ -41,7 +41,7 @@ struct Known<'a, F> {
 
 impl<F: FnMut(Expectation, u16, i32)> MagnitudeCoder for Known<'_, F> {
     #[inline(always)]
-    fn code(&mut self, _: usize, expected: Expectation) -> i32 {
+    fn code(&mut self, _: usize, _: usize, expected: Expectation) -> i32 {
         let low = self.layout.head_mantissa_bits() - JOINT_BITS;
         let quarters = self.heads.next().map_or(0, |head| (head & 0x7fff) >> low);
         let distance = expected.distance(quarters);
@@ -108,12 +108,14 @@ impl Survey {
         if with_signs {
             signs.coded.reserve(count);
             let mut mixer = SignMixer::new(learning, lanes);
-            let (mut classes, mut buffer) = (&classes[..], [0; MOST]);
+            let (mut classes, mut by_lane) = (&classes[..], [[0; MIXED_LANES]; STEPS]);
             for &stretch in &stretches {
                 let (these, rest) = classes.split_at(stretch.elements());
                 classes = rest;
-                buffer[..these.len()].copy_from_slice(these);
-                mixer.walk(stretch, &buffer, &mut signs);
+                for (step, these) in by_lane.iter_mut().zip(these.chunks(stretch.width().max(1))) {
+                    stretch.lanes().zip(these).for_each(|(lane, &class)| step[lane] = class);
+                }
+                mixer.walk(stretch, &by_lane, &mut signs);
             }
         }
         let signs = signs.coded;

@@ -6,7 +6,7 @@ use super::model::ReferenceModel;
 use super::raw_bits::RawReader;
 use super::{CHUNK, for_width};
 use crate::arch::{Kernel, Restoration};
-use crate::entropy::rans;
+use crate::entropy::rans::{self, LANES};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
@@ -40,13 +40,13 @@ fn decode<W: Word>(
     if classes.last().is_some_and(|&class| class != 0) {
         coded -= missing;
     }
-    let mut stream = if coded == 0 {
-        match reader.length()? {
-            0 => None,
-            _ => return Err(Error::corrupt("differences of chunks without differences")),
+    let mut stream = match (coded, usize::from(reader.u8()?)) {
+        (0, 0) => None,
+        (0, _) => return Err(Error::corrupt("differences of chunks without differences")),
+        (_, lanes @ (1 | 4 | LANES)) => {
+            Some(rans::Decoder::open_in(lanes, model.contexts.tables.decoder(), reader, kernel)?)
         }
-    } else {
-        Some(rans::Decoder::open(model.contexts.tables.decoder(), reader, coded, kernel)?)
+        _ => return Err(Error::corrupt("differences in an unknown number of lanes")),
     };
     let mut raw = RawReader::open(reader)?;
     let length = CHUNK * W::BYTES;

@@ -6,9 +6,11 @@ use super::model::ReferenceModel;
 use super::raw_bits;
 use super::{CHUNK, for_width};
 use crate::arch::Kernel;
-use crate::entropy::rans;
+use crate::entropy::rans::{self, LANES, lanes_for};
 use crate::error::{Error, Result};
-use crate::frame::wire::put_length;
+
+/// Streams of as many bytes have all lanes, however few symbols they are: with those a decoder is several times as fast.
+const LONG: usize = 1 << 12;
 
 impl ReferenceModel {
     /// Appends a block of whole elements against as many.
@@ -40,17 +42,31 @@ fn encode<W: Word>(
     W::with_scratch(|block| {
         block.fill(model, bytes, reference, kernel)?;
         model.classes.encode(&block.classes, kernel, out);
-        if block.symbols.is_empty() {
-            put_length(out, 0);
-        } else {
-            rans::encode(model.contexts.tables.encoder(), &block.symbols, &block.contexts, kernel, out);
-        }
+        block.encode_symbols(model, kernel, out);
         raw_bits::write(&block.symbols, &block.differences, kernel, &mut block.raw_words, out);
         Ok(())
     })
 }
 
 impl<W: Word> BlockScratch<W> {
+    /// Appends the number of lanes and the stream of the symbols, or 0 if there are none.
+    fn encode_symbols(&self, model: &ReferenceModel, kernel: Kernel, out: &mut Vec<u8>) {
+        let Self { symbols, contexts, .. } = self;
+        let tables = model.contexts.tables.encoder();
+        let start = out.len();
+        for lanes in [lanes_for(symbols.len()), LANES] {
+            out.truncate(start);
+            if symbols.is_empty() {
+                return out.push(0);
+            }
+            out.push(lanes as u8);
+            rans::encode_in(lanes, tables, symbols, contexts, kernel, out);
+            if lanes == LANES || out.len() - start < LONG {
+                return;
+            }
+        }
+    }
+
     /// Transforms a block.
     fn fill(&mut self, model: &ReferenceModel, bytes: &[u8], reference: &[u8], kernel: Kernel) -> Result<()> {
         let Self { classes, symbols, contexts, differences, .. } = self;

@@ -61,7 +61,7 @@ impl ReferenceModel {
     /// The planes of a block of `elements` elements, by name and encoded length.
     pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
         let classes = self.classes.skip(reader, elements.div_ceil(CHUNK))?;
-        let stream = reader.length()?;
+        let stream = if reader.u8()? == 0 { 0 } else { reader.length()? };
         reader.take(stream)?;
         let parts =
             [("classes of chunks", classes), ("differences", stream), ("raw low bits", reader.remaining())];

@@ -12,7 +12,7 @@ pub(crate) const RAW_LANES: usize = 8;
 /// Bits of a word, the most that are taken at once.
 pub(crate) const WORD_BITS: u32 = 16;
 /// Blocks of fewer bytes have one lane.
-const SHORT: usize = 1 << 15;
+const SHORT: usize = 1 << 13;
 
 /// The lanes: their bits, the next one lowest, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

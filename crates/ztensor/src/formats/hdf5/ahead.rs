@@ -1,9 +1,9 @@
-//! Reading the datasets of a large group before they are listed: in the order in which their headers lie in the file, because those that lie side
-//! by side are read at once, and on all cores.
+//! Reading the datasets of a large group before they are listed, on all cores.
 
 use super::attributes::{AttributeReader, Found};
 use super::header::ObjectHeader;
 use super::image::Image;
+use super::walk::Waiting;
 use super::{dataset, rounds};
 use crate::error::{Error, Kind, Result};
 use crate::index::Object;
@@ -40,29 +40,24 @@ impl Dataset {
     }
 }
 
-/// Reads those of the objects that are datasets, given by address and number. What is not one, or has a header that cannot be read, is left for
-/// the walk to look at, and to report, in its turn.
-pub(super) fn read(
-    image: &Image<'_>,
-    budget: &mut Budget,
-    mut objects: Vec<(u64, usize)>,
-) -> Result<Vec<(usize, Result<Box<Dataset>>)>> {
+/// Reads those of the objects that are datasets. What is not one, has several names, or a header that cannot be read, is left for the walk to look
+/// at, and to report, in its turn.
+pub(super) fn read(image: &Image<'_>, budget: &mut Budget, objects: &mut [Waiting]) -> Result<()> {
     if objects.len() < FEWEST {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    objects.sort_unstable();
-    // An object of several names is read once; the walk finds it for the others.
-    objects.dedup_by_key(|(address, _)| *address);
-    let found = rounds::work(image, budget, &objects, TASK, |image, budget, objects| {
+    rounds::work(image, budget, objects.chunks_mut(TASK), |image, budget, objects| {
         let mut attributes = AttributeReader::new();
         let mut header = ObjectHeader::default();
-        let mut found = Vec::with_capacity(objects.len());
-        for &(address, number) in objects {
-            if header.reread(image, address).is_ok() && dataset::is_dataset(&header) {
-                found.push((number, Dataset::read(image, budget, &mut attributes, &header)));
+        // The last one in is the first one out, so this is the order of the listing, which is mostly that of the file.
+        for next in objects.iter_mut().rev() {
+            if header.reread(image, next.address).is_ok()
+                && header.references == 1
+                && dataset::is_dataset(&header)
+            {
+                next.dataset = Some(Dataset::read(image, budget, &mut attributes, &header));
             }
         }
-        found
     })?;
-    Ok(found.into_iter().flatten().collect())
+    Ok(())
 }

@@ -72,11 +72,12 @@ fn symbol_table(
         nodes.push(node);
         Ok(())
     })?;
-    let parts = rounds::work(image, budget, &nodes, NODES, |image, budget, nodes| -> Result<Vec<Link>> {
-        let mut links = Vec::new();
-        nodes.iter().try_for_each(|&node| symbol_table_node(image, budget, node, names, &mut links))?;
-        Ok(links)
-    })?;
+    let parts =
+        rounds::work(image, budget, nodes.chunks(NODES), |image, budget, nodes| -> Result<Vec<Link>> {
+            let mut links = Vec::new();
+            nodes.iter().try_for_each(|&node| symbol_table_node(image, budget, node, names, &mut links))?;
+            Ok(links)
+        })?;
     for part in parts {
         links.append(&mut part?);
     }

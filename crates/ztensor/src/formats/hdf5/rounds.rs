@@ -7,32 +7,34 @@ use crate::error::Result;
 use crate::limits::Budget;
 
 /// Tasks that each core gets in a round.
-const TASKS: usize = 2;
+const TASKS: usize = 8;
 
-/// Works through the items, `task` of them at a time, and gives what each task made, in order. Each task may use up the allowances that are left;
-/// they are settled after each round, so that hostile files gain no more than a round.
-pub(super) fn work<'a, I: Sync, T: Send>(
+/// Does the tasks and gives what each made, in order. Each may use up the allowances that are left; they are settled after each round, so that
+/// hostile files gain no more than a round.
+pub(super) fn work<'a, T: Send, M: Send>(
     image: &Image<'a>,
     budget: &mut Budget,
-    items: &[I],
-    task: usize,
-    work: impl Fn(&Image<'a>, &mut Budget, &[I]) -> T + Sync,
-) -> Result<Vec<T>> {
-    if items.len() <= task {
-        return Ok(vec![work(image, budget, items)]);
+    tasks: impl ExactSizeIterator<Item = T>,
+    work: impl Fn(&Image<'a>, &mut Budget, T) -> M + Sync,
+) -> Result<Vec<M>> {
+    let count = tasks.len();
+    if count == 1 {
+        return Ok(tasks.map(|task| work(image, budget, task)).collect());
     }
-    let mut made = Vec::with_capacity(items.len().div_ceil(task));
-    for round in items.chunks(task * TASKS * rayon::current_num_threads()) {
+    let mut made = Vec::with_capacity(count);
+    let mut tasks = tasks;
+    while made.len() < count {
         let (share, account) = (image.share(), budget.share());
-        let tasks: Vec<_> = round
-            .par_chunks(task)
-            .map(|items| {
+        let round: Vec<T> = tasks.by_ref().take(TASKS * rayon::current_num_threads()).collect();
+        let done: Vec<_> = round
+            .into_par_iter()
+            .map(|task| {
                 let (image, mut budget) = (share.image(), account.share());
-                let result = work(&image, &mut budget, items);
+                let result = work(&image, &mut budget, task);
                 (result, share.allowance() - image.left(), budget.charged())
             })
             .collect();
-        for (result, work, memory) in tasks {
+        for (result, work, memory) in done {
             image.charge(work)?;
             budget.charge(memory)?;
             made.push(result);

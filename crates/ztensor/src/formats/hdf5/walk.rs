@@ -30,12 +30,12 @@ pub(super) struct Walk<'a, 'b> {
 }
 
 /// An object still to be listed.
-struct Waiting {
+pub(super) struct Waiting {
     path: String,
-    address: u64,
+    pub address: u64,
     depth: usize,
     /// What is there, if it was read ahead and is a dataset.
-    dataset: Option<Result<Box<Dataset>>>,
+    pub dataset: Option<Result<Box<Dataset>>>,
 }
 
 impl<'a, 'b> Walk<'a, 'b> {
@@ -69,6 +69,9 @@ impl<'a, 'b> Walk<'a, 'b> {
     /// Looks at one object. Its path is taken when the object is listed, and left for the error when it is not.
     fn visit(&mut self, next: &mut Waiting, header: &mut ObjectHeader<'a>) -> Result<()> {
         let (address, depth) = (next.address, next.depth);
+        if let Some(dataset) = next.dataset.take() {
+            return self.list(next, dataset?);
+        }
         if let Some(first) = self.groups.get(&address) {
             self.image.charge((next.path.len() + first.len()) as u64)?;
             self.index.skip(&next.path, soft_links::another_name(first));
@@ -79,9 +82,6 @@ impl<'a, 'b> Walk<'a, 'b> {
             && let Some(object) = self.index.objects.get(first).cloned()
         {
             return self.insert(take(&mut next.path), object);
-        }
-        if let Some(dataset) = next.dataset.take() {
-            return self.list(next, dataset?);
         }
         match header.reread(self.image, address) {
             Err(error) if error.kind() == Kind::Unsupported && depth > 0 => {
@@ -121,22 +121,6 @@ impl<'a, 'b> Walk<'a, 'b> {
                 Ok(())
             }
         }
-    }
-
-    /// Reads the datasets among the objects that wait from `first` on, before their turn to be listed comes.
-    fn read_ahead(&mut self, first: usize) -> Result<()> {
-        let unknown = |(_, next): &(usize, &Waiting)| {
-            !self.groups.contains_key(&next.address) && !self.shared.contains_key(&next.address)
-        };
-        let waiting = self.waiting.get(first..).unwrap_or_default();
-        let order =
-            waiting.iter().enumerate().filter(unknown).map(|(number, next)| (next.address, number)).collect();
-        for (number, dataset) in ahead::read(self.image, self.budget, order)? {
-            if let Some(next) = self.waiting.get_mut(first + number) {
-                next.dataset = Some(dataset);
-            }
-        }
-        Ok(())
     }
 
     fn insert(&mut self, path: String, object: Object) -> Result<()> {
@@ -181,9 +165,10 @@ impl<'a, 'b> Walk<'a, 'b> {
             }
         }
         // The last one in is the first one out: turn them round, so that the file's order is kept.
-        self.waiting.get_mut(first..).unwrap_or_default().reverse();
+        let members = self.waiting.get_mut(first..).unwrap_or_default();
+        members.reverse();
         self.groups.insert(next.address, take(&mut next.path));
-        self.read_ahead(first)
+        ahead::read(self.image, self.budget, members)
     }
 
     fn note_unread(&mut self, path: &str, unread: Vec<(String, String)>) -> Result<()> {

@@ -51,7 +51,7 @@ impl Link {
 /// A link's name: UTF-8, not empty, and without the separator of paths.
 pub(in super::super) fn checked_name(bytes: &[u8], offset: u64) -> Result<String> {
     let name = checked_text(bytes, offset)?;
-    if name.is_empty() || name == "." || name.bytes().any(|byte| matches!(byte, b'/' | 0)) {
+    if name.is_empty() || name == "." || bytes.contains(&b'/') || bytes.contains(&0) {
         return Err(Error::malformed(format!("\"{name}\" cannot be the name of a link")).with_offset(offset));
     }
     Ok(name)

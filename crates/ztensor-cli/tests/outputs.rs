@@ -1,0 +1,236 @@
+//! What the commands do to files that are there already, to files they cannot open, and to those who read their output.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+use ztensor::{Checksum, Compression, Reader, TensorInput, Version, Writer};
+
+fn ztensor(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ztensor"))
+        .args(arguments.iter().map(|argument| argument.as_ref()))
+        .output()
+        .unwrap()
+}
+
+fn z4ai(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_z4ai"))
+        .args(arguments.iter().map(|argument| argument.as_ref()))
+        .output()
+        .unwrap()
+}
+
+fn complaint(output: &Output, code: i32) -> String {
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    text
+}
+
+/// A folder with one model, `name`, that holds one tensor.
+fn model(folder: &TempDir, name: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    let mut writer = Writer::create(&path).unwrap();
+    writer.add("weight", &[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    writer.finish().unwrap();
+    path
+}
+
+fn write_with(path: &Path, version: Version, checksum: Checksum) {
+    let mut writer = Writer::create_version(path, version).unwrap();
+    let bytes: Vec<u8> = (0..4096u32).flat_map(|number| (number / 7).to_le_bytes()).collect();
+    let input = TensorInput::dense([4096], ztensor::DType::U32, &bytes);
+    writer.write_batch(&[("weight", input)], Compression::None, checksum).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn inputs_that_would_become_one_file_are_refused_before_anything_is_written() {
+    let folder = TempDir::new().unwrap();
+    let other = TempDir::new().unwrap();
+    let (one, two) = (model(&folder, "model.zt"), model(&other, "model.zt"));
+    let target = TempDir::new().unwrap();
+    let result = ztensor(&[&"convert", &one, &two, &"-o", &target.path(), &"--force", &"--delete-original"]);
+    assert!(complaint(&result, 2).contains("two of the inputs"));
+    assert!(one.exists() && two.exists());
+    assert_eq!(target.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_name_of_a_format_that_is_not_written_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let input = model(&folder, "model.zt");
+    for command in ["convert", "merge", "compress"] {
+        let output = folder.path().join("model.gguf");
+        let result = ztensor(&[&command, &input, &"-o", &output]);
+        assert!(complaint(&result, 2).contains("read, not written"), "{command}");
+        assert!(!output.exists());
+    }
+}
+
+#[test]
+fn files_that_exist_are_replaced_on_request_only() {
+    let folder = TempDir::new().unwrap();
+    let input = model(&folder, "model.zt");
+    let output = folder.path().join("precious.zt");
+    for command in [&["merge"][..], &["compress"], &["decompress"], &["migrate"], &["convert"]] {
+        std::fs::write(&output, "precious").unwrap();
+        let result = ztensor(&[&command[0], &input, &"-o", &output]);
+        assert!(complaint(&result, 2).contains("--force"), "{command:?}");
+        assert_eq!(std::fs::read(&output).unwrap(), b"precious");
+        complaint(&ztensor(&[&command[0], &input, &"-o", &output, &"--force"]), 0);
+        assert_eq!(ztensor::open(&output).unwrap().len(), 1);
+    }
+    std::fs::write(&output, "precious").unwrap();
+    let result = ztensor(&[&"remove", &input, &"weight", &"-o", &output]);
+    assert!(complaint(&result, 2).contains("--force"));
+    assert_eq!(std::fs::read(&output).unwrap(), b"precious");
+}
+
+#[test]
+fn a_rewrite_keeps_version_and_checksums() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("model.zt");
+    let digest = |reader: &Reader| {
+        let component = reader.object("weight").unwrap().component("data").unwrap();
+        component.digest.as_ref().map(|digest| digest.value.to_string())
+    };
+    for (version, number, checksum, kind) in [
+        (Version::One, "1.", Checksum::Sha256, Some("sha256:")),
+        (Version::One, "1.", Checksum::Crc32c, Some("crc32c:")),
+        (Version::One, "1.", Checksum::None, None),
+        (Version::Two, "2", Checksum::Sha256, Some("sha256:")),
+    ] {
+        write_with(&path, version, checksum);
+        for command in ["compress", "decompress"] {
+            complaint(&ztensor(&[&command, &path]), 0);
+            let reader = ztensor::open(&path).unwrap();
+            assert!(reader.index().version.starts_with(number), "{command}");
+            let found = digest(&reader);
+            assert_eq!(found.is_some(), kind.is_some(), "{command} {found:?}");
+            assert!(found.unwrap_or_default().starts_with(kind.unwrap_or_default()));
+        }
+    }
+}
+
+#[test]
+fn archives_are_neither_archived_again_nor_rewritten_in_place() {
+    let folder = TempDir::new().unwrap();
+    let input = model(&folder, "model.zt");
+    let archive = folder.path().join("model.zt.zstn");
+    complaint(&ztensor(&[&"archive", &input]), 0);
+    let before = std::fs::read(&archive).unwrap();
+    assert!(complaint(&ztensor(&[&"archive", &archive]), 2).contains("archive already"));
+    let delta = folder.path().join("model.z4dm");
+    let result = ztensor(&[&"delta", &"make", &archive, &"--base", &input, &"-o", &delta]);
+    assert!(complaint(&result, 2).contains("archive already"));
+    assert!(complaint(&ztensor(&[&"compress", &archive]), 2).contains("--output"));
+    assert_eq!(std::fs::read(&archive).unwrap(), before);
+    assert!(!folder.path().join("model.zt.zstn.zstn").exists() && !delta.exists());
+}
+
+#[test]
+fn a_file_that_does_not_open_leaves_the_others_checked() {
+    let folder = TempDir::new().unwrap();
+    let input = model(&folder, "model.zt");
+    let result = ztensor(&[&"verify", &folder.path().join("missing.zt"), &input, &"--json"]);
+    assert_eq!(result.status.code(), Some(2));
+    let documents: serde_json::Value = serde_json::from_slice(&result.stdout).unwrap();
+    assert_eq!(documents[0]["error"]["kind"], "not_found");
+    assert_eq!(documents[1]["tensors"], 1);
+    let result = ztensor(&[&"verify", &folder.path().join("missing.zt"), &input]);
+    assert!(complaint(&result, 2).contains("missing.zt"));
+    assert!(String::from_utf8(result.stdout).unwrap().contains("good; 1 tensor,"));
+}
+
+#[test]
+fn verify_checks_that_an_archive_restores_its_original() {
+    let folder = TempDir::new().unwrap();
+    let input = model(&folder, "model.zt");
+    let archive = folder.path().join("model.zt.zstn");
+    complaint(&ztensor(&[&"archive", &input]), 0);
+    let good = ztensor(&[&"verify", &archive]);
+    assert_eq!((good.status.code(), good.stdout.ends_with(b"1 checksums\n")), (Some(0), true));
+    let mut bytes = std::fs::read(&archive).unwrap();
+    // The manifest names the original's digest, which nothing but restoring it can check.
+    let digest = bytes.windows(7).position(|window| window == b"fsha256").unwrap();
+    bytes[digest + 15] ^= 1;
+    std::fs::write(&archive, bytes).unwrap();
+    assert_eq!(ztensor(&[&"verify", &archive]).status.code(), Some(1));
+}
+
+#[test]
+fn archives_of_several_files_make_one_document() {
+    let folder = TempDir::new().unwrap();
+    let (one, two) = (model(&folder, "one.zt"), model(&folder, "two.zt"));
+    let result = ztensor(&[&"archive", &one, &two, &"--json"]);
+    let documents: serde_json::Value = serde_json::from_slice(&result.stdout).unwrap();
+    assert_eq!(documents.as_array().unwrap().len(), 2);
+    assert_eq!(documents[1]["path"], two.display().to_string());
+}
+
+#[test]
+fn shards_of_a_sharded_model_are_named_after_the_model() {
+    let folder = TempDir::new().unwrap();
+    let input = model(&folder, "model.zt");
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    complaint(&ztensor(&[&"split", &input, &"-o", &first]), 0);
+    let index = first.join("model.safetensors.index.json");
+    complaint(&ztensor(&[&"split", &index, &"-o", &second]), 0);
+    assert_eq!(ztensor::open(second.join("model.safetensors.index.json")).unwrap().len(), 1);
+}
+
+#[test]
+fn names_cannot_control_the_terminal() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("evil.zt");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.add("\u{1b}[2Jcleared", &[1], &[1f32]).unwrap();
+    writer.finish().unwrap();
+    for result in [
+        ztensor(&[&"info", &path]),
+        ztensor(&[&"diff", &path, &model(&folder, "other.zt")]),
+        ztensor(&[&"cat", &path, &"\u{1b}missing"]),
+    ] {
+        assert!(!result.stdout.contains(&0x1b) && !result.stderr.contains(&0x1b));
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("weights.bin");
+    let mut state = 1u32;
+    let mut random = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    std::fs::write(&path, (0..4 << 20).map(|_| random()).collect::<Vec<u8>>()).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_z4ai"))
+        .args(["compress".as_ref(), path.as_os_str(), "-o".as_ref(), "-".as_ref()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let result = child.wait_with_output().unwrap();
+    assert_eq!(complaint(&result, 0), "");
+}
+
+#[cfg(unix)]
+#[test]
+fn outputs_have_the_mode_of_the_file_they_replace() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    let input = model(&folder, "model.zt");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let ordinary = folder.path().join("ordinary");
+    std::fs::write(&ordinary, "").unwrap();
+    let (packed, tensor) = (folder.path().join("model.z4ai"), folder.path().join("weight.npy"));
+    complaint(&z4ai(&[&"compress", &input, &"-o", &packed]), 0);
+    complaint(&ztensor(&[&"cat", &input, &"weight", &"-o", &tensor]), 0);
+    assert_eq!((mode(&packed), mode(&tensor)), (mode(&ordinary), mode(&ordinary)));
+    std::fs::set_permissions(&packed, std::fs::Permissions::from_mode(0o600)).unwrap();
+    complaint(&z4ai(&[&"compress", &input, &"-o", &packed, &"--force"]), 0);
+    assert_eq!(mode(&packed), 0o600);
+}
