@@ -4,7 +4,7 @@
 use super::avx2_lanes::{KernelPlaces, Stream, lanes_of, load, load_each, look_up, store};
 use crate::entropy::mixing::{PROBABILITY_BITS, SUM_BITS, SUMS};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder};
-use crate::transform::float::{BIASES, PLACES, SignRun};
+use crate::transform::float::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
 use std::arch::x86_64::*;
 
 /// See [`super::Kernel::decode_signs`].
@@ -23,6 +23,7 @@ pub(super) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
     let mut kernels = KernelPlaces::new(run.kernels, run.lanes);
     let last = run.first.checked_sub(1).and_then(|last| run.signs.get(last));
     let mut left = lanes_of(last.copied().unwrap_or(0));
+    let mut corner = lanes_of(run.above.of(run.first.wrapping_sub(1), run.signs));
     // A bias of -1 to 1 in eleven steps.
     let bias_step = |bias: __m256i| {
         let fivefold = _mm256_add_epi32(_mm256_slli_epi32::<2>(bias), bias);
@@ -34,15 +35,15 @@ pub(super) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
         let negative = unsafe {
             let column = load_each(&sources, step);
             let most = PLACES as i32 - 1;
-            let place = _mm256_slli_epi32::<2>(_mm256_min_epu32(kernels.each, all(most)));
+            let place = _mm256_slli_epi32::<3>(_mm256_min_epu32(kernels.each, all(most)));
             let neighbours = _mm256_or_si256(_mm256_and_si256(left, all(2)), _mm256_and_si256(above, all(1)));
+            let neighbours = _mm256_or_si256(neighbours, _mm256_and_si256(corner, all(4)));
             let by_place = _mm256_or_si256(place, neighbours);
             let place_odds = match kernels.common {
-                // The four that it can be are looked up in a register.
+                // The eight that it can be are looked up in a register.
                 Some(place) => {
-                    let four = run.place_odds.as_ptr().add(4 * place.clamp(0, most) as usize);
-                    let four = _mm256_broadcastsi128_si256(_mm_loadu_si128(four.cast()));
-                    _mm256_castps_si256(_mm256_permutevar_ps(_mm256_castsi256_ps(four), neighbours))
+                    let eight = run.place_odds.as_ptr().add(NEIGHBOURHOODS * place.clamp(0, most) as usize);
+                    _mm256_permutevar8x32_epi32(_mm256_loadu_si256(eight.cast()), neighbours)
                 }
                 None => look_up(run.place_odds.as_ptr(), by_place),
             };
@@ -80,7 +81,7 @@ pub(super) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
         if let Some(target) = run.signs.get_mut(run.first + step) {
             *target = stream.active(negative);
         }
-        left = negative;
+        (left, corner) = (negative, above);
     }
     let mut new_rows = [0; MIXED_LANES];
     store(rows, &mut new_rows);

@@ -55,10 +55,9 @@ impl Cat {
         if to_terminal && !self.raw {
             say(&format!("{} {} {}", self.name, component.element, object.shape))?;
             let values = super::diff::values(&component.element, &bytes, SHOWN);
-            let text: Vec<String> = values.iter().map(|value| format!("{value}")).collect();
             let more =
                 if component.elements().is_some_and(|count| count > SHOWN as u64) { " …" } else { "" };
-            say(&format!("{}{more}", text.join(" ")))?;
+            say(&format!("{}{more}", values.join(" ")))?;
             return Ok(Outcome::Done);
         }
         let header = if self.raw { Vec::new() } else { npy::header(&component.element, &shape)? };

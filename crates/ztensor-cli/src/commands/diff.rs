@@ -142,14 +142,21 @@ fn difference(element: &ElementType, x: &[u8], y: &[u8]) -> Change {
     Change::Values { elements, total: (x.len() / width) as u64, largest }
 }
 
-/// The first values of a buffer as numbers; types without a numeric reading show their bytes.
-pub(super) fn values(element: &ElementType, bytes: &[u8], most: usize) -> Vec<f64> {
-    let width = element.storage.width();
-    bytes
-        .chunks_exact(width)
-        .take(most)
-        .map(|unit| value(element, unit).unwrap_or_else(|| f64::from(unit[0])))
-        .collect()
+/// The first values of a buffer as text; types without a plain number show their bytes in hexadecimal.
+pub(super) fn values(element: &ElementType, bytes: &[u8], most: usize) -> Vec<String> {
+    bytes.chunks_exact(element.storage.width()).take(most).map(|unit| text(element, unit)).collect()
+}
+
+fn text(element: &ElementType, unit: &[u8]) -> String {
+    // These do not fit a float.
+    match (&element.logical, element.storage, unit.first_chunk()) {
+        (None, DType::I64, Some(unit)) => return i64::from_le_bytes(*unit).to_string(),
+        (None, DType::U64, Some(unit)) => return u64::from_le_bytes(*unit).to_string(),
+        (None, DType::Bool, _) => return (unit != [0]).to_string(),
+        _ => {}
+    }
+    let bytes = || unit.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
+    value(element, unit).map_or_else(|| format!("0x{}", bytes()), |value| value.to_string())
 }
 
 /// One element as a number, for types whose value is plain.
@@ -171,4 +178,21 @@ fn value(element: &ElementType, unit: &[u8]) -> Option<f64> {
         DType::U16 => u16::from_le_bytes(*unit.first_chunk()?).into(),
         DType::U8 | DType::Bool => f64::from(*unit.first()?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_as_they_are() {
+        let shown = |element: ElementType, bytes: &[u8]| values(&element, bytes, 2).join(" ");
+        let large = [u64::MAX.to_le_bytes(), 1u64.to_le_bytes()].concat();
+        assert_eq!(shown(DType::U64.into(), &large), "18446744073709551615 1");
+        assert_eq!(shown(DType::I64.into(), &large), "-1 1");
+        assert_eq!(shown(DType::Bool.into(), &[1, 0]), "true false");
+        assert_eq!(shown(DType::F32.into(), &1.5f32.to_le_bytes()), "1.5");
+        let packed = ElementType { storage: DType::U8, logical: Some(LogicalType::F8E4M3FN) };
+        assert_eq!(shown(packed, &[0x38, 0x05]), "0x38 0x05");
+    }
 }

@@ -1,5 +1,5 @@
 //! The base of an opened delta: that it is the right one, and where its tensors are. What costs little is checked when the delta is opened;
-//! the digest of a tensor when it is first used; all of the base when the original is restored.
+//! the digest of a tensor when it is first used, unless the checksums of a few blocks say enough; all of the base when the original is restored.
 
 use std::sync::Arc;
 

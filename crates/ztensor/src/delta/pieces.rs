@@ -108,22 +108,48 @@ impl Piece for Delta {
     }
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
-        let file = self.files.get(self.span.file.0 as usize);
-        let file = file.ok_or_else(|| Error::malformed("a byte range names a file that is not open"))?;
-        let frame = file.bytes(self.span.offset, self.span.length)?;
+        if out.len() as u64 != self.reference.length {
+            match self.read_blocks(start, out) {
+                // Nothing is known of the base yet, so it may be what is wrong.
+                Err(_) if !self.reference.is_checked() => {}
+                other => return other,
+            }
+        }
+        let frame = self.file()?.bytes(self.span.offset, self.span.length)?;
         let base = self.reference.bytes()?;
-        let range = start..start + out.len() as u64;
         if out.len() as u64 == self.reference.length {
             z4ai::decompress_delta_into(&frame, &base, out)
-        } else if self.reference.is_checked() {
-            // Each block has a checksum besides, so this is safe whatever the base does in the meantime.
-            z4ai::decompress_delta_range_trusted(&frame, &base, range)
-                .map(|bytes| out.copy_from_slice(&bytes))
         } else {
+            let range = start..start + out.len() as u64;
             z4ai::decompress_delta_range(&frame, &base, range).map(|bytes| out.copy_from_slice(&bytes))
         }
         .map_err(|cause| self.reference.name(z4ai_failure(cause)))?;
         self.reference.set_checked();
         Ok(())
+    }
+}
+
+impl Delta {
+    fn file(&self) -> Result<&Source> {
+        let file = self.files.get(self.span.file.0 as usize);
+        file.map(Arc::as_ref).ok_or_else(|| Error::malformed("a byte range names a file that is not open"))
+    }
+
+    /// Decodes only the blocks that a range needs, from no more of the delta and of the base than these take. Each block has a checksum, so this is safe whatever the base is.
+    fn read_blocks(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        let (file, base) = (self.file()?, &self.reference.base);
+        let BaseTensor { name, role } = &self.reference.tensor;
+        let range = start..start + out.len() as u64;
+        file.check(self.span.offset, self.span.length)?;
+        let named = |error| self.reference.name(error);
+        let view = base.component_view(name, role).map_err(named)?.filter(|view| view.strides.is_none());
+        if let (Some(view), Some(frame)) = (view, file.slice(self.span.offset, self.span.length)) {
+            let read = z4ai::decompress_delta_range_trusted_into(frame, view.bytes, range, out);
+            return read.map_err(|cause| named(z4ai_failure(cause)));
+        }
+        let lengths = (self.span.length, self.reference.length);
+        let read_frame = |offset: u64, bytes: &mut [u8]| file.read_into(self.span.offset + offset, bytes);
+        let read_base = |offset: u64, bytes: &mut [u8]| base.component_range_into(name, role, offset, bytes);
+        z4ai::decompress_delta_range_from(lengths, range, out, read_frame, read_base).map_err(named)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use learner::{
     ABOVE, Column, DUST, FURTHEST, LAST_RATE, LEFT, MagnitudeRun, OCTAVE_BITS, PHASES, RATE_BITS, Rates,
 };
 pub(crate) use model::{FloatModel, choose_scales};
-pub(crate) use sign_mixer::{BIASES, PLACES, SignRun};
+pub(crate) use sign_mixer::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
 
 /// Elements that are transformed together; all the temporaries of a chunk stay in the first-level cache.
 const CHUNK: usize = 4096;

@@ -9,6 +9,8 @@ use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 
 /// Places in a kernel that are told apart.
 pub(crate) const PLACES: usize = 32;
+/// What the signs to the left, above, and above the one to the left can be.
+pub(crate) const NEIGHBOURHOODS: usize = 8;
 /// Steps of a row's or column's bias.
 pub(crate) const BIASES: usize = 11;
 /// Classes of the magnitude, each with chances of its own.
@@ -25,8 +27,8 @@ pub(super) struct SignMixer {
     /// ended are in columns beyond the last.
     columns: Vec<i32>,
     rows: [i32; MIXED_LANES],
-    by_bias: Tallies,
-    by_place: Tallies,
+    by_bias: Tallies<128>,
+    by_place: Tallies<{ PLACES * NEIGHBOURHOODS }>,
     by_sum: [Tally; CLASSES * SUMS],
     /// What the tallies by sum say.
     chances: [u32; CLASSES * SUMS],
@@ -34,9 +36,9 @@ pub(super) struct SignMixer {
 }
 
 /// Tallies and the odds that they say.
-struct Tallies {
-    tallies: [Tally; 128],
-    odds: [i32; 128],
+struct Tallies<const COUNT: usize> {
+    tallies: [Tally; COUNT],
+    odds: [i32; COUNT],
 }
 
 /// How many steps ago the sign above came.
@@ -80,7 +82,7 @@ pub(crate) struct SignRun<'a> {
     /// Where each lane is in its kernel after the steps that have been coded.
     pub kernels: Kernels,
     pub bias_odds: &'a [i32; 128],
-    pub place_odds: &'a [i32; 128],
+    pub place_odds: &'a [i32; PLACES * NEIGHBOURHOODS],
     pub chances: &'a [u32; CLASSES * SUMS],
     /// For each step: the classes of the magnitudes, and what is to be learnt from.
     pub classes: &'a [[u8; MIXED_LANES]],
@@ -125,6 +127,7 @@ impl SignRun<'_> {
     fn walk_lanes(&mut self, lanes: u8, coder: &mut impl SignCoder) {
         let last = self.first.checked_sub(1).and_then(|last| self.signs.get(last));
         let mut left = last.copied().unwrap_or(0);
+        let mut corner = self.above.of(self.first.wrapping_sub(1), self.signs);
         let inputs = self.classes.iter().zip(self.lessons.iter_mut()).take(self.steps);
         for (step, (classes, lessons)) in inputs.enumerate() {
             let above = self.above.of(self.first + step, self.signs);
@@ -135,10 +138,10 @@ impl SignRun<'_> {
                 let row = &mut self.rows[lane];
                 let in_kernel = self.kernels.places[lane].min(PLACES as i32 - 1);
                 self.kernels.advance(lane);
-                let neighbours = (left >> lane & 1) << 1 | above >> lane & 1;
-                let by_place = (in_kernel as usize) << 2 | usize::from(neighbours);
+                let neighbours = (corner >> lane & 1) << 2 | (left >> lane & 1) << 1 | above >> lane & 1;
+                let by_place = (in_kernel as usize * NEIGHBOURHOODS) + usize::from(neighbours);
                 let by_bias = (bias_step(column) * BIASES + bias_step(*row)) & 127;
-                let sum = sum_of(self.bias_odds[by_bias], self.place_odds[by_place & 127]);
+                let sum = sum_of(self.bias_odds[by_bias], self.place_odds[by_place & (PLACES * NEIGHBOURHOODS - 1)]);
                 let by_sum = (usize::from(classes[lane]) & (CLASSES - 1)) * SUMS + sum;
                 let sign = coder.code(lane, self.chances[by_sum]);
                 lessons[lane] = (by_bias | by_place << 8 | by_sum << 16) as Lesson;
@@ -151,17 +154,17 @@ impl SignRun<'_> {
             if let Some(target) = self.signs.get_mut(self.first + step) {
                 *target = signs;
             }
-            left = signs;
+            (left, corner) = (signs, above);
         }
     }
 }
 
-impl Tallies {
+impl<const COUNT: usize> Tallies<COUNT> {
     fn new() -> Self {
-        Self { tallies: [Tally::NEW; 128], odds: [Tally::NEW.odds(); 128] }
+        Self { tallies: [Tally::NEW; COUNT], odds: [Tally::NEW.odds(); COUNT] }
     }
 
-    fn learn(&mut self, counts: &[u32; 128], others: &[u32; 128]) {
+    fn learn(&mut self, counts: &[u32; COUNT], others: &[u32; COUNT]) {
         let counts = counts.iter().zip(others).map(|(count, other)| count + other);
         for ((tally, odds), count) in self.tallies.iter_mut().zip(&mut self.odds).zip(counts) {
             if count > 0 {
@@ -175,17 +178,18 @@ impl Tallies {
 /// How many signs (upper half), and how many negative ones, the tallies of a stretch gave the probabilities of.
 struct Counts {
     by_bias: [u32; 128],
-    by_place: [u32; 128],
+    by_place: [u32; PLACES * NEIGHBOURHOODS],
     by_sum: [u32; CLASSES * SUMS],
 }
 
 impl Counts {
-    const NONE: Self = Self { by_bias: [0; 128], by_place: [0; 128], by_sum: [0; CLASSES * SUMS] };
+    const NONE: Self =
+        Self { by_bias: [0; 128], by_place: [0; PLACES * NEIGHBOURHOODS], by_sum: [0; CLASSES * SUMS] };
 
     #[inline(always)]
     fn add(&mut self, lesson: Lesson, counted: u32) {
         self.by_bias[lesson as usize & 127] += counted;
-        self.by_place[(lesson >> 8) as usize & 127] += counted;
+        self.by_place[(lesson >> 8) as usize & (PLACES * NEIGHBOURHOODS - 1)] += counted;
         self.by_sum[(lesson >> 16) as usize & (CLASSES * SUMS - 1)] += counted;
     }
 }
