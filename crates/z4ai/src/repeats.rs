@@ -4,7 +4,7 @@
 //! Places are recognised by their content: a hash of the next four bytes singles out one place in 256, the same ones wherever a stretch occurs, and the next eight
 //! bytes tell them apart.
 
-use crate::arch::Kernel;
+use crate::arch::{Kernel, memory};
 use crate::frame::section::Copy;
 use crate::threads;
 use std::collections::HashMap;
@@ -17,6 +17,8 @@ const WINDOW: usize = 1 << 16;
 const LOOKED_AT: usize = 1 << 14;
 /// Windows that are looked at by one thread at a time.
 const TOGETHER: usize = 16;
+/// Of ordinary data one place in 256 is remembered; of no data more than one for so many bytes.
+const MOST_ANCHORS: usize = 64;
 /// Bytes that must agree before a part of the data counts as repeated.
 const CONVINCING: usize = 256;
 /// Bytes that may be compared in vain, per byte of the data.
@@ -39,23 +41,33 @@ pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> O
     let mut search = Search {
         bytes,
         unit,
-        originals: Vec::new(),
+        originals: memory::with_room_for(bytes.len()),
         position: 0,
         copies: Vec::new(),
         end: 0,
         kept: 0,
         patience: bytes.len().saturating_mul(PATIENCE),
     };
-    let mut places = HashMap::new();
+    // What goes from place to place does so in order, so the places are found beforehand, by all threads.
+    let piece = (WINDOW * TOGETHER).next_multiple_of(width);
+    let anchors = threads::map((0..bytes.len()).step_by(piece), |start| {
+        let end = bytes.len().min(start + piece);
+        let mut anchors = Vec::with_capacity(2 * (end - start) / width / 256);
+        add_anchors(bytes, start..end, width, kernel, piece / MOST_ANCHORS, &mut anchors);
+        anchors
+    });
+    let mut places = HashMap::with_capacity(anchors.iter().map(Vec::len).sum());
     let mut position = 0;
-    while let Some((place, key)) = next_anchor(bytes, position..bytes.len(), width, kernel) {
+    for (place, key) in anchors.into_iter().flatten() {
+        if place < position {
+            continue;
+        }
         let found = places.get(&key).copied().and_then(|source| search.copy(place, source));
         if let Some(end) = found {
             position = end;
             continue;
         }
         places.entry(key).or_insert(place - search.end + search.kept);
-        position = place + width;
         if search.patience == 0 {
             break;
         }
@@ -73,11 +85,7 @@ pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
             // Another part of each window: the same one everywhere would never meet itself at some distances.
             let skip = ((index as u64 * 0x9e37_79b1) >> 7) as usize % (WINDOW - LOOKED_AT);
             let start = index * window + skip.next_multiple_of(width);
-            let mut position = start;
-            while let Some((place, key)) = next_anchor(bytes, position..start + LOOKED_AT, width, kernel) {
-                anchors.push((place, key));
-                position = place + width;
-            }
+            add_anchors(bytes, start..start + LOOKED_AT, width, kernel, LOOKED_AT, &mut anchors);
         }
         anchors
     });
@@ -93,52 +101,70 @@ pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
     false
 }
 
-/// The first place in `range`, in steps of `width`, that is remembered, and its key.
-fn next_anchor(bytes: &[u8], range: Range<usize>, width: usize, kernel: Kernel) -> Option<(usize, u64)> {
-    let mut position = range.start;
-    // Stretches without a hash of zero, which most are, are passed over by vectors.
-    while width == 2
-        && position + 2 * STRETCH <= range.end
-        && let Some(stretch) = bytes.get(position..).and_then(<[u8]>::first_chunk::<{ 2 * STRETCH + 2 }>)
-    {
-        let least = kernel.vectorised(
+/// Adds the places in `range`, in steps of `width`, that are remembered, and their keys: not many more than the first `most`.
+fn add_anchors(
+    bytes: &[u8],
+    range: Range<usize>,
+    width: usize,
+    kernel: Kernel,
+    most: usize,
+    anchors: &mut Vec<(usize, u64)>,
+) {
+    let (mut position, most) = (range.start, anchors.len() + most);
+    if width == 2 {
+        kernel.vectorised(
             #[inline(always)]
-            || least_hash(stretch),
+            || {
+                while position + 2 * STRETCH <= range.end
+                    && anchors.len() < most
+                    && let Some(stretch) = bytes.get(position..).and_then(<[u8]>::first_chunk)
+                {
+                    for (index, mut places) in zero_hashes(stretch).into_iter().enumerate() {
+                        while places != 0 {
+                            let place = position + 2 * (8 * index + places.trailing_zeros() as usize / 8);
+                            places &= places - 1;
+                            anchors.extend(anchor_at(bytes, place, width));
+                        }
+                    }
+                    position += 2 * STRETCH;
+                }
+            },
         );
-        if least == 0
-            && let Some(found) = anchor_in(bytes, position..position + 2 * STRETCH, width)
-        {
-            return Some(found);
-        }
-        position += 2 * STRETCH;
     }
-    anchor_in(bytes, position..range.end, width)
+    for place in (position..range.end.min(bytes.len())).step_by(width) {
+        if anchors.len() >= most {
+            break;
+        }
+        anchors.extend(anchor_at(bytes, place, width));
+    }
 }
 
 /// Places of two bytes each that are looked at together.
 const STRETCH: usize = 64;
 
+/// A byte for each place, eight to a number: 1 where the hash is zero, else 0.
 #[inline(always)]
-fn least_hash(stretch: &[u8; 2 * STRETCH + 2]) -> u32 {
+fn zero_hashes(stretch: &[u8; 2 * STRETCH + 2]) -> [u64; STRETCH / 8] {
     let half = |index: usize| u32::from(u16::from_le_bytes([stretch[2 * index], stretch[2 * index + 1]]));
-    (0..STRETCH).fold(u32::MAX, |least, index| least.min(hash(half(index) | half(index + 1) << 16)))
-}
-
-fn anchor_in(bytes: &[u8], range: Range<usize>, width: usize) -> Option<(usize, u64)> {
-    for position in range.step_by(width) {
-        let key = bytes.get(position..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))?;
-        // Equal elements, as in padding, look the same everywhere and say nothing.
-        if hash(key as u32) == 0 && key.rotate_left(8 * width as u32) != key {
-            return Some((position, key));
-        }
+    let mut zeros = [0u8; STRETCH];
+    for (index, zero) in zeros.iter_mut().enumerate() {
+        *zero = u8::from(hash(half(index) | half(index + 1) << 16) == 0);
     }
-    None
+    bytemuck::cast::<_, [u64; STRETCH / 8]>(zeros).map(u64::from_le)
 }
 
-/// Zero for one in 256.
+/// A place that is remembered, and its key.
+#[inline(always)]
+fn anchor_at(bytes: &[u8], place: usize, width: usize) -> Option<(usize, u64)> {
+    let key = bytes.get(place..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))?;
+    // Equal elements, as in padding, look the same everywhere and say nothing.
+    (hash(key as u32) == 0 && key.rotate_left(8 * width as u32) != key).then_some((place, key))
+}
+
+/// Zero for one in 256, but not for the zeros that pruned weights are full of.
 #[inline(always)]
 fn hash(word: u32) -> u32 {
-    word.wrapping_mul(0x9e37_79b1) >> 24
+    word.wrapping_mul(0x9e37_79b1).wrapping_add(1 << 31) >> 24
 }
 
 /// How many bytes `a` and `b` begin with in common, at most `limit`.
@@ -245,6 +271,24 @@ mod tests {
             assert!(restore(&repeats) == data, "{gap} {unit}");
         }
         assert!(find(&noise, 2, 2, Kernel::detect()).is_none());
+    }
+
+    #[test]
+    fn few_places_are_remembered_of_ordinary_and_of_pruned_weights() {
+        let mut pruned = noise(1 << 20);
+        for (index, element) in pruned.chunks_exact_mut(2).enumerate().filter(|(index, _)| index % 5 != 0) {
+            element.fill(if index % 5 < 4 { 0 } else { element[0] & 1 });
+        }
+        for data in [noise(1 << 20), pruned] {
+            let mut anchors = Vec::new();
+            add_anchors(&data, 0..data.len(), 2, Kernel::detect(), usize::MAX >> 1, &mut anchors);
+            assert!((500..4000).contains(&anchors.len()), "{}", anchors.len());
+            let one_by_one = (0..data.len()).step_by(2).filter_map(|place| anchor_at(&data, place, 2));
+            assert!(one_by_one.eq(anchors));
+            let mut first = Vec::new();
+            add_anchors(&data, 0..data.len(), 2, Kernel::PORTABLE, 10, &mut first);
+            assert!((10..10 + STRETCH).contains(&first.len()));
+        }
     }
 
     #[test]

@@ -168,18 +168,19 @@ fn group_sizes(row_length: usize, run: usize) -> Vec<usize> {
 }
 
 /// The plan for one group size, if most groups of the sample lie on the grid.
-fn estimate<F: Format>(rows: &[&[u8]], group: usize, scheme: Scheme) -> Option<Plan> {
+fn estimate<F: Format>(rows: &[&[u8]], group_size: usize, scheme: Scheme) -> Option<Plan> {
     let all_largest = scheme.largest();
     let mut found = vec![0_u32; all_largest.len()];
     let mut histogram = [0_u32; 256];
     let mut numbers = Vec::new();
-    let (mut scale_bits, mut raw, mut total) = (0_u64, 0, 0);
+    let (mut scale_bits, mut raw, mut seen, mut total) = (0_u64, 0, 0, 0);
     for row in rows {
-        let row = &row[..row.len().min(2 * SAMPLE.max(group) * F::WIDTH)];
+        let row = &row[..row.len().min(2 * SAMPLE.max(group_size) * F::WIDTH)];
         let count = row.len() / F::WIDTH;
         total += count;
-        for range in Rows::new(count).groups(group, count) {
+        for range in Rows::new(count).groups(group_size, count) {
             let elements = &row[range.start * F::WIDTH..range.end * F::WIDTH];
+            seen += range.len();
             let group = Group::<F>::new(elements);
             if group.is_zero() {
                 histogram[usize::from(scheme.zero())] += range.len() as u32;
@@ -187,7 +188,8 @@ fn estimate<F: Format>(rows: &[&[u8]], group: usize, scheme: Scheme) -> Option<P
             }
             let Some(fit) = scheme.fit(&group, &all_largest, &mut numbers) else {
                 raw += range.len();
-                if raw * 4 > SAMPLE {
+                // So much may be off the grid, and a few groups more, since these need not be evenly spread.
+                if raw * 4 > SAMPLE.min(seen + (8 * group_size).max(SAMPLE / 16)) {
                     return None;
                 }
                 continue;
@@ -208,7 +210,7 @@ fn estimate<F: Format>(rows: &[&[u8]], group: usize, scheme: Scheme) -> Option<P
     order.sort_by_key(|&place| std::cmp::Reverse(found[place]));
     let bits = entropy(&histogram) + scale_bits as f64 + (raw * F::WIDTH * 8) as f64;
     Some(Plan {
-        group,
+        group: group_size,
         scheme,
         largest: order.into_iter().map(|place| all_largest[place]).collect(),
         bits_per_element: bits / total as f64,
