@@ -11,8 +11,9 @@ use crate::frame::wire::Reader;
 pub(crate) const RAW_LANES: usize = 8;
 /// Bits of a word, the most that are taken at once.
 pub(crate) const WORD_BITS: u32 = 16;
-/// Blocks of fewer bytes have one lane.
-const SHORT: usize = 1 << 13;
+/// Blocks of fewer bytes have one lane if no more than [`FEW`] of these are raw.
+const SHORT: usize = 1 << 15;
+const FEW: usize = 1 << 10;
 
 /// The lanes: their bits, the next one lowest, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,8 @@ pub(super) fn write<W: Word>(
     if total == 0 {
         return;
     }
-    let lanes = if out.len() + (total / 8) as usize <= SHORT { 1 } else { RAW_LANES };
+    let raw = (total / 8) as usize;
+    let lanes = if raw <= FEW && out.len() + raw <= SHORT { 1 } else { RAW_LANES };
     let (mut state, mut words) = (RawLanes::END, Words::with_room_for(total, std::mem::take(memory)));
     // The decoder runs forwards, so the encoder runs backwards: it ends with what the decoder begins with.
     let whole = symbols.len() / PIECE * PIECE;
