@@ -231,6 +231,35 @@ def test_large_groups(tmp_path: Path, version: str, ordered: bool) -> None:
             assert same_bits(reader.read_numpy(name), file[name][()])
 
 
+@pytest.mark.parametrize("members", [3, 100])
+def test_groups_inside_a_large_group(tmp_path: Path, members: int) -> None:
+    """Datasets of large groups are read before their turn; groups among them, and second names, keep their places."""
+    path = tmp_path / "nested.h5"
+    with h5py.File(path, "w") as file:
+        for number in range(400):
+            if number % 80 == 40:
+                for member in range(members):
+                    file[f"n{number:03}/m{member:03}"] = np.full(3, number * 1000 + member)
+            else:
+                file[f"n{number:03}"] = np.full(3, number)
+        file["n120/again"] = file["n007"]
+        file["n399-again"] = file["n120/m001"]
+    expected: dict[str, np.ndarray] = {}
+
+    def note(prefix: str, group: h5py.Group) -> None:
+        for name, item in group.items():
+            if isinstance(item, h5py.Group):
+                note(f"{prefix}{name}/", item)
+            else:
+                expected[prefix + name] = item[()]
+
+    with h5py.File(path) as file:
+        note("", file)
+    found = ztensor.numpy.load_file(path)
+    assert list(found) == list(expected)
+    assert all(same_bits(found[name], value) for name, value in expected.items())
+
+
 def test_damage_in_a_large_group_is_found(tmp_path: Path) -> None:
     path = tmp_path / "large.h5"
     with h5py.File(path, "w", libver="earliest") as file:

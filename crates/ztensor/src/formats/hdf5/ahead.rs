@@ -14,7 +14,7 @@ const FEWEST: usize = 64;
 /// Objects that one task reads.
 const TASK: usize = 256;
 
-/// A dataset that was read. It is handed round in a box, being large.
+/// A dataset that was read.
 pub(super) struct Dataset {
     /// The tensor, or why it cannot be read.
     pub tensor: std::result::Result<Object, Error>,
@@ -30,34 +30,56 @@ impl Dataset {
         budget: &mut Budget,
         attributes: &mut AttributeReader<'a>,
         header: &ObjectHeader<'a>,
-    ) -> Result<Box<Dataset>> {
+    ) -> Result<Dataset> {
         let Found { values, unread } = attributes.read(image, budget, header)?;
         let tensor = match dataset::tensor(image, budget, header, values) {
             Err(error) if error.kind() != Kind::Unsupported => return Err(error),
             tensor => tensor,
         };
-        Ok(Box::new(Dataset { tensor, unread, references: header.references }))
+        Ok(Dataset { tensor, unread, references: header.references })
     }
 }
 
-/// Reads those of the objects that are datasets. What is not one, has several names, or a header that cannot be read, is left for the walk to look
-/// at, and to report, in its turn.
-pub(super) fn read(image: &Image<'_>, budget: &mut Budget, objects: &mut [Waiting]) -> Result<()> {
-    if objects.len() < FEWEST {
-        return Ok(());
-    }
-    rounds::work(image, budget, objects.chunks_mut(TASK), |image, budget, objects| {
-        let mut attributes = AttributeReader::new();
-        let mut header = ObjectHeader::default();
-        // The last one in is the first one out, so this is the order of the listing, which is mostly that of the file.
-        for next in objects.iter_mut().rev() {
-            if header.reread(image, next.address).is_ok()
-                && header.references == 1
-                && dataset::is_dataset(&header)
-            {
-                next.dataset = Some(Dataset::read(image, budget, &mut attributes, &header));
-            }
+/// What was read ahead of the members of one group, by their places among those that wait.
+pub(super) struct Ahead {
+    first: usize,
+    tasks: Vec<Vec<Option<Result<Dataset>>>>,
+}
+
+impl Ahead {
+    /// Reads those of the objects from `first` on that are datasets, if they are many. What is not one, has several names, or a header that cannot be
+    /// read, is left for the walk to look at, and to report, in its turn.
+    pub fn read(
+        image: &Image<'_>,
+        budget: &mut Budget,
+        waiting: &[Waiting],
+        first: usize,
+    ) -> Result<Option<Ahead>> {
+        let objects = waiting.get(first..).unwrap_or_default();
+        if objects.len() < FEWEST {
+            return Ok(None);
         }
-    })?;
-    Ok(())
+        let tasks = rounds::work(image, budget, objects.chunks(TASK), |image, budget, objects| {
+            let mut attributes = AttributeReader::new();
+            let mut header = ObjectHeader::default();
+            let mut read = |next: &Waiting| {
+                header.reread(image, next.address).ok()?;
+                (header.references == 1 && dataset::is_dataset(&header))
+                    .then(|| Dataset::read(image, budget, &mut attributes, &header))
+            };
+            objects.iter().map(&mut read).collect()
+        })?;
+        Ok(Some(Ahead { first, tasks }))
+    }
+
+    /// Whether an object that waited at a place is one of these.
+    pub fn covers(&self, place: usize) -> bool {
+        place >= self.first
+    }
+
+    /// The dataset that waited at a place, if it was read.
+    pub fn take(&mut self, place: usize) -> Option<Result<Dataset>> {
+        let place = place.checked_sub(self.first)?;
+        self.tasks.get_mut(place / TASK)?.get_mut(place % TASK)?.take()
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::mem::take;
 
-use super::ahead::{self, Dataset};
+use super::ahead::{Ahead, Dataset};
 use super::attributes::{AttributeReader, Found};
 use super::header::{ObjectHeader, kind};
 use super::image::Image;
@@ -27,6 +27,8 @@ pub(super) struct Walk<'a, 'b> {
     shared: HashMap<u64, String>,
     soft_links: SoftLinks,
     waiting: Vec<Waiting>,
+    /// What was read ahead of those that wait, group by group.
+    ahead: Vec<Ahead>,
 }
 
 /// An object still to be listed.
@@ -34,8 +36,6 @@ pub(super) struct Waiting {
     path: String,
     pub address: u64,
     depth: usize,
-    /// What is there, if it was read ahead and is a dataset.
-    pub dataset: Option<Result<Box<Dataset>>>,
 }
 
 impl<'a, 'b> Walk<'a, 'b> {
@@ -49,12 +49,13 @@ impl<'a, 'b> Walk<'a, 'b> {
             shared: HashMap::new(),
             soft_links: SoftLinks::default(),
             waiting: Vec::new(),
+            ahead: Vec::new(),
         }
     }
 
     /// Walks everything that can be reached from the root group.
     pub fn run(mut self, root: u64) -> Result<()> {
-        self.waiting.push(Waiting { path: String::new(), address: root, depth: 0, dataset: None });
+        self.waiting.push(Waiting { path: String::new(), address: root, depth: 0 });
         let mut header = ObjectHeader::default();
         while let Some(mut next) = self.waiting.pop() {
             self.visit(&mut next, &mut header).map_err(|error| match next.path.as_str() {
@@ -69,7 +70,7 @@ impl<'a, 'b> Walk<'a, 'b> {
     /// Looks at one object. Its path is taken when the object is listed, and left for the error when it is not.
     fn visit(&mut self, next: &mut Waiting, header: &mut ObjectHeader<'a>) -> Result<()> {
         let (address, depth) = (next.address, next.depth);
-        if let Some(dataset) = next.dataset.take() {
+        if let Some(dataset) = self.read_ahead() {
             return self.list(next, dataset?);
         }
         if let Some(first) = self.groups.get(&address) {
@@ -106,7 +107,16 @@ impl<'a, 'b> Walk<'a, 'b> {
         }
     }
 
-    fn list(&mut self, next: &mut Waiting, dataset: Box<Dataset>) -> Result<()> {
+    /// The object that has just been taken from those that wait, if it was read ahead and is a dataset.
+    fn read_ahead(&mut self) -> Option<Result<Dataset>> {
+        let place = self.waiting.len();
+        while self.ahead.last().is_some_and(|ahead| !ahead.covers(place)) {
+            self.ahead.pop();
+        }
+        self.ahead.last_mut()?.take(place)
+    }
+
+    fn list(&mut self, next: &mut Waiting, dataset: Dataset) -> Result<()> {
         self.note_unread(&next.path, dataset.unread)?;
         match dataset.tensor {
             Ok(object) => {
@@ -157,7 +167,7 @@ impl<'a, 'b> Walk<'a, 'b> {
             let name = if path.is_empty() { link.name } else { [path, "/", &link.name].concat() };
             match link.target {
                 Target::Hard(address) => {
-                    self.waiting.push(Waiting { path: name, address, depth: depth + 1, dataset: None });
+                    self.waiting.push(Waiting { path: name, address, depth: depth + 1 });
                 }
                 Target::Soft(target) => self.soft_links.add(path, name, &target),
                 Target::External => self.index.skip(name, "a link to another file, which is not followed"),
@@ -165,10 +175,10 @@ impl<'a, 'b> Walk<'a, 'b> {
             }
         }
         // The last one in is the first one out: turn them round, so that the file's order is kept.
-        let members = self.waiting.get_mut(first..).unwrap_or_default();
-        members.reverse();
+        self.waiting.get_mut(first..).unwrap_or_default().reverse();
         self.groups.insert(next.address, take(&mut next.path));
-        ahead::read(self.image, self.budget, members)
+        self.ahead.extend(Ahead::read(self.image, self.budget, &self.waiting, first)?);
+        Ok(())
     }
 
     fn note_unread(&mut self, path: &str, unread: Vec<(String, String)>) -> Result<()> {
