@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 use std::io::Write;
+use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use ztensor::{Attributes, Value};
 
 use crate::{Outcome, Result};
@@ -45,6 +46,17 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 pub(crate) fn say_json(document: &Json) -> Result {
     say(&format!("{document:#}"))?;
     Ok(Outcome::Done)
+}
+
+/// Notes a file that cannot be read, where others are looked at all the same: among the documents, or as a complaint.
+pub(crate) fn note_unreadable(path: &Path, error: &ztensor::Error, documents: Option<&mut Vec<Json>>) {
+    match documents {
+        Some(documents) => documents.push(json!({
+            "path": path.display().to_string(),
+            "error": { "kind": error.kind().name(), "reason": error.to_string() },
+        })),
+        None => complain(&format!("ztensor: {error}")),
+    }
 }
 
 /// A byte count in human units.

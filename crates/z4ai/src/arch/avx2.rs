@@ -116,6 +116,29 @@ pub(super) fn pack_symbols(entries: [__m256i; 4]) -> __m256i {
     _mm256_permutevar8x32_epi32(packed, order)
 }
 
+/// `table[index]` for eight indices. Plain loads beat the gather instruction on the CPUs where that is microcoded, and are not slower elsewhere.
+///
+/// # Safety
+///
+/// `table + index` must be readable for each index, as numbers without a sign.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn look_up<N: Copy + Into<i32>>(table: *const N, index: __m256i) -> __m256i {
+    let [a, b, c, d] = pairs_of(index);
+    // SAFETY: the caller vouches for the indices.
+    let number = |index: u64| unsafe { table.add(index as u32 as usize).read() }.into();
+    _mm256_setr_epi32(
+        number(a),
+        number(a >> 32),
+        number(b),
+        number(b >> 32),
+        number(c),
+        number(c >> 32),
+        number(d),
+        number(d >> 32),
+    )
+}
+
 /// Eight numbers of 32 bits as four of 64. Compilers take such moves apart into one for each half, of which CPUs do no more than one per cycle; with them the
 /// moves would take as long as all the rest of a step.
 #[inline]
@@ -198,35 +221,12 @@ impl<'a> Lookup<'a> {
     pub unsafe fn entry(&self, state: __m256i, offset: __m256i) -> (__m256i, __m256i) {
         let index = _mm256_or_si256(_mm256_and_si256(state, self.slot_mask), offset);
         // SAFETY: slot and offset have no bits beyond those of an index.
-        let entry = unsafe { self.slots_at(index) };
+        let entry = unsafe { look_up(self.slots.as_ptr().cast::<i32>(), index) };
         let frequency = _mm256_srli_epi32::<20>(entry);
         // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it is ready before the entry is.
         let quotient = _mm256_sub_epi32(_mm256_srl_epi32(state, self.precision), _mm256_set1_epi32(1 << 12));
         let rest = _mm256_mullo_epi32(frequency, quotient);
         (entry, _mm256_add_epi32(rest, _mm256_srli_epi32::<8>(entry)))
-    }
-
-    /// `slots[index]` for eight indices. Eight plain loads beat the gather instruction on the CPUs where that is microcoded, and are not slower elsewhere.
-    ///
-    /// # Safety
-    ///
-    /// The indices must be below the number of slots.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn slots_at(&self, index: __m256i) -> __m256i {
-        let [a, b, c, d] = pairs_of(index);
-        // SAFETY: the caller vouches for the indices.
-        let slot = |index: u64| unsafe { *self.slots.get_unchecked(index as u32 as usize) as i32 };
-        _mm256_setr_epi32(
-            slot(a),
-            slot(a >> 32),
-            slot(b),
-            slot(b >> 32),
-            slot(c),
-            slot(c >> 32),
-            slot(d),
-            slot(d >> 32),
-        )
     }
 
     /// The states, those that are too small with a word from the stream.

@@ -1,7 +1,7 @@
 //! What the kernels of the adaptive coder share: its eight lanes in a register each, their tables, and their stream of words.
 #![allow(unsafe_code)]
 
-use super::avx2::{WORDS_TO_LANES, pairs_of};
+use super::avx2::WORDS_TO_LANES;
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder, STATE_MIN};
 use crate::transform::float::Kernels;
 use std::arch::x86_64::*;
@@ -28,52 +28,6 @@ pub(super) fn store(numbers: __m256i, target: &mut [i32; MIXED_LANES]) {
 pub(super) fn lanes_of(bits: u8) -> __m256i {
     let each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), each), each)
-}
-
-/// `table[index]` for eight indices: plain loads, which beat the gather instruction on the CPUs where that is microcoded, and are not slower elsewhere.
-///
-/// # Safety
-///
-/// `table + index` must be readable for each index, as numbers without a sign.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn look_up(table: *const i32, index: __m256i) -> __m256i {
-    let [a, b, c, d] = pairs_of(index);
-    // SAFETY: the caller vouches for the indices.
-    let number = |index: u64| unsafe { table.add(index as u32 as usize).read() };
-    _mm256_setr_epi32(
-        number(a),
-        number(a >> 32),
-        number(b),
-        number(b >> 32),
-        number(c),
-        number(c >> 32),
-        number(d),
-        number(d >> 32),
-    )
-}
-
-/// The same for bytes.
-///
-/// # Safety
-///
-/// As for [`look_up`].
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn look_up_bytes(table: *const u8, index: __m256i) -> __m256i {
-    let [a, b, c, d] = pairs_of(index);
-    // SAFETY: the caller vouches for the indices.
-    let number = |index: u64| unsafe { i32::from(table.add(index as u32 as usize).read()) };
-    _mm256_setr_epi32(
-        number(a),
-        number(a >> 32),
-        number(b),
-        number(b >> 32),
-        number(c),
-        number(c >> 32),
-        number(d),
-        number(d >> 32),
-    )
 }
 
 /// The number at each of eight places, `offset` further on.

@@ -1,7 +1,8 @@
 //! Magnitudes of the adaptive coder with AVX2: the eight lanes of a step in one register. What each lane has learnt stays in registers for a whole run.
 #![allow(unsafe_code)]
 
-use super::avx2_lanes::{KernelPlaces, Stream, load, load_each, look_up, look_up_bytes, store};
+use super::avx2::look_up;
+use super::avx2_lanes::{KernelPlaces, Stream, load, load_each, store};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder, MixedTable};
 use crate::entropy::table::MAX_PRECISION;
 use crate::transform::float::{
@@ -56,13 +57,13 @@ pub(super) fn decode(
             let table = _mm256_mullo_epi32(_mm256_and_si256(context, context_mask), all(TABLE));
             let slot = stream.slots();
             let place = _mm256_add_epi32(_mm256_slli_epi32::<2>(table), slot);
-            let symbol = look_up_bytes(tables.cast(), place);
+            let symbol = look_up(tables.cast::<u8>(), place);
             let escapes = _mm256_cmpgt_epi32(all(1 << JOINT_BITS), symbol);
             if stream.active(escapes) != 0 {
                 break;
             }
             let place = _mm256_add_epi32(_mm256_add_epi32(table, all(SHARES)), symbol);
-            let share = look_up(tables.cast(), place);
+            let share = look_up(tables.cast::<i32>(), place);
             let rest = _mm256_sub_epi32(slot, _mm256_and_si256(share, all(0xffff)));
             let quotient = _mm256_srli_epi32::<{ MAX_PRECISION as i32 }>(stream.states);
             let states = _mm256_mullo_epi32(_mm256_srli_epi32::<16>(share), quotient);

@@ -1,7 +1,8 @@
 //! Signs of the adaptive coder with AVX2: the eight lanes of a step in one register.
 #![allow(unsafe_code)]
 
-use super::avx2_lanes::{KernelPlaces, Stream, lanes_of, load, load_each, look_up, store};
+use super::avx2::look_up;
+use super::avx2_lanes::{KernelPlaces, Stream, lanes_of, load, load_each, store};
 use crate::entropy::mixing::{PROBABILITY_BITS, SUM_BITS, SUMS};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder};
 use crate::transform::float::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
@@ -59,7 +60,7 @@ pub(super) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
             let lesson = _mm256_or_si256(lesson, by_bias);
             _mm256_storeu_si256(run.lessons.as_mut_ptr().add(step).cast(), lesson);
 
-            let chance = look_up(run.chances.as_ptr().cast(), by_sum);
+            let chance = look_up(run.chances.as_ptr().cast::<i32>(), by_sum);
             let slot = stream.slots();
             let negative = _mm256_cmpgt_epi32(chance, slot);
             let quotient = _mm256_srli_epi32::<{ PROBABILITY_BITS as i32 }>(stream.states);

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use ztensor::formats::pytorch::{Trust, scan};
 
-use crate::display::{complain, say, say_json};
+use crate::display::{note_unreadable, say, say_json};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -28,15 +28,8 @@ impl Scan {
             let found = match scan(file) {
                 Ok(found) => found,
                 Err(error) => {
-                    // The other files are scanned all the same.
                     outcome = Outcome::Failed;
-                    match self.json {
-                        true => documents.push(json!({
-                            "path": file.display().to_string(),
-                            "error": { "kind": error.kind().name(), "reason": error.to_string() },
-                        })),
-                        false => complain(&format!("ztensor: {error}")),
-                    }
+                    note_unreadable(file, &error, self.json.then_some(&mut documents));
                     continue;
                 }
             };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::display::{complain, say, say_json, tensors};
+use crate::display::{note_unreadable, say, say_json, tensors};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -26,15 +26,8 @@ impl Verify {
             let reader = match ztensor::open(file) {
                 Ok(reader) => reader,
                 Err(error) => {
-                    // The other files are checked all the same.
                     outcome = Outcome::Failed;
-                    match self.json {
-                        true => documents.push(json!({
-                            "path": file.display().to_string(),
-                            "error": { "kind": error.kind().name(), "reason": error.to_string() },
-                        })),
-                        false => complain(&format!("ztensor: {error}")),
-                    }
+                    note_unreadable(file, &error, self.json.then_some(&mut documents));
                     continue;
                 }
             };
