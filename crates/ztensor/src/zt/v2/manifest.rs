@@ -109,13 +109,38 @@ fn object_table(decoder: &mut Decoder<'_>, shards: &[Shard], budget: &mut Budget
     Ok(objects)
 }
 
+/// The commonest object by far, a raw dense tensor in this file, recognised as a whole: the deterministic encoding has one spelling for it.
+/// Anything else, damage included, is left to the walk in [`object`].
+fn plain(decoder: &mut Decoder<'_>) -> Option<Object> {
+    let accept = |decoder: &mut Decoder<'_>, encoded: &[u8]| decoder.accept(encoded).then_some(());
+    accept(decoder, b"\xA3\x65parts\xA1\x64data")?;
+    let with_digest = decoder.accept(b"\xA3");
+    accept(decoder, if with_digest { b"" } else { b"\xA2" })?;
+    accept(decoder, b"\x64blob\x82")?;
+    let (offset, length) = (decoder.unsigned().ok()?, decoder.unsigned().ok()?);
+    accept(decoder, b"\x65dtype")?;
+    let storage = storage_type(&decoder.text().ok()?)?;
+    let mut component = Component::raw(storage, Span { file: FileId(0), offset, length });
+    if with_digest {
+        accept(decoder, b"\x66digest")?;
+        component.digest = decoded_digest(parse_digest(decoder).ok()?);
+    }
+    accept(decoder, b"\x65shape")?;
+    let shape = decoder.shape().ok().filter(|shape| shape.len() <= RANK)?;
+    accept(decoder, b"\x66layout\x65dense")?;
+    Some(Object::dense(shape, component))
+}
+
 fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Object, Option<String>)> {
+    if let Some(object) = decoder.attempt(plain) {
+        return Ok((object, None));
+    }
     let (mut shape, mut layout, mut attributes) = (None, None, Attributes::new());
     let mut parts = None;
     let mut unreadable = None;
     decoder.map(|decoder, key| {
         match &*key {
-            "shape" => shape = Some(decoder.unsigned_list()?),
+            "shape" => shape = Some(decoder.shape()?),
             "layout" => layout = Some(decoder.text()?),
             "attributes" => attributes = checked_attributes(decoder)?,
             "parts" => {
@@ -144,7 +169,7 @@ fn object(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Object, Option
         return Err(Error::malformed(format!("the tensor has {} dimensions, more than {RANK}", shape.len())));
     }
     let mut object = Object {
-        shape: Shape::from(shape),
+        shape,
         layout: layout_of(&layout.ok_or_else(|| missing("layout"))?),
         attributes,
         components: parts.ok_or_else(|| missing("parts"))?.into(),
@@ -172,9 +197,7 @@ fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Component, Optio
     })?;
     let missing = |field: &str| Error::malformed(format!("the part has no \"{field}\""));
     let dtype = dtype.ok_or_else(|| missing("dtype"))?;
-    let storage =
-        DType::ALL.iter().copied().find(|known| known.short_name() == dtype && *known != DType::Bool);
-    let storage = storage.ok_or_else(|| Error::malformed(format!("\"{dtype}\" is not a storage type")))?;
+    let storage = storage_type(&dtype).ok_or_else(|| Error::malformed(format!("\"{dtype}\" is not a storage type")))?;
     let blob = blob.ok_or_else(|| missing("blob"))?;
     let &[offset, length] = &blob[..] else {
         return Err(Error::malformed("\"blob\" is not a pair of offset and length"));
@@ -216,9 +239,17 @@ fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Component, Optio
         Some(Z4AI) => (Data::Z4ai(span), None),
         Some(other) => (Data::Raw(span), Some(format!("unknown encoding \"{other}\""))),
     };
-    let digest = digest.flatten().map(|value| Digest { value, over: Coverage::Decoded });
-    let component = Component { digest, ..Component::encoded(element, data, decoded.unwrap_or(length)) };
+    let component = Component { digest: decoded_digest(digest.flatten()), ..Component::encoded(element, data, decoded.unwrap_or(length)) };
     Ok((component, unreadable))
+}
+
+/// A storage type by name; booleans are a logical type here.
+fn storage_type(name: &str) -> Option<DType> {
+    DType::parse_short(name).filter(|storage| *storage != DType::Bool)
+}
+
+fn decoded_digest(value: Option<DigestValue>) -> Option<Digest> {
+    value.map(|value| Digest { value, over: Coverage::Decoded })
 }
 
 /// Notes what the logical types say about values: booleans are 0 or 1, and an odd number of four-bit elements leaves half a byte of zeros.
