@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.clock import now
+from harness.clock import fastest
 from harness.environments import unpack_models
 from harness.formats import DATA
 from harness.peer import Peer, peer_class
@@ -33,25 +33,29 @@ LABELS = {"whole": "", "tensors": ", by tensor"}
 def measure(peer: Peer, path: str, effort: str, threads: int, granularity: str) -> dict:
     weights = Weights(Path(path))
     pieces = weights.pieces(granularity)
-    inputs = [(peer.input_for_compressing(memoryview(piece)), shape) for piece, shape in pieces]
-    start = now()
-    blobs = [peer.compress(piece, weights.dtype, shape, effort, threads) for piece, shape in inputs]
-    seconds = {"compress": now() - start}
-    del inputs
+    seconds = {}
 
-    start = now()
-    decoded = [peer.decompress(blob, effort, threads) for blob in blobs]
-    seconds["decompress"] = now() - start
+    def inputs() -> list:
+        return [(peer.input_for_compressing(memoryview(piece)), shape) for piece, shape in pieces]
+
+    def compress(inputs: list) -> list:
+        return [peer.compress(piece, weights.dtype, shape, effort, threads) for piece, shape in inputs]
+
+    blobs, seconds["compress"] = fastest(compress, inputs)
+    decoded, seconds["decompress"] = fastest(lambda _: [peer.decompress(blob, effort, threads) for blob in blobs])
     _compare(pieces, decoded)
     del decoded
     if type(peer).decodes_into():
-        # The second byte pattern touches the memory, and shows whether it was overwritten.
-        targets = [bytearray(b"\xaa") * len(piece) for piece, _ in pieces]
-        start = now()
-        for blob, target in zip(blobs, targets, strict=True):
-            peer.decompress_into(blob, target, effort, threads)
-        seconds["decompress into"] = now() - start
-        _compare(pieces, targets)
+
+        def decompress_into(targets: list) -> list:
+            for blob, target in zip(blobs, targets, strict=True):
+                peer.decompress_into(blob, target, effort, threads)
+            return targets
+
+        # The byte pattern shows whether the memory was overwritten.
+        reused = [bytearray(b"\xaa") * len(piece) for piece, _ in pieces]
+        reused, seconds["decompress into"] = fastest(decompress_into, lambda: reused)
+        _compare(pieces, reused)
     total = sum(len(piece) for piece, _ in pieces)
     return {"seconds": seconds, "bytes": total, "compressed_bytes": sum(map(len, blobs))}
 
