@@ -108,7 +108,8 @@ pub(crate) fn encode_section(
     frame: &mut Vec<u8>,
 ) -> Result<()> {
     let start = frame.len();
-    let repeats = repeats::find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
+    let find = if options.effort == Effort::Max { repeats::search } else { repeats::find };
+    let repeats = find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
     let part = match &repeats {
         Some(repeats) => Part { bytes: &repeats.originals, copies: &repeats.copies, ..part },
         None => part,

@@ -27,7 +27,7 @@ const COUNTED: usize = 1 << 18;
 const PIECE: usize = 256;
 
 /// Symbols, of all contexts together, that may then have gone unmet.
-const UNMET: usize = 16;
+const UNMET: usize = 64;
 
 /// The shared description of a section of floats.
 #[derive(Debug)]
@@ -98,9 +98,7 @@ impl SymbolCounts {
         kernel: Kernel,
     ) {
         // Neighbours are often equal; in the same table every count would wait for the one before.
-        let mut odd = [[0u32; SYMBOLS]; CONTEXTS];
-        let even = &mut self.histograms;
-        let place = |symbol: u8, context: u8| (usize::from(context) & (CONTEXTS - 1), usize::from(symbol));
+        let mut counts = [[0u32; CONTEXTS * SYMBOLS]; 4];
         SymbolScratch::with(|scratch| {
             for (start, piece) in pieces {
                 kernel.vectorised(
@@ -112,22 +110,18 @@ impl SymbolCounts {
                         self.positive += (piece.len() / layout.width) as u64 - negative;
                     },
                 );
-                let (symbols, contexts) = scratch.symbols();
-                let (symbols, last_symbol) = symbols.as_chunks::<2>();
-                let (contexts, last_context) = contexts.as_chunks::<2>();
-                for (symbols, contexts) in symbols.iter().zip(contexts) {
-                    let (context, symbol) = place(symbols[0], contexts[0]);
-                    even[context][symbol] += 1;
-                    let (context, symbol) = place(symbols[1], contexts[1]);
-                    odd[context][symbol] += 1;
+                let (codes, last) = scratch.codes().as_chunks::<4>();
+                let place = |code: u16| usize::from(code) & (CONTEXTS * SYMBOLS - 1);
+                for codes in codes {
+                    counts.iter_mut().zip(codes).for_each(|(counts, &code)| counts[place(code)] += 1);
                 }
-                for (&symbol, &context) in last_symbol.iter().zip(last_context) {
-                    let (context, symbol) = place(symbol, context);
-                    even[context][symbol] += 1;
-                }
+                last.iter().for_each(|&code| counts[0][place(code)] += 1);
             }
         });
-        even.iter_mut().flatten().zip(odd.iter().flatten()).for_each(|(sum, more)| *sum += more);
+        for counts in &counts {
+            let sums = self.histograms.iter_mut().flatten();
+            sums.zip(counts).for_each(|(sum, count)| *sum += count);
+        }
     }
 
     /// Turns the exponents at both ends that are too rare for a table's precision into escapes: a frequency of 1 for each of their symbols would overpay them at
