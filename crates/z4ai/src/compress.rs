@@ -2,6 +2,7 @@
 
 use crate::arch::{Kernel, memory};
 use crate::block::BlockContext;
+use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::section::{BlockEntry, Copy, Outline};
@@ -9,6 +10,7 @@ use crate::frame::{FULL_SECTION, MAX_SECTION, STORED, checksum};
 use crate::options::{Effort, Options};
 use crate::plan::Plan;
 use crate::repeats;
+use crate::segments;
 use crate::threads;
 use std::sync::Mutex;
 
@@ -99,21 +101,78 @@ fn copy_unit(options: &Options) -> usize {
     options.row_length().and_then(|length| length.checked_mul(width)).unwrap_or(width)
 }
 
-/// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
-/// that too.
+/// Appends a section, or several where the parts of data without a shape have little in common.
 pub(crate) fn encode_section(
     part: Part,
     options: &Options,
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
-    let start = frame.len();
     let find = if options.effort == Effort::Max { repeats::search } else { repeats::find };
     let repeats = find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
-    let part = match &repeats {
-        Some(repeats) => Part { bytes: &repeats.originals, copies: &repeats.copies, ..part },
-        None => part,
+    match &repeats {
+        Some(repeats) => {
+            let part = Part { bytes: &repeats.originals, copies: &repeats.copies, ..part };
+            encode_best(part, options, kernel, frame)
+        }
+        None => encode_segments(part, options, kernel, frame),
+    }
+}
+
+/// Sections from this many bytes on occupy all threads by themselves; shorter ones are encoded side by side.
+const LONG_SEGMENT: usize = 8 << 20;
+
+/// Appends data without repeats, in one or more sections.
+fn encode_segments(part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+    let segments = segments(part, options, kernel);
+    let is_long = |part: &Part| part.bytes.len() >= LONG_SEGMENT;
+    for group in segments.chunk_by(|first, second| !is_long(first) && !is_long(second)) {
+        if let [part] = group {
+            encode_best(*part, options, kernel, frame)?;
+            continue;
+        }
+        let mut outcome = Ok(());
+        threads::deliver(
+            group.iter(),
+            |part| {
+                let mut section = Vec::new();
+                threads::run(1, || encode_best(*part, options, kernel, &mut section)).map(|()| section)
+            },
+            |section: Result<Vec<u8>>| match section {
+                Ok(section) => frame.extend_from_slice(&section),
+                Err(error) => outcome = Err(error),
+            },
+        );
+        outcome?;
+    }
+    Ok(())
+}
+
+/// Cuts data whose rows are not known where it changes.
+fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Vec<Part<'a>> {
+    let layout = options.dtype.and_then(Dtype::float_layout);
+    let Some(layout) = layout.filter(|_| options.row_length().is_none() && part.reference.is_empty()) else {
+        return vec![part];
     };
+    let elements = &part.bytes[..part.bytes.len() / layout.width * layout.width];
+    let mut lengths = segments::lengths(layout, elements, kernel);
+    // The last one has the bytes of an unfinished element too.
+    lengths.pop();
+    let mut parts = Vec::with_capacity(lengths.len() + 1);
+    let mut rest = part.bytes;
+    for length in lengths {
+        let (bytes, after) = rest.split_at(length * layout.width);
+        parts.push(Part { bytes, closing: false, ..part });
+        rest = after;
+    }
+    parts.push(Part { bytes: rest, ..part });
+    parts
+}
+
+/// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
+/// that too.
+fn encode_best(part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+    let start = frame.len();
     encode_planned(part, options, kernel, frame)?;
     if options.effort == Effort::Max {
         let mut plain = Vec::new();
