@@ -151,11 +151,9 @@ fn encode_segments(part: Part, options: &Options, kernel: Kernel, frame: &mut Ve
 /// Cuts data whose rows are not known where it changes.
 fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Vec<Part<'a>> {
     let layout = options.dtype.and_then(Dtype::float_layout);
-    let Some(layout) = layout.filter(|_| options.row_length().is_none() && part.reference.is_empty()) else {
-        return vec![part];
-    };
+    let Some(layout) = layout.filter(|_| part.reference.is_empty()) else { return vec![part] };
     let elements = &part.bytes[..part.bytes.len() / layout.width * layout.width];
-    let mut lengths = segments::lengths(layout, elements, kernel);
+    let mut lengths = segments::lengths(layout, elements, options.row_length(), kernel);
     // The last one has the bytes of an unfinished element too.
     lengths.pop();
     let mut parts = Vec::with_capacity(lengths.len() + 1);
