@@ -105,12 +105,12 @@ impl Plan {
 
     /// A plan that learns from element to element in place of one with tables, for maximum effort.
     pub fn with_learning(&self, bytes: &[u8], options: &Options) -> Result<Option<Self>> {
-        let (Model::Float(_), Effort::Max) = (&self.model, options.effort) else { return Ok(None) };
+        let (Model::Float(model), Effort::Max) = (&self.model, options.effort) else { return Ok(None) };
         let layout = options.dtype.and_then(Dtype::float_layout);
         let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
         let elements = &bytes[..bytes.len() / layout.width * layout.width];
         let geometry = Geometry {
-            row_length: options.row_length(),
+            row_length: options.row_length().or_else(|| model.row_length()),
             kernel_length: options.kernel_length(),
             line_length: options.line_length(),
         };

@@ -8,7 +8,7 @@ use crate::threads;
 
 /// Elements of the shortest stretch that is looked at, and the most stretches.
 const SHORTEST: usize = 1 << 14;
-const MOST: usize = 256;
+const MOST: usize = 512;
 /// Elements of which the first [`SAMPLED`] are looked at; they are compared with their own scale, which models follow by themselves.
 const ROW: usize = 1024;
 const SAMPLED: usize = 32;
