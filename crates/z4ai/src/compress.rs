@@ -110,21 +110,33 @@ pub(crate) fn encode_section(
 ) -> Result<()> {
     let find = if options.effort == Effort::Max { repeats::search } else { repeats::find };
     let repeats = find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
-    match &repeats {
-        Some(repeats) => {
-            let part = Part { bytes: &repeats.originals, copies: &repeats.copies, ..part };
-            encode_best(part, options, kernel, frame)
+    let segments = segments(part, options, kernel);
+    let start = frame.len();
+    let Some(repeats) = repeats else {
+        encode_segments(&segments, options, kernel, frame)?;
+        // Sections that do not shrink cost a few bytes each, which one for all of them saves.
+        if segments.len() > 1 && frame.len() - start > part.bytes.len() {
+            frame.truncate(start);
+            encode_best(part, options, kernel, frame)?;
         }
-        None => encode_segments(part, options, kernel, frame),
+        return Ok(());
+    };
+    let once = Part { bytes: &repeats.originals, copies: &repeats.copies, ..part };
+    encode_best(once, options, kernel, frame)?;
+    // Copies do not reach from one section to another, so it is the one or the other.
+    if segments.len() > 1 {
+        let mut apart = Vec::new();
+        encode_segments(&segments, options, kernel, &mut apart)?;
+        keep_shorter(frame, start, &apart);
     }
+    Ok(())
 }
 
 /// Sections from this many bytes on occupy all threads by themselves; shorter ones are encoded side by side.
 const LONG_SEGMENT: usize = 8 << 20;
 
-/// Appends data without repeats, in one or more sections.
-fn encode_segments(part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
-    let segments = segments(part, options, kernel);
+/// Appends a section for each segment.
+fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
     let is_long = |part: &Part| part.bytes.len() >= LONG_SEGMENT;
     for group in segments.chunk_by(|first, second| !is_long(first) && !is_long(second)) {
         if let [part] = group {
