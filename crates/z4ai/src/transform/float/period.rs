@@ -8,17 +8,17 @@ use crate::dtype::FloatLayout;
 /// Elements that sections must have for their rows to be worth the search.
 const SMALLEST: usize = 1 << 20;
 /// Elements that are compared with later ones, and how much later at most. Rows have a multiple of eight elements, nearly always, and bits are compared by the byte.
-const COMPARED: usize = 7 << 13;
+const COMPARED: usize = 3 << 13;
 const LONGEST: usize = 1 << 13;
 const STEP: usize = 8;
 /// Elements that the median is taken of.
-const MEDIAN_SAMPLE: usize = 1 << 12;
-/// One in so many comparisons must agree beyond what they do a little less and a little more apart; chance makes it one in 120 somewhere.
-const TELLING: u32 = 90;
+const MEDIAN_SAMPLE: usize = 1 << 11;
+/// One in so many comparisons must agree beyond what they do a little less and a little more apart; chance makes it one in 80 somewhere.
+const TELLING: u32 = 50;
 /// Lengths that are tried in any case: rows may differ in scale although columns do not.
 const USUAL: [usize; 3] = [256, 384, 768];
 /// Elements on which row lengths are tried.
-const TRIED: usize = 1 << 18;
+const TRIED: usize = 1 << 17;
 /// One part in so many is what a row length must save of the exponents' bits.
 const GAIN: u64 = 64;
 
@@ -61,8 +61,15 @@ fn large_elements(layout: FloatLayout, bytes: &[u8], kernel: Kernel) -> Vec<u8> 
     let mut sample: Vec<u16> = heads.iter().step_by(stride).copied().collect();
     let middle = sample.len() / 2;
     let median = *sample.select_nth_unstable(middle).1;
-    let byte = |heads: &[u16; STEP]| heads.iter().fold(0, |byte, &head| byte << 1 | u8::from(head > median));
-    heads.as_chunks::<STEP>().0.iter().map(byte).collect()
+    let mut large = vec![0u8; ELEMENTS];
+    kernel.vectorised(
+        #[inline(always)]
+        || large.iter_mut().zip(&heads).for_each(|(large, &head)| *large = u8::from(head > median)),
+    );
+    // The product has bit n of the first byte of eight, and so on, in its last byte.
+    let byte =
+        |large: &[u8; STEP]| (u64::from_le_bytes(*large).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+    large.as_chunks().0.iter().map(byte).collect()
 }
 
 /// How many of the compared elements agree with those so many steps later.
