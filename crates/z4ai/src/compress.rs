@@ -2,7 +2,6 @@
 
 use crate::arch::{Kernel, memory};
 use crate::block::BlockContext;
-use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::section::{BlockEntry, Copy, Outline};
@@ -110,7 +109,7 @@ pub(crate) fn encode_section(
 ) -> Result<()> {
     let find = if options.effort == Effort::Max { repeats::search } else { repeats::find };
     let repeats = find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
-    let segments = segments(part, options, kernel);
+    let segments = segments(part, options, kernel)?;
     let start = frame.len();
     let Some(repeats) = repeats else {
         encode_segments(&segments, options, kernel, frame)?;
@@ -161,11 +160,17 @@ fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: 
 }
 
 /// Cuts data whose rows are not known where it changes.
-fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Vec<Part<'a>> {
-    let layout = options.dtype.and_then(Dtype::float_layout);
-    let Some(layout) = layout.filter(|_| part.reference.is_empty()) else { return vec![part] };
+fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Result<Vec<Part<'a>>> {
+    let dtype = options.dtype.filter(|_| part.reference.is_empty());
+    let Some((dtype, layout)) = dtype.and_then(|dtype| Some((dtype, dtype.float_layout()?))) else {
+        return Ok(vec![part]);
+    };
     let elements = &part.bytes[..part.bytes.len() / layout.width * layout.width];
     let mut lengths = segments::lengths(layout, elements, options.row_length(), kernel);
+    // The groups of a grid differ in scale, but not in what is to be known of them.
+    if lengths.len() > 1 && Plan::has_grid(elements, dtype, options)? {
+        return Ok(vec![part]);
+    }
     // The last one has the bytes of an unfinished element too.
     lengths.pop();
     let mut parts = Vec::with_capacity(lengths.len() + 1);
@@ -176,7 +181,7 @@ fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Vec<Part<'
         rest = after;
     }
     parts.push(Part { bytes: rest, ..part });
-    parts
+    Ok(parts)
 }
 
 /// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries

@@ -64,11 +64,7 @@ impl Plan {
         let (grid, sparse) = match &palette {
             Some(Model::Palette(palette)) if palette.has_one_plane() => (None, None),
             _ => (
-                // Subnormals lie on a grid whatever they are.
-                (!tiny)
-                    .then(|| GridModel::fit(elements, dtype, options.row_length()))
-                    .flatten()
-                    .map(Model::Grid),
+                Self::grid(elements, dtype, options).map(Model::Grid),
                 SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse),
             ),
         };
@@ -81,6 +77,22 @@ impl Plan {
             || values_recur(elements, dtype.scalar_width());
         let opaque = opaque.then(|| Model::Opaque { level: block_level(options), long: false });
         Ok([palette, grid, sparse, planes, opaque].into_iter().flatten().collect())
+    }
+
+    /// Whether a grid is what elements have in common, rather than that they are few.
+    pub fn has_grid(elements: &[u8], dtype: Dtype, options: &Options) -> Result<bool> {
+        let width = dtype.scalar_width();
+        let block = block_elements(elements.len() / width) * width;
+        let palette = PaletteModel::fit(elements, width, block, block_level(options))?;
+        let few = palette.is_some_and(|palette| palette.has_one_plane());
+        Ok(!few && Self::grid(elements, dtype, options).is_some())
+    }
+
+    /// The model for elements on a grid, if they are.
+    fn grid(elements: &[u8], dtype: Dtype, options: &Options) -> Option<GridModel> {
+        // Subnormals lie on one whatever they are.
+        let tiny = subnormals_abound(elements, dtype);
+        (!tiny).then(|| GridModel::fit(elements, dtype, options.row_length())).flatten()
     }
 
     /// The model for ordinary elements.
