@@ -95,8 +95,10 @@ fn count<const WIDTH: usize>(layout: FloatLayout, bytes: &[u8], counts: &mut His
         let (elements, _) = row.as_chunks::<WIDTH>();
         let elements = &elements[..elements.len().min(SAMPLED)];
         layout.read_heads(row, &mut heads);
+        // Zeros say nothing about the scale.
         let sum: i32 = heads[..elements.len()].iter().map(|&head| exponent(head)).sum();
-        let mean = sum / elements.len().max(1) as i32;
+        let others: i32 = heads[..elements.len()].iter().map(|&head| i32::from(exponent(head) != 0)).sum();
+        let mean = sum / others.max(1);
         for (element, &head) in elements.iter().zip(&heads) {
             let relative = (exponent(head) - mean + CENTRE).clamp(0, HALF as i32 - 1);
             counts[relative as usize] += 1;
