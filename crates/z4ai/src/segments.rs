@@ -6,8 +6,8 @@ use crate::dtype::FloatLayout;
 use crate::entropy::table::{Histogram, SYMBOLS, entropy_bits};
 use crate::threads;
 
-/// Elements of the shortest stretch that is looked at, and the most stretches.
-const SHORTEST: usize = 1 << 14;
+/// Elements of the shortest stretch that is looked at, as many as are decoded with all lanes, and the most stretches.
+const SHORTEST: usize = 1 << 15;
 const MOST: usize = 512;
 /// Elements of which the first [`SAMPLED`] are looked at; they are compared with their own scale, which models follow by themselves.
 const ROW: usize = 1024;
