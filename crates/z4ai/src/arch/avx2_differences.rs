@@ -4,6 +4,7 @@
 use super::avx2::pack_symbols;
 use super::avx2_symbols::Split;
 use crate::transform::reference::{Alphabet, Movement, PIECE, Word};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// See [`super::Kernel::differences`]: whole pieces only; returns how many elements those have, and how many bits their differences.
@@ -100,12 +101,21 @@ pub(super) fn short_decay(base: __m256i, movement: Movement) -> __m256i {
     let mantissa = _mm256_and_si256(base, _mm256_set1_epi16(implicit - 1));
     let mantissa = _mm256_or_si256(mantissa, _mm256_set1_epi16(implicit));
     let high = _mm256_set1_epi16((movement.rate >> 16) as i16);
-    let carried = _mm256_mulhi_epu16(mantissa, _mm256_set1_epi16(movement.rate as i16));
+    let carried = _mm256_mulhi_epu16(mantissa, in_place(_mm256_set1_epi16(movement.rate as i16)));
     let sum = _mm256_add_epi16(_mm256_mullo_epi16(mantissa, high), carried);
     // All bits set where the sum did not wrap, which takes back the one that is added for all.
     let whole = _mm256_cmpeq_epi16(_mm256_max_epu16(sum, carried), sum);
     let rounded = _mm256_add_epi16(_mm256_srli_epi16::<15>(sum), _mm256_set1_epi16(1));
     _mm256_add_epi16(_mm256_add_epi16(_mm256_mulhi_epi16(mantissa, high), rounded), whole)
+}
+
+/// The same number, of which compilers know nothing. They would widen a constant factor before a loop and then have to multiply in wide registers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn in_place(mut factor: __m256i) -> __m256i {
+    // SAFETY: no instruction does nothing.
+    unsafe { asm!("/* {} */", inout(ymm_reg) factor, options(nomem, nostack, preserves_flags)) };
+    factor
 }
 
 /// Differences of eight elements of four bytes.
