@@ -46,11 +46,11 @@ fn decode<W: Word, const DECAY: bool>(
     out: &mut [u8],
 ) -> (usize, usize) {
     const { assert!(PIECE == LANES && CHUNK.is_multiple_of(PIECE)) };
-    let Restoration { movement, contexts, chunks, base } = inputs;
+    let Restoration { movement, contexts, chunks, made, base } = inputs;
     let whole = out.len().min(base.len()) / (CHUNK * W::BYTES);
     let whole = chunks.iter().take_while(|chunk| (chunk.number as usize) < whole).count();
-    let pieces = whole * (CHUNK / PIECE);
-    let Some(contexts) = Contexts::new::<W>(tables, contexts, movement).filter(|_| pieces > 0) else {
+    let (begin, pieces) = (made / PIECE, whole * (CHUNK / PIECE));
+    let Some(contexts) = Contexts::new::<W>(tables, contexts, movement).filter(|_| begin < pieces) else {
         return (0, 0);
     };
     // Where a piece begins, in bytes, and its class.
@@ -71,7 +71,7 @@ fn decode<W: Word, const DECAY: bool>(
     };
     let mut state = [_mm256_setzero_si256(); LANES / 8];
     let mut places = [Places::default(); LANES / 8];
-    let offsets = offsets_of(place(0));
+    let offsets = offsets_of(place(begin));
     for (at, lanes) in states.chunks_exact(8).enumerate() {
         // SAFETY: `lanes` holds eight u32.
         state[at] = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
@@ -80,8 +80,8 @@ fn decode<W: Word, const DECAY: bool>(
     let [mut first, mut second, mut third, mut fourth] = state;
     let mut symbols = [_mm256_setzero_si256(); 4];
     // Before the first piece there is none to be made: its own elements are, without differences, and once more later.
-    let mut start = place(0).0;
-    let (mut piece, mut bytes) = (0, 0usize);
+    let mut start = place(begin).0;
+    let (mut piece, mut bytes) = (begin, 0usize);
     while piece < pieces && words.len() - bytes >= REACH {
         // SAFETY: REACH bytes of words are left, and each refill takes at most 16 of them; the places are made with offsets that end inside the table; `base` and `out` have the piece before.
         unsafe {
@@ -104,7 +104,7 @@ fn decode<W: Word, const DECAY: bool>(
         start = place(piece).0;
         piece += 1;
     }
-    if piece > 0 {
+    if piece > begin {
         // SAFETY: `base` and `out` have the last piece.
         unsafe { maker.make::<W, DECAY, true>(symbols, base, out, start) };
     }
@@ -113,7 +113,7 @@ fn decode<W: Word, const DECAY: bool>(
         // SAFETY: `lanes` holds eight u32.
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
     }
-    (piece * PIECE, bytes)
+    ((piece - begin) * PIECE, bytes)
 }
 
 /// Where the contexts of elements begin in the decoder's table.
@@ -214,9 +214,7 @@ impl Maker<'_, '_> {
                             self.lanes.read::<W>(&self.split, *difference, words, &mut self.raw_bytes);
                     }
                 } else {
-                    self.finish();
-                    differences = read_others::<W>(pack_symbols(entries), self.raw);
-                    self.lanes = Lanes::load(&self.raw.state);
+                    differences = self.read_last::<W>(differences);
                 }
             }
             if W::BYTES == 2 {
@@ -235,28 +233,67 @@ impl Maker<'_, '_> {
         }
     }
 
+    /// The differences with these symbols, whose raw bits are in a single lane or end soon.
+    #[inline(never)]
+    #[target_feature(enable = "avx2,bmi2,popcnt")]
+    fn read_last<W: Word>(&mut self, mut symbols: [__m256i; 4]) -> [__m256i; 4] {
+        self.finish();
+        if self.raw.lanes == RAW_LANES {
+            let mut padded = [0; 2 * RAW_REACH];
+            padded
+                .iter_mut()
+                .zip(self.raw.words.iter().take(RAW_REACH))
+                .for_each(|(padded, word)| *padded = *word);
+            let mut bytes = 0;
+            for symbols in &mut symbols {
+                // SAFETY: a piece looks at no more than RAW_REACH bytes.
+                *symbols =
+                    unsafe { self.lanes.read::<W>(&self.split, *symbols, padded.as_ptr(), &mut bytes) };
+            }
+            self.raw.skip_words(bytes);
+            return symbols;
+        }
+        let mut bytes = [0u8; PIECE];
+        let mut differences = [W::default(); PIECE];
+        // SAFETY: the array has 32 bytes.
+        unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), pack_symbols(symbols)) };
+        self.raw.read(&bytes, Kernel::PORTABLE, &mut differences);
+        self.lanes = Lanes::load(&self.raw.state);
+        let wide = differences.map(|difference| difference.wide() as u32);
+        // SAFETY: the array has four times eight numbers.
+        [0, 8, 16, 24].map(|at| unsafe { _mm256_loadu_si256(wide.as_ptr().add(at).cast()) })
+    }
+
     /// Gives the reader back what was taken from it.
     #[target_feature(enable = "avx2")]
     fn finish(&mut self) {
         self.lanes.store(&mut self.raw.state);
-        self.raw.words = self.raw.words.get(self.raw_bytes..).unwrap_or_default();
+        self.raw.skip_words(self.raw_bytes);
         self.raw_bytes = 0;
     }
 }
 
-/// The differences with these symbols, whose raw bits are in a single lane or end soon.
-#[inline(never)]
+/// See [`super::Kernel::decay`].
 #[target_feature(enable = "avx2")]
-fn read_others<W: Word>(symbols: __m256i, raw: &mut RawReader) -> [__m256i; 4] {
-    let mut bytes = [0u8; PIECE];
-    let mut differences = [W::default(); PIECE];
-    // SAFETY: the array has 32 bytes.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), symbols) };
-    raw.read(&bytes, Kernel::PORTABLE, &mut differences);
-    let mut wide = [0u32; PIECE];
-    wide.iter_mut().zip(differences).for_each(|(wide, difference)| *wide = difference.wide() as u32);
-    // SAFETY: the array has four times eight numbers.
-    [0, 8, 16, 24].map(|at| unsafe { _mm256_loadu_si256(wide.as_ptr().add(at).cast()) })
+pub(super) fn decay<W: Word>(movement: Movement, base: &[u8], out: &mut [u8]) -> usize {
+    let zero = _mm256_setzero_si256();
+    if W::BYTES != 2 && W::BYTES != 4 {
+        return 0;
+    }
+    let registers = out.len().min(base.len()) / size_of::<__m256i>();
+    for at in 0..registers {
+        // SAFETY: both have so many registers.
+        unsafe {
+            let old = _mm256_loadu_si256(base.as_ptr().cast::<__m256i>().add(at));
+            let new = if W::BYTES == 2 {
+                short::<true>(zero, old, movement)
+            } else {
+                long::<true>(zero, old, movement)
+            };
+            _mm256_storeu_si256(out.as_mut_ptr().cast::<__m256i>().add(at), new);
+        }
+    }
+    registers * size_of::<__m256i>()
 }
 
 /// Sixteen elements of two bytes with these differences from their base.

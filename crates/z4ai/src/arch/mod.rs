@@ -86,6 +86,8 @@ pub(crate) struct Restoration<'a> {
     pub contexts: &'a [[u8; EXPONENTS]; CLASSES],
     /// The chunks that have symbols, in order.
     pub chunks: &'a [CodedChunk],
+    /// How many elements of these have been made, a multiple of [`LANES`].
+    pub made: usize,
     /// The elements of the reference.
     pub base: &'a [u8],
 }
@@ -202,6 +204,16 @@ impl Kernel {
             Level::Avx2 => unsafe {
                 avx2_heads::decode_heads(tables, inputs, states, words, range, escaped, heads)
             },
+        }
+    }
+
+    /// Moves elements by what decay says and nothing else. Returns how many bytes were made; the caller does the rest.
+    pub fn decay<W: Word>(self, movement: Movement, base: &[u8], out: &mut [u8]) -> usize {
+        match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_restore::decay::<W>(movement, base, out) },
         }
     }
 

@@ -50,7 +50,8 @@ fn decode<W: Word>(
         out.chunks_mut(length).zip(reference.chunks(length)).zip(&classes).filter(|(_, class)| **class == 0)
     {
         if model.view.decay.rate != 0 {
-            apply(&[W::default(); CHUNK], base, model.view, kernel, out);
+            let done = kernel.decay::<W>(model.view.movement(), base, out);
+            apply(&[W::default(); CHUNK], &base[done..], model.view, kernel, &mut out[done..]);
         } else {
             out.copy_from_slice(base);
         }
@@ -79,9 +80,9 @@ fn restore<W: Word>(
     kernel: Kernel,
     out: &mut [u8],
 ) -> Result<()> {
-    let inputs =
-        Restoration { movement: model.view.movement(), contexts: model.contexts.rows(), chunks, base };
-    let made = stream.restore::<W>(inputs, &mut raw, out);
+    let (movement, contexts) = (model.view.movement(), model.contexts.rows());
+    let inputs = Restoration { movement, contexts, chunks, made: 0, base };
+    let made = stream.restore::<W>(inputs, &mut raw, out)?;
     let mut skip = made % CHUNK;
     for chunk in chunks.iter().skip(made / CHUNK) {
         let start = chunk.number as usize * CHUNK;
