@@ -8,6 +8,7 @@ use crate::frame::header::Header;
 use crate::frame::section::Section;
 use crate::frame::wire::Reader;
 use crate::model::Model;
+use crate::reference::Identification;
 use crate::threads;
 use std::ops::Range;
 
@@ -19,6 +20,8 @@ pub(crate) struct Layout<'a> {
     pub length: u64,
     /// What the data was coded against; empty in most frames.
     reference: &'a [u8],
+    /// The identity of the reference, where decoding shall find it out.
+    identification: Option<Identification<'a>>,
 }
 
 impl<'a> Layout<'a> {
@@ -45,12 +48,26 @@ impl<'a> Layout<'a> {
             sections.push(section);
         }
         reader.finish()?;
-        Ok(Self { header, sections, length, reference: &[] })
+        Ok(Self { header, sections, length, reference: &[], identification: None })
     }
 
     /// The same layout, decoding against `reference`, which the caller has verified.
     pub fn against(self, reference: &'a [u8]) -> Self {
         Self { reference, ..self }
+    }
+
+    /// The same layout, decoding against `reference` and finding out on the way whether that is the right one.
+    pub fn identifying(self, reference: &'a [u8]) -> Self {
+        Self { reference, identification: Some(Identification::new(reference)), ..self }
+    }
+
+    /// Decodes all data into `out`, which is as long, with this many threads (0: all cores). Should the reference prove to be a wrong one, that is the error, whatever else failed.
+    pub fn decode_identifying(&self, out: &mut [u8], threads: usize) -> Result<()> {
+        let decoded = threads::run(threads, || self.decode(0..self.length, out, Kernel::detect()));
+        if let Some(identification) = &self.identification {
+            self.header.require_reference()?.check(&identification.finish(threads))?;
+        }
+        decoded
     }
 
     /// The layout of a frame that has this section only.
@@ -60,6 +77,7 @@ impl<'a> Layout<'a> {
             length: section.length as u64,
             sections: vec![section],
             reference: &[],
+            identification: None,
         }
     }
 
@@ -114,8 +132,7 @@ impl<'a> Layout<'a> {
                 let (target, after) = rest.split_at_mut((end - start) as usize);
                 rest = after;
                 let inside = (start - section_start) as usize..(end - section_start) as usize;
-                let reference = stretch(self.reference, section_start, section_end);
-                self.decode_section(section, reference, inside, target, kernel)?;
+                self.decode_section(section, section_start, inside, target, kernel)?;
             }
             section_start = section_end;
         }
@@ -125,11 +142,12 @@ impl<'a> Layout<'a> {
     fn decode_section(
         &self,
         section: &Section,
-        reference: &[u8],
+        section_start: u64,
         range: Range<usize>,
         out: &mut [u8],
         kernel: Kernel,
     ) -> Result<()> {
+        let reference = stretch(self.reference, section_start, section_start + section.length as u64);
         let model = Model::read(section.model, self.header.dtype, section.original_length, kernel)?;
         let context = BlockContext { model: &model, width: self.width(), kernel, reference };
         if !section.copies.is_empty() {
@@ -142,6 +160,10 @@ impl<'a> Layout<'a> {
         let (head, body) = out.split_at_mut(head);
         let decode = |index: usize, target: &mut [u8], skip: usize| -> Result<()> {
             let length = section.decoded_block_length(index);
+            if let Some(identification) = &self.identification {
+                let start = section_start + (index * section.block_length) as u64;
+                identification.pass(start..start + length as u64);
+            }
             if skip == 0 && target.len() == length {
                 return context.decode(section, index, target);
             }
