@@ -82,10 +82,10 @@ pub(super) fn differences<W: Word>(
 #[target_feature(enable = "avx2")]
 fn short(current: __m256i, base: __m256i, movement: Movement) -> __m256i {
     let magnitude = _mm256_set1_epi16(i16::MAX);
-    let sign = _mm256_srai_epi16::<15>(base);
-    let order = _mm256_xor_si256(_mm256_and_si256(current, magnitude), _mm256_srai_epi16::<15>(current));
-    let steps = _mm256_sub_epi16(order, _mm256_xor_si256(_mm256_and_si256(base, magnitude), sign));
-    let mut steps = _mm256_sub_epi16(_mm256_xor_si256(steps, sign), sign);
+    // A magnitude of the other sign is one below zero.
+    let other = _mm256_srai_epi16::<15>(_mm256_xor_si256(current, base));
+    let order = _mm256_xor_si256(_mm256_and_si256(current, magnitude), other);
+    let mut steps = _mm256_sub_epi16(order, _mm256_and_si256(base, magnitude));
     if movement.rate != 0 {
         steps = _mm256_sub_epi16(steps, short_decay(base, movement));
     }
@@ -123,10 +123,9 @@ fn in_place(mut factor: __m256i) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn long(current: __m256i, base: __m256i, movement: Movement) -> __m256i {
     let magnitude = _mm256_set1_epi32(i32::MAX);
-    let sign = _mm256_srai_epi32::<31>(base);
-    let order = _mm256_xor_si256(_mm256_and_si256(current, magnitude), _mm256_srai_epi32::<31>(current));
-    let steps = _mm256_sub_epi32(order, _mm256_xor_si256(_mm256_and_si256(base, magnitude), sign));
-    let mut steps = _mm256_sub_epi32(_mm256_xor_si256(steps, sign), sign);
+    let other = _mm256_srai_epi32::<31>(_mm256_xor_si256(current, base));
+    let order = _mm256_xor_si256(_mm256_and_si256(current, magnitude), other);
+    let mut steps = _mm256_sub_epi32(order, _mm256_and_si256(base, magnitude));
     if movement.rate != 0 {
         steps = _mm256_sub_epi32(steps, long_decay(base, movement));
     }

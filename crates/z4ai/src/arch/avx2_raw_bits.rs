@@ -74,8 +74,8 @@ pub(super) fn write<W: Word>(
         if _mm256_testz_si256(large, large) == 1 {
             continue;
         }
-        let all = _mm256_set1_epi32(-1);
-        let values = _mm256_andnot_si256(_mm256_sllv_epi32(all, widths), differences);
+        let above = _mm256_sllv_epi32(_mm256_srlv_epi32(differences, widths), widths);
+        let values = _mm256_xor_si256(differences, above);
         if W::BYTES == 4 {
             let more = _mm256_subs_epu16(widths, _mm256_set1_epi32(WORD_BITS as i32));
             if _mm256_testz_si256(more, more) == 0 {

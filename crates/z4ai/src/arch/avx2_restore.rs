@@ -6,7 +6,7 @@ use super::avx2::{Lookup, Places, REACH, pack_symbols};
 use super::avx2_differences::{Numbering, long_decay, short_decay};
 use super::avx2_look_up::Table;
 use super::avx2_raw_bits::{Lanes, Split};
-use super::{Kernel, Restoration};
+use super::{CodedChunk, Kernel, Restoration};
 use crate::entropy::rans::{DecoderTables, LANES};
 use crate::transform::reference::{
     Alphabet, CHUNK, CLASSES, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, Word,
@@ -53,14 +53,11 @@ fn decode<W: Word, const DECAY: bool>(
     let Some(contexts) = Contexts::new::<W>(tables, contexts, movement).filter(|_| begin < pieces) else {
         return (0, 0);
     };
-    // Where a piece begins, in bytes, and its class.
-    let place = |piece: usize| {
-        let chunk = chunks[piece / (CHUNK / PIECE)];
-        ((chunk.number as usize * CHUNK + piece % (CHUNK / PIECE) * PIECE) * W::BYTES, chunk.class)
-    };
+    let mut walk = Walk::new(&chunks[..whole], begin);
     // SAFETY: a piece inside a whole chunk of `base`.
-    let offsets_of =
-        |(start, class): (usize, u8)| unsafe { contexts.offsets::<W>(class, base.as_ptr().add(start)) };
+    let offsets_of = |walk: &Walk| unsafe {
+        contexts.offsets::<W>(walk.class, base.as_ptr().add(walk.element * W::BYTES))
+    };
     let lookup = Lookup::new(tables);
     let mut maker = Maker {
         split: Split::new(Alphabet::of_width(W::BYTES)),
@@ -71,7 +68,7 @@ fn decode<W: Word, const DECAY: bool>(
     };
     let mut state = [_mm256_setzero_si256(); LANES / 8];
     let mut places = [Places::default(); LANES / 8];
-    let offsets = offsets_of(place(begin));
+    let offsets = offsets_of(&walk);
     for (at, lanes) in states.chunks_exact(8).enumerate() {
         // SAFETY: `lanes` holds eight u32.
         state[at] = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
@@ -80,15 +77,17 @@ fn decode<W: Word, const DECAY: bool>(
     let [mut first, mut second, mut third, mut fourth] = state;
     let mut symbols = [_mm256_setzero_si256(); 4];
     // Before the first piece there is none to be made: its own elements are, without differences, and once more later.
-    let mut start = place(begin).0;
+    let mut before = walk.element;
     let (mut piece, mut bytes) = (begin, 0usize);
     while piece < pieces && words.len() - bytes >= REACH {
         // SAFETY: REACH bytes of words are left, and each refill takes at most 16 of them; the places are made with offsets that end inside the table; `base` and `out` have the piece before.
         unsafe {
-            let offsets = offsets_of(place((piece + 1).min(pieces - 1)));
+            let element = walk.element;
+            walk.go_on();
+            let offsets = offsets_of(&walk);
             let a = lookup.entry_at(first, &places[0]);
             let b = lookup.entry_at(second, &places[1]);
-            maker.make::<W, DECAY, false>(symbols, base, out, start);
+            maker.make::<W, DECAY, false>(symbols, base, out, before * W::BYTES);
             first = lookup.refill(a.1, words.as_ptr(), &mut bytes);
             places[0].store(lookup.index(first, offsets[0]));
             let c = lookup.entry_at(third, &places[2]);
@@ -100,13 +99,13 @@ fn decode<W: Word, const DECAY: bool>(
             fourth = lookup.refill(d.1, words.as_ptr(), &mut bytes);
             places[3].store(lookup.index(fourth, offsets[3]));
             symbols = [a.0, b.0, c.0, d.0];
+            before = element;
         }
-        start = place(piece).0;
         piece += 1;
     }
     if piece > begin {
         // SAFETY: `base` and `out` have the last piece.
-        unsafe { maker.make::<W, DECAY, true>(symbols, base, out, start) };
+        unsafe { maker.make::<W, DECAY, true>(symbols, base, out, before * W::BYTES) };
     }
     maker.finish();
     for (vector, lanes) in [first, second, third, fourth].iter().zip(states.chunks_exact_mut(8)) {
@@ -114,6 +113,38 @@ fn decode<W: Word, const DECAY: bool>(
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
     }
     ((piece - begin) * PIECE, bytes)
+}
+
+/// Goes from piece to piece through chunks, and stays with the last.
+struct Walk<'a> {
+    chunks: std::slice::Iter<'a, CodedChunk>,
+    /// The first element of the piece.
+    element: usize,
+    class: u8,
+    /// Pieces of the chunk from this one on.
+    left: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(chunks: &'a [CodedChunk], piece: usize) -> Self {
+        let mut chunks = chunks[piece / (CHUNK / PIECE)..].iter();
+        let chunk = chunks.next().copied().unwrap_or_default();
+        let made = piece % (CHUNK / PIECE);
+        let element = chunk.number as usize * CHUNK + made * PIECE;
+        Self { chunks, element, class: chunk.class, left: CHUNK / PIECE - made }
+    }
+
+    #[inline(always)]
+    fn go_on(&mut self) {
+        if self.left > 1 {
+            self.left -= 1;
+            self.element += PIECE;
+        } else if let Some(chunk) = self.chunks.next() {
+            self.left = CHUNK / PIECE;
+            self.element = chunk.number as usize * CHUNK;
+            self.class = chunk.class;
+        }
+    }
 }
 
 /// Where the contexts of elements begin in the decoder's table.

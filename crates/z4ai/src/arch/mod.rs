@@ -93,7 +93,7 @@ pub(crate) struct Restoration<'a> {
 }
 
 /// A chunk of a block whose elements have symbols.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CodedChunk {
     pub number: u32,
     pub class: u8,
