@@ -9,6 +9,7 @@ use crate::frame::{FULL_SECTION, MAX_SECTION, STORED, checksum};
 use crate::options::{Effort, Options};
 use crate::plan::Plan;
 use crate::repeats;
+use crate::segments;
 use crate::threads;
 use std::sync::Mutex;
 
@@ -99,20 +100,94 @@ fn copy_unit(options: &Options) -> usize {
     options.row_length().and_then(|length| length.checked_mul(width)).unwrap_or(width)
 }
 
-/// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
-/// that too.
+/// Appends a section, or several where the parts of data without a shape have little in common.
 pub(crate) fn encode_section(
     part: Part,
     options: &Options,
     kernel: Kernel,
     frame: &mut Vec<u8>,
 ) -> Result<()> {
+    let find = if options.effort == Effort::Max { repeats::search } else { repeats::find };
+    let repeats = find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
+    let segments = segments(part, options, kernel)?;
     let start = frame.len();
-    let repeats = repeats::find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
-    let part = match &repeats {
-        Some(repeats) => Part { bytes: &repeats.originals, copies: &repeats.copies, ..part },
-        None => part,
+    let Some(repeats) = repeats else {
+        encode_segments(&segments, options, kernel, frame)?;
+        // Sections that do not shrink cost a few bytes each, which one for all of them saves.
+        if segments.len() > 1 && frame.len() - start > part.bytes.len() {
+            frame.truncate(start);
+            encode_best(part, options, kernel, frame)?;
+        }
+        return Ok(());
     };
+    let once = Part { bytes: &repeats.originals, copies: &repeats.copies, ..part };
+    encode_best(once, options, kernel, frame)?;
+    // Copies do not reach from one section to another, so it is the one or the other.
+    if segments.len() > 1 {
+        let mut apart = Vec::new();
+        encode_segments(&segments, options, kernel, &mut apart)?;
+        keep_shorter(frame, start, &apart);
+    }
+    Ok(())
+}
+
+/// Sections from this many bytes on occupy all threads by themselves; shorter ones are encoded side by side.
+const LONG_SEGMENT: usize = 8 << 20;
+
+/// Appends a section for each segment.
+fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+    let is_long = |part: &Part| part.bytes.len() >= LONG_SEGMENT;
+    for group in segments.chunk_by(|first, second| !is_long(first) && !is_long(second)) {
+        if let [part] = group {
+            encode_best(*part, options, kernel, frame)?;
+            continue;
+        }
+        let mut outcome = Ok(());
+        threads::deliver(
+            group.iter(),
+            |part| {
+                let mut section = Vec::new();
+                threads::run(1, || encode_best(*part, options, kernel, &mut section)).map(|()| section)
+            },
+            |section: Result<Vec<u8>>| match section {
+                Ok(section) => frame.extend_from_slice(&section),
+                Err(error) => outcome = Err(error),
+            },
+        );
+        outcome?;
+    }
+    Ok(())
+}
+
+/// Cuts data whose rows are not known where it changes.
+fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Result<Vec<Part<'a>>> {
+    let dtype = options.dtype.filter(|_| part.reference.is_empty());
+    let Some((dtype, layout)) = dtype.and_then(|dtype| Some((dtype, dtype.float_layout()?))) else {
+        return Ok(vec![part]);
+    };
+    let elements = &part.bytes[..part.bytes.len() / layout.width * layout.width];
+    let mut lengths = segments::lengths(layout, elements, options.row_length(), kernel);
+    // The groups of a grid differ in scale, but not in what is to be known of them.
+    if lengths.len() > 1 && Plan::has_grid(elements, dtype, options)? {
+        return Ok(vec![part]);
+    }
+    // The last one has the bytes of an unfinished element too.
+    lengths.pop();
+    let mut parts = Vec::with_capacity(lengths.len() + 1);
+    let mut rest = part.bytes;
+    for length in lengths {
+        let (bytes, after) = rest.split_at(length * layout.width);
+        parts.push(Part { bytes, closing: false, ..part });
+        rest = after;
+    }
+    parts.push(Part { bytes: rest, ..part });
+    Ok(parts)
+}
+
+/// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
+/// that too.
+fn encode_best(part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+    let start = frame.len();
     encode_planned(part, options, kernel, frame)?;
     if options.effort == Effort::Max {
         let mut plain = Vec::new();

@@ -124,6 +124,8 @@ impl<'a> Layout<'a> {
     pub fn decode(&self, range: Range<u64>, out: &mut [u8], kernel: Kernel) -> Result<()> {
         let mut rest = out;
         let mut section_start = 0u64;
+        let mut wanted = Vec::new();
+        let mut waiting = 0;
         for section in &self.sections {
             let section_end = section_start + section.length as u64;
             let start = range.start.max(section_start);
@@ -131,37 +133,46 @@ impl<'a> Layout<'a> {
             if start < end {
                 let (target, after) = rest.split_at_mut((end - start) as usize);
                 rest = after;
-                let inside = (start - section_start) as usize..(end - section_start) as usize;
-                self.decode_section(section, section_start, inside, target, kernel)?;
+                waiting += target.len();
+                let range = (start - section_start) as usize..(end - section_start) as usize;
+                let reference = stretch(self.reference, section_start, section_end);
+                wanted.push(Wanted { section, start: section_start, reference, range, target });
+            }
+            if waiting >= TOGETHER {
+                self.decode_sections(std::mem::take(&mut wanted), kernel)?;
+                waiting = 0;
             }
             section_start = section_end;
         }
-        Ok(())
+        self.decode_sections(wanted, kernel)
     }
 
-    fn decode_section(
-        &self,
-        section: &Section,
-        section_start: u64,
-        range: Range<usize>,
-        out: &mut [u8],
-        kernel: Kernel,
-    ) -> Result<()> {
-        let reference = stretch(self.reference, section_start, section_start + section.length as u64);
-        let model = Model::read(section.model, self.header.dtype, section.original_length, kernel)?;
-        let context = BlockContext { model: &model, width: self.width(), kernel, reference };
-        if !section.copies.is_empty() {
-            // What is coded against a reference has no copies: its offsets are those of the data.
-            return restore_copies(section, &BlockContext { reference: &[], ..context }, range, out);
+    /// Decodes parts of several sections, the blocks of all of them in parallel.
+    fn decode_sections(&self, wanted: Vec<Wanted>, kernel: Kernel) -> Result<()> {
+        let models = threads::map(wanted.iter(), |wanted| {
+            let section = wanted.section;
+            Model::read(section.model, self.header.dtype, section.original_length, kernel)
+        });
+        let models = models.into_iter().collect::<Result<Vec<_>>>()?;
+        let mut blocks = Vec::new();
+        for (Wanted { section, start, reference, range, target }, model) in wanted.into_iter().zip(&models) {
+            let context = BlockContext { model, width: self.width(), kernel, reference };
+            if !section.copies.is_empty() {
+                // What is coded against a reference has no copies: its offsets are those of the data.
+                restore_copies(section, &BlockContext { reference: &[], ..context }, range, target)?;
+                continue;
+            }
+            let (first, skip) = (range.start / section.block_length, range.start % section.block_length);
+            // The first block's share may be shorter; cut it off so that all others are regular.
+            let (head, body) = target.split_at_mut((section.block_length - skip).min(target.len()));
+            blocks.push((context, section, start, first, skip, head));
+            let body = body.chunks_mut(section.block_length).zip(first + 1..);
+            blocks.extend(body.map(|(target, index)| (context, section, start, index, 0, target)));
         }
-        let first = range.start / section.block_length;
-        // The first block's share may be shorter; cut it off so that all others are regular.
-        let head = (section.block_length - range.start % section.block_length).min(out.len());
-        let (head, body) = out.split_at_mut(head);
-        let decode = |index: usize, target: &mut [u8], skip: usize| -> Result<()> {
+        let results = threads::map(blocks.into_iter(), |(context, section, start, index, skip, target)| {
             let length = section.decoded_block_length(index);
             if let Some(identification) = &self.identification {
-                let start = section_start + (index * section.block_length) as u64;
+                let start = start + (index * section.block_length) as u64;
                 identification.pass(start..start + length as u64);
             }
             if skip == 0 && target.len() == length {
@@ -171,14 +182,24 @@ impl<'a> Layout<'a> {
             context.decode(section, index, &mut whole)?;
             target.copy_from_slice(&whole[skip..skip + target.len()]);
             Ok(())
-        };
-        let pieces = std::iter::once(head).chain(body.chunks_mut(section.block_length)).enumerate();
-        let results = threads::map(pieces, |(index, target)| {
-            decode(first + index, target, if index == 0 { range.start % section.block_length } else { 0 })
         });
         results.into_iter().collect()
     }
 }
+
+/// A part of a section that is to be decoded.
+struct Wanted<'a, 'o> {
+    section: &'a Section<'a>,
+    /// Where the section begins in the data.
+    start: u64,
+    /// What the section is coded against, if it is.
+    reference: &'a [u8],
+    range: Range<usize>,
+    target: &'o mut [u8],
+}
+
+/// Bytes of sections that are decoded together, at least: short sections do not occupy all threads, and all models at once would take much memory.
+const TOGETHER: usize = 16 << 20;
 
 /// Decodes `range` of a section with copies into `out`: first the blocks that it needs, each once, then the stretches that it is made of.
 fn restore_copies(

@@ -23,6 +23,7 @@ mod options;
 mod plan;
 mod reference;
 mod repeats;
+mod segments;
 mod stream;
 mod threads;
 mod transform;

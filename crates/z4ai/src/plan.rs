@@ -59,20 +59,40 @@ impl Plan {
     ) -> Result<Vec<Model>> {
         let palette = PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?
             .map(Model::Palette);
+        let tiny = subnormals_abound(elements, dtype);
         // A grid finds one scale per group, and sparse elements are cheap zeros and a rest; elements that are few in the whole section have no need of either.
         let (grid, sparse) = match &palette {
             Some(Model::Palette(palette)) if palette.has_one_plane() => (None, None),
             _ => (
-                GridModel::fit(elements, dtype, options.row_length()).map(Model::Grid),
+                Self::grid(elements, dtype, options).map(Model::Grid),
                 SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse),
             ),
         };
+        // They are small integers, whose high bits are the rare ones.
+        let planes =
+            if tiny { Some(Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?)) } else { None };
         // Integers have no model that is likely to win, so zstd always takes part there.
         let opaque = dtype.float_layout().is_none()
             || bytes_repeat(elements)?
             || values_recur(elements, dtype.scalar_width());
         let opaque = opaque.then(|| Model::Opaque { level: block_level(options), long: false });
-        Ok([palette, grid, sparse, opaque].into_iter().flatten().collect())
+        Ok([palette, grid, sparse, planes, opaque].into_iter().flatten().collect())
+    }
+
+    /// Whether a grid is what elements have in common, rather than that they are few.
+    pub fn has_grid(elements: &[u8], dtype: Dtype, options: &Options) -> Result<bool> {
+        let width = dtype.scalar_width();
+        let block = block_elements(elements.len() / width) * width;
+        let palette = PaletteModel::fit(elements, width, block, block_level(options))?;
+        let few = palette.is_some_and(|palette| palette.has_one_plane());
+        Ok(!few && Self::grid(elements, dtype, options).is_some())
+    }
+
+    /// The model for elements on a grid, if they are.
+    fn grid(elements: &[u8], dtype: Dtype, options: &Options) -> Option<GridModel> {
+        // Subnormals lie on one whatever they are.
+        let tiny = subnormals_abound(elements, dtype);
+        (!tiny).then(|| GridModel::fit(elements, dtype, options.row_length())).flatten()
     }
 
     /// The model for ordinary elements.
@@ -97,12 +117,12 @@ impl Plan {
 
     /// A plan that learns from element to element in place of one with tables, for maximum effort.
     pub fn with_learning(&self, bytes: &[u8], options: &Options) -> Result<Option<Self>> {
-        let (Model::Float(_), Effort::Max) = (&self.model, options.effort) else { return Ok(None) };
+        let (Model::Float(model), Effort::Max) = (&self.model, options.effort) else { return Ok(None) };
         let layout = options.dtype.and_then(Dtype::float_layout);
         let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
         let elements = &bytes[..bytes.len() / layout.width * layout.width];
         let geometry = Geometry {
-            row_length: options.row_length(),
+            row_length: options.row_length().or_else(|| model.row_length()),
             kernel_length: options.kernel_length(),
             line_length: options.line_length(),
         };
@@ -213,6 +233,21 @@ fn values_recur(elements: &[u8], width: usize) -> bool {
     values.sort_unstable();
     values.dedup();
     (looked - values.len()) * 16 >= looked.max(1)
+}
+
+/// Whether a sixteenth of the elements, from all over, are below what the exponents of fp16 can say.
+fn subnormals_abound(elements: &[u8], dtype: Dtype) -> bool {
+    const ELEMENTS: usize = 4096;
+    if dtype != Dtype::F16 {
+        return false;
+    }
+    let (mut tiny, mut looked) = (0, 0);
+    for element in elements.chunks_exact(2).step_by((elements.len() / 2).div_ceil(ELEMENTS).max(1)) {
+        let magnitude = u16::from_le_bytes([element[0], element[1]]) & 0x7fff;
+        tiny += usize::from((1..0x400).contains(&magnitude));
+        looked += 1;
+    }
+    tiny * 16 > looked
 }
 
 /// Evenly spread parts of `elements` of `length` bytes each, with their offsets; all of them as one part if there are not many more.

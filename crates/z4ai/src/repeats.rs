@@ -8,6 +8,7 @@ use crate::arch::{Kernel, memory};
 use crate::frame::section::Copy;
 use crate::threads;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 /// Bytes of the shortest copy.
@@ -20,7 +21,10 @@ const TOGETHER: usize = 16;
 /// Of ordinary data one place in 256 is remembered; of no data more than one for so many bytes.
 const MOST_ANCHORS: usize = 64;
 /// Bytes that must agree before a part of the data counts as repeated.
-const CONVINCING: usize = 256;
+const CONVINCING: usize = 1024;
+/// One in so many of the places that are looked at must be repeated. A fourth of all are looked at, so that of two occurrences one meets the other a fourth of
+/// the time: what is repeated is then 4 in so many of the data.
+const WORTHWHILE: usize = 512;
 /// Bytes that may be compared in vain, per byte of the data.
 const PATIENCE: usize = 4;
 
@@ -33,9 +37,15 @@ pub(crate) struct Repeats {
     pub copies: Vec<Copy>,
 }
 
-/// The repeats of `bytes`, if there are any. Copies begin and end at multiples of `unit` (whole elements, or whole rows so that columns stay aligned).
+/// The repeats of `bytes`, if there are any, where they are likely. Copies begin and end at multiples of `unit` (whole elements, or whole rows so that columns
+/// stay aligned).
 pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> Option<Repeats> {
-    if bytes.len() < 2 * SHORTEST || !are_likely(bytes, width, kernel) {
+    if are_likely(bytes, width, kernel) { search(bytes, width, unit, kernel) } else { None }
+}
+
+/// The repeats of `bytes`, if there are any.
+pub(crate) fn search(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> Option<Repeats> {
+    if bytes.len() < 2 * SHORTEST {
         return None;
     }
     let mut search = Search {
@@ -62,12 +72,12 @@ pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> O
         if place < position {
             continue;
         }
-        let found = places.get(&key).copied().and_then(|source| search.copy(place, source));
-        if let Some(end) = found {
-            position = end;
-            continue;
+        match places.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(place - search.end + search.kept);
+            }
+            Entry::Occupied(entry) => position = search.copy(place, *entry.get()).unwrap_or(position),
         }
-        places.entry(key).or_insert(place - search.end + search.kept);
         if search.patience == 0 {
             break;
         }
@@ -75,7 +85,7 @@ pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> O
     search.finish()
 }
 
-/// Whether a part of the data shows a repeat.
+/// Whether a part of the data shows repeats, enough of them to be worth the search.
 pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
     let window = WINDOW.next_multiple_of(width);
     let windows = bytes.len().div_ceil(window);
@@ -89,14 +99,18 @@ pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
         }
         anchors
     });
-    let mut places = HashMap::with_capacity(anchors.iter().map(Vec::len).sum());
+    let count = anchors.iter().map(Vec::len).sum();
+    let mut places = HashMap::with_capacity(count);
+    let mut repeated = 0;
     for (place, key) in anchors.into_iter().flatten() {
-        if let Some(&earlier) = places.get(&key)
+        if let Some(earlier) = places.insert(key, place)
             && common_prefix(&bytes[place..], &bytes[earlier..place], CONVINCING) == CONVINCING
         {
-            return true;
+            repeated += WORTHWHILE;
+            if repeated >= count {
+                return true;
+            }
         }
-        places.insert(key, place);
     }
     false
 }

@@ -5,8 +5,8 @@ use crate::dtype::Dtype;
 use crate::entropy::nested::{self, Geometry, Shifts};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
-use crate::transform::float::choose_scales;
 use crate::transform::float::scale::{STEPS, Scales};
+use crate::transform::float::{choose_scales, find_row_length};
 
 /// The shifts of a section's rows and columns.
 #[derive(Debug)]
@@ -37,7 +37,10 @@ impl FastModel {
     ) -> Option<Self> {
         let geometry = geometry(dtype)?;
         let mut scales = match dtype.and_then(Dtype::float_layout) {
-            Some(layout) if !bytes.is_empty() => choose_scales(layout, bytes, row_length, kernel),
+            Some(layout) if !bytes.is_empty() => {
+                let row_length = row_length.or_else(|| find_row_length(layout, bytes, kernel));
+                choose_scales(layout, bytes, row_length, kernel)
+            }
             _ => Scales::default(),
         };
         scales.base = 0;

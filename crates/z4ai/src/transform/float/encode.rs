@@ -72,11 +72,15 @@ impl SymbolScratch {
     pub fn transform(&mut self, layout: FloatLayout, scales: &Scales, chunk: &[u8], start: usize) {
         self.heads.read(layout, scales, chunk, start);
         self.heads.symbols(layout, Parts::ALL, &mut self.symbols, &mut self.contexts);
+        let codes = self.symbols.iter().zip(&self.contexts);
+        for (code, (&symbol, &context)) in self.heads.fields[..self.heads.length].iter_mut().zip(codes) {
+            *code = u16::from_le_bytes([symbol, context]);
+        }
     }
 
-    /// The symbols and contexts of the chunk.
-    pub fn symbols(&self) -> (&[u8], &[u8]) {
-        (&self.symbols[..self.heads.length], &self.contexts[..self.heads.length])
+    /// The symbols of the chunk with their contexts as the high bytes.
+    pub fn codes(&self) -> &[u16] {
+        &self.heads.fields[..self.heads.length]
     }
 
     /// How many elements of the chunk have their sign bit set.

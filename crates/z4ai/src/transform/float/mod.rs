@@ -12,6 +12,7 @@ mod lanes;
 mod learner;
 mod low_bits;
 mod model;
+mod period;
 pub(crate) mod scale;
 mod search;
 mod shape;
@@ -27,6 +28,7 @@ pub(crate) use learner::{
     ABOVE, Column, DUST, FURTHEST, LAST_RATE, LEFT, MagnitudeRun, OCTAVE_BITS, PHASES, RATE_BITS, Rates,
 };
 pub(crate) use model::{FloatModel, choose_scales};
+pub(crate) use period::find_row_length;
 pub(crate) use sign_mixer::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
 
 /// Elements that are transformed together; all the temporaries of a chunk stay in the first-level cache.

@@ -1,6 +1,7 @@
 //! What all blocks of a section of floats share: scales, frequency tables, the sign if it is constant, and how the tail planes are coded.
 
 use super::encode::{Parts, SymbolScratch};
+use super::period::find_row_length;
 use super::scale::{Scales, Sums};
 use super::shape::{EscapeRate, Shape};
 use super::signs::Signs;
@@ -27,7 +28,7 @@ const COUNTED: usize = 1 << 18;
 const PIECE: usize = 256;
 
 /// Symbols, of all contexts together, that may then have gone unmet.
-const UNMET: usize = 16;
+const UNMET: usize = 64;
 
 /// The shared description of a section of floats.
 #[derive(Debug)]
@@ -98,9 +99,7 @@ impl SymbolCounts {
         kernel: Kernel,
     ) {
         // Neighbours are often equal; in the same table every count would wait for the one before.
-        let mut odd = [[0u32; SYMBOLS]; CONTEXTS];
-        let even = &mut self.histograms;
-        let place = |symbol: u8, context: u8| (usize::from(context) & (CONTEXTS - 1), usize::from(symbol));
+        let mut counts = [[0u32; CONTEXTS * SYMBOLS]; 4];
         SymbolScratch::with(|scratch| {
             for (start, piece) in pieces {
                 kernel.vectorised(
@@ -112,22 +111,18 @@ impl SymbolCounts {
                         self.positive += (piece.len() / layout.width) as u64 - negative;
                     },
                 );
-                let (symbols, contexts) = scratch.symbols();
-                let (symbols, last_symbol) = symbols.as_chunks::<2>();
-                let (contexts, last_context) = contexts.as_chunks::<2>();
-                for (symbols, contexts) in symbols.iter().zip(contexts) {
-                    let (context, symbol) = place(symbols[0], contexts[0]);
-                    even[context][symbol] += 1;
-                    let (context, symbol) = place(symbols[1], contexts[1]);
-                    odd[context][symbol] += 1;
+                let (codes, last) = scratch.codes().as_chunks::<4>();
+                let place = |code: u16| usize::from(code) & (CONTEXTS * SYMBOLS - 1);
+                for codes in codes {
+                    counts.iter_mut().zip(codes).for_each(|(counts, &code)| counts[place(code)] += 1);
                 }
-                for (&symbol, &context) in last_symbol.iter().zip(last_context) {
-                    let (context, symbol) = place(symbol, context);
-                    even[context][symbol] += 1;
-                }
+                last.iter().for_each(|&code| counts[0][place(code)] += 1);
             }
         });
-        even.iter_mut().flatten().zip(odd.iter().flatten()).for_each(|(sum, more)| *sum += more);
+        for counts in &counts {
+            let sums = self.histograms.iter_mut().flatten();
+            sums.zip(counts).for_each(|(sum, count)| *sum += count);
+        }
     }
 
     /// Turns the exponents at both ends that are too rare for a table's precision into escapes: a frequency of 1 for each of their symbols would overpay them at
@@ -171,6 +166,7 @@ impl FloatModel {
         block: usize,
         kernel: Kernel,
     ) -> Result<Self> {
+        let row_length = row_length.or_else(|| find_row_length(layout, bytes, kernel));
         let scales = choose_scales(layout, bytes, row_length, kernel);
         Self::fit_scales(layout, bytes, scales, row_length, effort, block, kernel)
     }
@@ -235,6 +231,11 @@ impl FloatModel {
         tails: Tails,
     ) -> Result<Self> {
         Ok(Self { layout, scales, parts: Parts::ALL, signs, tables: Tables::new(tables)?, shape, tails })
+    }
+
+    /// Elements per row, if columns were found to differ.
+    pub fn row_length(&self) -> Option<usize> {
+        (!self.scales.columns.is_empty()).then_some(self.scales.row_length)
     }
 
     /// Whether symbols are coded in the contexts of the scale's fraction.
@@ -338,43 +339,64 @@ pub(crate) fn choose_scales(
     row_length: Option<usize>,
     kernel: Kernel,
 ) -> Scales {
+    let mut candidates = scale_candidates(layout, bytes, row_length, kernel);
+    if candidates.len() == 1 {
+        return candidates.pop().unwrap_or_default();
+    }
+    let chosen = candidates.into_iter().min_by_key(|scales| cost_with(scales, layout, bytes, kernel));
+    chosen.unwrap_or_default()
+}
+
+/// The bits that symbols cost with the scales that would be chosen for rows of this length.
+pub(super) fn least_cost(
+    layout: FloatLayout,
+    bytes: &[u8],
+    row_length: Option<usize>,
+    kernel: Kernel,
+) -> Option<u64> {
+    let candidates = scale_candidates(layout, bytes, row_length, kernel);
+    candidates.iter().map(|scales| cost_with(scales, layout, bytes, kernel)).min()
+}
+
+fn scale_candidates(
+    layout: FloatLayout,
+    bytes: &[u8],
+    row_length: Option<usize>,
+    kernel: Kernel,
+) -> Vec<Scales> {
     let elements = bytes.len() / layout.width;
     let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
     let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);
     let sums = Sums::measure(layout, bytes, row_length, with_columns, kernel);
     let candidates = [(false, false), (true, false), (false, true), (true, true)];
-    let pieces = (elements / CHUNK).max(1);
-    let stride = pieces.div_ceil(SAMPLE / CHUNK);
-    let candidates = candidates
+    let mut candidates: Vec<Scales> = candidates
         .into_iter()
         .filter(|&(_, columns)| with_columns || !columns)
-        .map(|(rows, columns)| sums.scales(layout, row_length, rows, columns));
-    let mut candidates: Vec<Scales> = candidates.collect();
+        .map(|(rows, columns)| sums.scales(layout, row_length, rows, columns))
+        .collect();
     candidates.dedup();
-    if candidates.len() == 1 {
-        return candidates.pop().unwrap_or_default();
-    }
-    let chosen = candidates.into_iter().min_by_key(|scales| {
-        let mut sampled = 0u64;
-        let mut counts = SymbolCounts::default();
-        let sample = (0..pieces).step_by(stride).map(|piece| {
-            let start = piece * CHUNK;
-            let chunk = &bytes[start * layout.width..elements.min(start + CHUNK) * layout.width];
-            sampled += (chunk.len() / layout.width) as u64;
-            (start, chunk)
-        });
-        counts.count(layout, scales, sample, kernel);
-        if !scales.rows.is_empty() || !scales.columns.is_empty() {
-            let side = [&scales.rows, &scales.columns].map(|offsets| {
-                let bytes: &[u8] = bytemuck::cast_slice(offsets);
-                entropy_bits(&plane::histogram(bytes.iter().copied()))
-            });
-            (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64 + side[0] + side[1]
-        } else {
-            (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64
-        }
+    candidates
+}
+
+/// The bits that the scales and the symbols of all elements cost, from a sample of these.
+fn cost_with(scales: &Scales, layout: FloatLayout, bytes: &[u8], kernel: Kernel) -> u64 {
+    let elements = bytes.len() / layout.width;
+    let pieces = (elements / CHUNK).max(1);
+    let stride = pieces.div_ceil(SAMPLE / CHUNK);
+    let mut sampled = 0u64;
+    let mut counts = SymbolCounts::default();
+    let sample = (0..pieces).step_by(stride).map(|piece| {
+        let start = piece * CHUNK;
+        let chunk = &bytes[start * layout.width..elements.min(start + CHUNK) * layout.width];
+        sampled += (chunk.len() / layout.width) as u64;
+        (start, chunk)
     });
-    chosen.unwrap_or_default()
+    counts.count(layout, scales, sample, kernel);
+    let side = [&scales.rows, &scales.columns].map(|offsets| {
+        let bytes: &[u8] = bytemuck::cast_slice(offsets);
+        entropy_bits(&plane::histogram(bytes.iter().copied()))
+    });
+    (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64 + side[0] + side[1]
 }
 
 /// Four tables, or one when four do not pay for their own description, and the bits that they and what they code take.

@@ -197,7 +197,8 @@ fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Component, Optio
     })?;
     let missing = |field: &str| Error::malformed(format!("the part has no \"{field}\""));
     let dtype = dtype.ok_or_else(|| missing("dtype"))?;
-    let storage = storage_type(&dtype).ok_or_else(|| Error::malformed(format!("\"{dtype}\" is not a storage type")))?;
+    let storage =
+        storage_type(&dtype).ok_or_else(|| Error::malformed(format!("\"{dtype}\" is not a storage type")))?;
     let blob = blob.ok_or_else(|| missing("blob"))?;
     let &[offset, length] = &blob[..] else {
         return Err(Error::malformed("\"blob\" is not a pair of offset and length"));
@@ -239,7 +240,10 @@ fn part(decoder: &mut Decoder<'_>, shards: &[Shard]) -> Result<(Component, Optio
         Some(Z4AI) => (Data::Z4ai(span), None),
         Some(other) => (Data::Raw(span), Some(format!("unknown encoding \"{other}\""))),
     };
-    let component = Component { digest: decoded_digest(digest.flatten()), ..Component::encoded(element, data, decoded.unwrap_or(length)) };
+    let component = Component {
+        digest: decoded_digest(digest.flatten()),
+        ..Component::encoded(element, data, decoded.unwrap_or(length))
+    };
     Ok((component, unreadable))
 }
 

@@ -1,0 +1,150 @@
+//! Where a buffer without a shape is cut: it may be a whole model, tensor after tensor, and one model for all of them would fit none. Neighbouring stretches
+//! stay together as long as describing them apart costs more than describing them as one.
+
+use crate::arch::Kernel;
+use crate::dtype::FloatLayout;
+use crate::entropy::table::{Histogram, SYMBOLS, entropy_bits};
+use crate::threads;
+
+/// Elements of the shortest stretch that is looked at, and the most stretches.
+const SHORTEST: usize = 1 << 14;
+const MOST: usize = 512;
+/// Elements of which the first [`SAMPLED`] are looked at; they are compared with their own scale, which models follow by themselves.
+const ROW: usize = 1024;
+const SAMPLED: usize = 32;
+/// Bits that a model of its own costs, about.
+const MODEL: u64 = 8 * 600;
+/// And each of its columns.
+const COLUMN: u64 = 4;
+
+/// A stretch and the fields of its sample: exponents, relative to those of their row, in the lower half, and how many zeros the mantissas end with in the upper.
+struct Segment {
+    elements: usize,
+    counts: Histogram,
+    bits: u64,
+}
+
+impl Segment {
+    /// The histogram of this segment and the next one together.
+    fn joined(&self, next: &Self) -> Histogram {
+        let mut counts = self.counts;
+        counts.iter_mut().zip(&next.counts).for_each(|(count, more)| *count += more);
+        counts
+    }
+
+    /// Bits of the sample that are lost by joining it with that of the next one.
+    fn loss(&self, next: &Self) -> u64 {
+        entropy_bits(&self.joined(next)).saturating_sub(self.bits + next.bits)
+    }
+}
+
+/// The elements of each segment of `bytes`, which are whole elements, in rows of `row_length` if that is known.
+pub(crate) fn lengths(
+    layout: FloatLayout,
+    bytes: &[u8],
+    row_length: Option<usize>,
+    kernel: Kernel,
+) -> Vec<usize> {
+    let elements = bytes.len() / layout.width;
+    let stretch = (elements / MOST).next_power_of_two().max(SHORTEST);
+    let stretch = row_length.map_or(stretch, |length| stretch.next_multiple_of(length));
+    if elements < 2 * stretch {
+        return vec![elements];
+    }
+    let mut segments = threads::map(bytes.chunks(stretch * layout.width), |part| {
+        let mut counts = [0; SYMBOLS];
+        kernel.vectorised(
+            #[inline(always)]
+            || match layout.width {
+                2 => count::<2>(layout, part, &mut counts),
+                4 => count::<4>(layout, part, &mut counts),
+                _ => count::<8>(layout, part, &mut counts),
+            },
+        );
+        Box::new(Segment { elements: part.len() / layout.width, bits: entropy_bits(&counts), counts })
+    });
+    let mut losses: Vec<u64> = segments.windows(2).map(|pair| pair[0].loss(&pair[1])).collect();
+    let model = MODEL + COLUMN * row_length.unwrap_or(0) as u64;
+    let bearable = model * SAMPLED as u64 / ROW as u64;
+    while let Some((index, _)) =
+        losses.iter().enumerate().min_by_key(|(_, loss)| **loss).filter(|(_, loss)| **loss < bearable)
+    {
+        let next = segments.remove(index + 1);
+        let joined = &mut segments[index];
+        joined.counts = joined.joined(&next);
+        joined.bits += next.bits + losses.remove(index);
+        joined.elements += next.elements;
+        for changed in [index.checked_sub(1), Some(index)].into_iter().flatten() {
+            if let (Some(loss), [first, second, ..]) = (losses.get_mut(changed), &segments[changed..]) {
+                *loss = first.loss(second);
+            }
+        }
+    }
+    segments.into_iter().map(|segment| segment.elements).collect()
+}
+
+/// Counts the fields of a sample of elements of `WIDTH` bytes.
+#[inline(always)]
+fn count<const WIDTH: usize>(layout: FloatLayout, bytes: &[u8], counts: &mut Histogram) {
+    const HALF: usize = SYMBOLS / 2;
+    const CENTRE: i32 = HALF as i32 / 2;
+    let exponent = |head: u16| i32::from((head & 0x7fff) >> layout.head_mantissa_bits());
+    let mantissa_bits = 8 * WIDTH as u32 - 1 - layout.exponent_bits;
+    let mut heads = [0; SAMPLED];
+    for row in bytes.chunks(ROW * WIDTH) {
+        let (elements, _) = row.as_chunks::<WIDTH>();
+        let elements = &elements[..elements.len().min(SAMPLED)];
+        layout.read_heads(row, &mut heads);
+        // Zeros say nothing about the scale.
+        let sum: i32 = heads[..elements.len()].iter().map(|&head| exponent(head)).sum();
+        let others: i32 = heads[..elements.len()].iter().map(|&head| i32::from(exponent(head) != 0)).sum();
+        let mean = sum / others.max(1);
+        for (element, &head) in elements.iter().zip(&heads) {
+            let relative = (exponent(head) - mean + CENTRE).clamp(0, HALF as i32 - 1);
+            counts[relative as usize] += 1;
+            let number = element.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
+            let zeros = number.trailing_zeros().min(mantissa_bits);
+            counts[HALF + zeros as usize] += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Dtype;
+
+    /// Elements between 1 and 2 times a power of two, whose mantissas end with at least `zeros` zeros.
+    fn floats(count: usize, spread: u32, zeros: u32) -> Vec<u8> {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            state >> 16
+        };
+        let element = |_| {
+            let exponent = 120 - (next() % spread);
+            ((exponent << 7 | next() & 0x7f) & u32::MAX << zeros) as u16
+        };
+        (0..count).map(element).flat_map(u16::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn stretches_are_told_apart_by_their_exponents_and_by_their_precision() {
+        let layout = Dtype::Bf16.float_layout().unwrap();
+        let lengths = |bytes: &[u8]| lengths(layout, bytes, None, Kernel::detect());
+        let (narrow, wide, rounded) = (floats(1 << 17, 4, 0), floats(1 << 17, 12, 0), floats(1 << 17, 4, 3));
+        assert_eq!(lengths(&narrow), [1 << 17]);
+        assert_eq!(lengths(&[&narrow[..], &narrow].concat()), [1 << 18]);
+        assert_eq!(lengths(&[&narrow[..], &wide].concat()), [1 << 17; 2]);
+        assert_eq!(lengths(&[&narrow[..], &rounded, &wide].concat()), [1 << 17; 3]);
+        assert_eq!(lengths(&narrow[..2000]), [1000]);
+        assert_eq!(lengths(&[]), [0]);
+    }
+
+    #[test]
+    fn a_long_buffer_is_looked_at_in_longer_stretches() {
+        let layout = Dtype::Bf16.float_layout().unwrap();
+        let zeros = vec![0; 2 * (MOST * SHORTEST * 2 + 77)];
+        assert_eq!(lengths(layout, &zeros, None, Kernel::detect()), [MOST * SHORTEST * 2 + 77]);
+    }
+}
