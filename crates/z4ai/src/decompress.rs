@@ -8,6 +8,7 @@ use crate::frame::header::Header;
 use crate::frame::section::Section;
 use crate::frame::wire::Reader;
 use crate::model::Model;
+use crate::reference::Identification;
 use crate::threads;
 use std::ops::Range;
 
@@ -19,6 +20,8 @@ pub(crate) struct Layout<'a> {
     pub length: u64,
     /// What the data was coded against; empty in most frames.
     reference: &'a [u8],
+    /// The identity of the reference, where decoding shall find it out.
+    identification: Option<Identification<'a>>,
 }
 
 impl<'a> Layout<'a> {
@@ -45,12 +48,26 @@ impl<'a> Layout<'a> {
             sections.push(section);
         }
         reader.finish()?;
-        Ok(Self { header, sections, length, reference: &[] })
+        Ok(Self { header, sections, length, reference: &[], identification: None })
     }
 
     /// The same layout, decoding against `reference`, which the caller has verified.
     pub fn against(self, reference: &'a [u8]) -> Self {
         Self { reference, ..self }
+    }
+
+    /// The same layout, decoding against `reference` and finding out on the way whether that is the right one.
+    pub fn identifying(self, reference: &'a [u8]) -> Self {
+        Self { reference, identification: Some(Identification::new(reference)), ..self }
+    }
+
+    /// Decodes all data into `out`, which is as long, with this many threads (0: all cores). Should the reference prove to be a wrong one, that is the error, whatever else failed.
+    pub fn decode_identifying(&self, out: &mut [u8], threads: usize) -> Result<()> {
+        let decoded = threads::run(threads, || self.decode(0..self.length, out, Kernel::detect()));
+        if let Some(identification) = &self.identification {
+            self.header.require_reference()?.check(&identification.finish(threads))?;
+        }
+        decoded
     }
 
     /// The layout of a frame that has this section only.
@@ -60,6 +77,7 @@ impl<'a> Layout<'a> {
             length: section.length as u64,
             sections: vec![section],
             reference: &[],
+            identification: None,
         }
     }
 
@@ -118,7 +136,7 @@ impl<'a> Layout<'a> {
                 waiting += target.len();
                 let range = (start - section_start) as usize..(end - section_start) as usize;
                 let reference = stretch(self.reference, section_start, section_end);
-                wanted.push(Wanted { section, reference, range, target });
+                wanted.push(Wanted { section, start: section_start, reference, range, target });
             }
             if waiting >= TOGETHER {
                 self.decode_sections(std::mem::take(&mut wanted), kernel)?;
@@ -137,7 +155,7 @@ impl<'a> Layout<'a> {
         });
         let models = models.into_iter().collect::<Result<Vec<_>>>()?;
         let mut blocks = Vec::new();
-        for (Wanted { section, reference, range, target }, model) in wanted.into_iter().zip(&models) {
+        for (Wanted { section, start, reference, range, target }, model) in wanted.into_iter().zip(&models) {
             let context = BlockContext { model, width: self.width(), kernel, reference };
             if !section.copies.is_empty() {
                 // What is coded against a reference has no copies: its offsets are those of the data.
@@ -147,12 +165,16 @@ impl<'a> Layout<'a> {
             let (first, skip) = (range.start / section.block_length, range.start % section.block_length);
             // The first block's share may be shorter; cut it off so that all others are regular.
             let (head, body) = target.split_at_mut((section.block_length - skip).min(target.len()));
-            blocks.push((context, section, first, skip, head));
+            blocks.push((context, section, start, first, skip, head));
             let body = body.chunks_mut(section.block_length).zip(first + 1..);
-            blocks.extend(body.map(|(target, index)| (context, section, index, 0, target)));
+            blocks.extend(body.map(|(target, index)| (context, section, start, index, 0, target)));
         }
-        let results = threads::map(blocks.into_iter(), |(context, section, index, skip, target)| {
+        let results = threads::map(blocks.into_iter(), |(context, section, start, index, skip, target)| {
             let length = section.decoded_block_length(index);
+            if let Some(identification) = &self.identification {
+                let start = start + (index * section.block_length) as u64;
+                identification.pass(start..start + length as u64);
+            }
             if skip == 0 && target.len() == length {
                 return context.decode(section, index, target);
             }
@@ -168,6 +190,8 @@ impl<'a> Layout<'a> {
 /// A part of a section that is to be decoded.
 struct Wanted<'a, 'o> {
     section: &'a Section<'a>,
+    /// Where the section begins in the data.
+    start: u64,
     /// What the section is coded against, if it is.
     reference: &'a [u8],
     range: Range<usize>,

@@ -4,6 +4,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads;
 use std::io::Read;
+use std::ops::Range;
+use std::sync::OnceLock;
 use twox_hash::XxHash3_128;
 
 /// Bytes whose digests are taken independently.
@@ -28,10 +30,7 @@ pub struct ReferenceId {
 impl ReferenceId {
     /// The identity of `bytes`, with this many threads (0: all cores).
     pub fn of(bytes: &[u8], threads: usize) -> Result<Self> {
-        let pieces = threads::run(threads, || threads::map(bytes.chunks(PIECE), XxHash3_128::oneshot));
-        let mut digest = XxHash3_128::new();
-        pieces.iter().for_each(|piece| digest.write(&piece.to_le_bytes()));
-        Ok(Self { length: bytes.len() as u64, digest: digest.finish_128().to_le_bytes() })
+        Ok(Identification::new(bytes).finish(threads))
     }
 
     /// The identity of everything that `reader` gives.
@@ -73,6 +72,41 @@ impl ReferenceId {
     }
 }
 
+/// An identity that is found out on the way: whoever is about to use a part of the bytes takes the digests there, so that they come from memory once for both.
+#[derive(Debug)]
+pub(crate) struct Identification<'a> {
+    bytes: &'a [u8],
+    digests: Vec<OnceLock<u128>>,
+}
+
+impl<'a> Identification<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, digests: bytes.chunks(PIECE).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// Takes the digests of the pieces that begin in `range`, from any thread.
+    pub fn pass(&self, range: Range<u64>) {
+        let number = |offset: u64| usize::try_from(offset.div_ceil(PIECE as u64)).unwrap_or(usize::MAX);
+        for piece in number(range.start)..number(range.end).min(self.digests.len()) {
+            self.digest(piece);
+        }
+    }
+
+    /// The identity, after those digests that are missing have been taken with this many threads (0: all cores).
+    pub fn finish(&self, threads: usize) -> ReferenceId {
+        let pieces =
+            threads::run(threads, || threads::map(0..self.digests.len(), |piece| self.digest(piece)));
+        let mut digest = XxHash3_128::new();
+        pieces.iter().for_each(|piece| digest.write(&piece.to_le_bytes()));
+        ReferenceId { length: self.bytes.len() as u64, digest: digest.finish_128().to_le_bytes() }
+    }
+
+    fn digest(&self, piece: usize) -> u128 {
+        let take = || self.bytes.chunks(PIECE).nth(piece).map_or(0, XxHash3_128::oneshot);
+        self.digests.get(piece).map_or(0, |digest| *digest.get_or_init(take))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +121,20 @@ mod tests {
             id.check(&ReferenceId::of(&bytes, 0).unwrap()).unwrap();
             let longer = [&bytes[..], &[0]].concat();
             assert!(id.check(&ReferenceId::of(&longer, 0).unwrap()).is_err());
+        }
+    }
+
+    #[test]
+    fn ranges_may_be_passed_in_any_order_or_not_at_all() {
+        let bytes: Vec<u8> =
+            (0..3 * PIECE as u32 + 7).map(|i| (i.wrapping_mul(2654435761) >> 24) as u8).collect();
+        let (id, piece) = (ReferenceId::of(&bytes, 1).unwrap(), PIECE as u64);
+        for ranges in
+            [vec![], vec![0..1, 1..u64::MAX], vec![2 * piece..2 * piece + 1, 1..piece, 0..5, 5..3 * piece]]
+        {
+            let identification = Identification::new(&bytes);
+            ranges.into_iter().for_each(|range| identification.pass(range));
+            assert_eq!(identification.finish(1), id);
         }
     }
 

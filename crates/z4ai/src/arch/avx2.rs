@@ -6,17 +6,22 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// For each 8-bit mask of lanes that want a word: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
-pub(super) static WORDS_TO_LANES: [[u8; 32]; 256] = words_to_lanes();
+pub(super) static WORDS_TO_LANES: [Shuffle; 256] = words_to_lanes();
 
-const fn words_to_lanes() -> [[u8; 32]; 256] {
-    let mut table = [[0x80; 32]; 256];
+/// A byte shuffle, aligned so that none lies in two cache lines.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct Shuffle([u8; 32]);
+
+const fn words_to_lanes() -> [Shuffle; 256] {
+    let mut table = [Shuffle([0x80; 32]); 256];
     let mut mask = 0;
     while mask < 256 {
         let (mut lane, mut place) = (0, 0);
         while lane < 8 {
             if mask >> lane & 1 == 1 {
-                table[mask][4 * lane] = place;
-                table[mask][4 * lane + 1] = place + 1;
+                table[mask].0[4 * lane] = place;
+                table[mask].0[4 * lane + 1] = place + 1;
                 place += 2;
             }
             lane += 1;
@@ -156,6 +161,27 @@ pub(super) fn pairs_of(numbers: __m256i) -> [u64; 4] {
     [first, second, third, fourth]
 }
 
+/// Eight places in a table, in memory: loading each from there takes fewer instructions than moving it out of a register. They wait there until the loads that they tell of
+/// have something else to run beside.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(32))]
+pub(super) struct Places([u32; 8]);
+
+impl Places {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn store(&mut self, index: __m256i) {
+        // SAFETY: there are as many numbers, aligned like a register. Compilers would move what is not volatile out of the register all the same.
+        unsafe { self.0.as_mut_ptr().cast::<__m256i>().write_volatile(index) }
+    }
+
+    #[inline(always)]
+    fn read(&self, at: usize) -> usize {
+        // SAFETY: a reference to a number can be read from.
+        unsafe { std::ptr::from_ref(&self.0[at % 8]).read_volatile() as usize }
+    }
+}
+
 /// The decoder's table with the constants of a step.
 pub(super) struct Lookup<'a> {
     slots: &'a [u32],
@@ -187,15 +213,6 @@ impl<'a> Lookup<'a> {
         _mm256_and_si256(offsets, self.index_mask)
     }
 
-    /// Where 32 contexts begin, in four registers, of any numbers.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub fn offsets(&self, contexts: __m256i) -> [__m256i; 4] {
-        let (low, high) = (_mm256_castsi256_si128(contexts), _mm256_extracti128_si256::<1>(contexts));
-        [low, _mm_srli_si128::<8>(low), high, _mm_srli_si128::<8>(high)]
-            .map(|eight| self.masked(_mm256_sll_epi32(_mm256_cvtepu8_epi32(eight), self.precision)))
-    }
-
     /// Where the contexts of eight scales begin.
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -219,14 +236,50 @@ impl<'a> Lookup<'a> {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn entry(&self, state: __m256i, offset: __m256i) -> (__m256i, __m256i) {
-        let index = _mm256_or_si256(_mm256_and_si256(state, self.slot_mask), offset);
         // SAFETY: slot and offset have no bits beyond those of an index.
-        let entry = unsafe { look_up(self.slots.as_ptr().cast::<i32>(), index) };
+        let entry = unsafe { look_up(self.slots.as_ptr().cast::<i32>(), self.index(state, offset)) };
+        (entry, self.without(state, entry))
+    }
+
+    /// Where the entries of eight states are whose contexts begin at these offsets.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub fn index(&self, state: __m256i, offset: __m256i) -> __m256i {
+        _mm256_or_si256(_mm256_and_si256(state, self.slot_mask), offset)
+    }
+
+    /// The states without the symbols of these entries, which are theirs.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn without(&self, state: __m256i, entry: __m256i) -> __m256i {
         let frequency = _mm256_srli_epi32::<20>(entry);
         // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it is ready before the entry is.
         let quotient = _mm256_sub_epi32(_mm256_srl_epi32(state, self.precision), _mm256_set1_epi32(1 << 12));
         let rest = _mm256_mullo_epi32(frequency, quotient);
-        (entry, _mm256_add_epi32(rest, _mm256_srli_epi32::<8>(entry)))
+        _mm256_add_epi32(rest, _mm256_srli_epi32::<8>(entry))
+    }
+
+    /// [`Lookup::entry`] of eight states whose entries are at these places.
+    ///
+    /// # Safety
+    ///
+    /// The places must have been made by [`Lookup::index`] with offsets of contexts that the table has.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn entry_at(&self, state: __m256i, places: &Places) -> (__m256i, __m256i) {
+        // SAFETY: the caller vouches for the places.
+        let number = |at: usize| unsafe { self.slots.as_ptr().cast::<i32>().add(places.read(at)).read() };
+        let entry = _mm256_setr_epi32(
+            number(0),
+            number(1),
+            number(2),
+            number(3),
+            number(4),
+            number(5),
+            number(6),
+            number(7),
+        );
+        (entry, self.without(state, entry))
     }
 
     /// The states, those that are too small with a word from the stream.

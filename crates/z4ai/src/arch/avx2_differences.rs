@@ -4,6 +4,7 @@
 use super::avx2::pack_symbols;
 use super::avx2_symbols::Split;
 use crate::transform::reference::{Alphabet, Movement, PIECE, Word};
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// See [`super::Kernel::differences`]: whole pieces only; returns how many elements those have, and how many bits their differences.
@@ -81,10 +82,10 @@ pub(super) fn differences<W: Word>(
 #[target_feature(enable = "avx2")]
 fn short(current: __m256i, base: __m256i, movement: Movement) -> __m256i {
     let magnitude = _mm256_set1_epi16(i16::MAX);
-    let sign = _mm256_srai_epi16::<15>(base);
-    let order = _mm256_xor_si256(_mm256_and_si256(current, magnitude), _mm256_srai_epi16::<15>(current));
-    let steps = _mm256_sub_epi16(order, _mm256_xor_si256(_mm256_and_si256(base, magnitude), sign));
-    let mut steps = _mm256_sub_epi16(_mm256_xor_si256(steps, sign), sign);
+    // A magnitude of the other sign is one below zero.
+    let other = _mm256_srai_epi16::<15>(_mm256_xor_si256(current, base));
+    let order = _mm256_xor_si256(_mm256_and_si256(current, magnitude), other);
+    let mut steps = _mm256_sub_epi16(order, _mm256_and_si256(base, magnitude));
     if movement.rate != 0 {
         steps = _mm256_sub_epi16(steps, short_decay(base, movement));
     }
@@ -100,7 +101,7 @@ pub(super) fn short_decay(base: __m256i, movement: Movement) -> __m256i {
     let mantissa = _mm256_and_si256(base, _mm256_set1_epi16(implicit - 1));
     let mantissa = _mm256_or_si256(mantissa, _mm256_set1_epi16(implicit));
     let high = _mm256_set1_epi16((movement.rate >> 16) as i16);
-    let carried = _mm256_mulhi_epu16(mantissa, _mm256_set1_epi16(movement.rate as i16));
+    let carried = _mm256_mulhi_epu16(mantissa, in_place(_mm256_set1_epi16(movement.rate as i16)));
     let sum = _mm256_add_epi16(_mm256_mullo_epi16(mantissa, high), carried);
     // All bits set where the sum did not wrap, which takes back the one that is added for all.
     let whole = _mm256_cmpeq_epi16(_mm256_max_epu16(sum, carried), sum);
@@ -108,15 +109,23 @@ pub(super) fn short_decay(base: __m256i, movement: Movement) -> __m256i {
     _mm256_add_epi16(_mm256_add_epi16(_mm256_mulhi_epi16(mantissa, high), rounded), whole)
 }
 
+/// The same number, of which compilers know nothing. They would widen a constant factor before a loop and then have to multiply in wide registers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn in_place(mut factor: __m256i) -> __m256i {
+    // SAFETY: no instruction does nothing.
+    unsafe { asm!("/* {} */", inout(ymm_reg) factor, options(nomem, nostack, preserves_flags)) };
+    factor
+}
+
 /// Differences of eight elements of four bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn long(current: __m256i, base: __m256i, movement: Movement) -> __m256i {
     let magnitude = _mm256_set1_epi32(i32::MAX);
-    let sign = _mm256_srai_epi32::<31>(base);
-    let order = _mm256_xor_si256(_mm256_and_si256(current, magnitude), _mm256_srai_epi32::<31>(current));
-    let steps = _mm256_sub_epi32(order, _mm256_xor_si256(_mm256_and_si256(base, magnitude), sign));
-    let mut steps = _mm256_sub_epi32(_mm256_xor_si256(steps, sign), sign);
+    let other = _mm256_srai_epi32::<31>(_mm256_xor_si256(current, base));
+    let order = _mm256_xor_si256(_mm256_and_si256(current, magnitude), other);
+    let mut steps = _mm256_sub_epi32(order, _mm256_and_si256(base, magnitude));
     if movement.rate != 0 {
         steps = _mm256_sub_epi32(steps, long_decay(base, movement));
     }

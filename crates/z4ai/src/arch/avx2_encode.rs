@@ -6,10 +6,15 @@ use crate::entropy::table::EncoderSymbol;
 use std::arch::x86_64::*;
 
 /// For each 8-bit mask of lanes that give a word away: the byte shuffle that moves their words to the end of a register.
-pub(super) static WORDS_TO_END: [[u8; 16]; 256] = words_to_end();
+pub(super) static WORDS_TO_END: [Shuffle; 256] = words_to_end();
 
-const fn words_to_end() -> [[u8; 16]; 256] {
-    let mut table = [[0x80; 16]; 256];
+/// A byte shuffle, aligned so that none lies in two cache lines.
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+pub(super) struct Shuffle([u8; 16]);
+
+const fn words_to_end() -> [Shuffle; 256] {
+    let mut table = [Shuffle([0x80; 16]); 256];
     let mut mask = 0;
     while mask < 256 {
         let (mut lane, mut place) = (8, 16);
@@ -17,8 +22,8 @@ const fn words_to_end() -> [[u8; 16]; 256] {
             lane -= 1;
             if mask >> lane & 1 == 1 {
                 place -= 2;
-                table[mask][place] = 2 * lane as u8;
-                table[mask][place + 1] = 2 * lane as u8 + 1;
+                table[mask].0[place] = 2 * lane as u8;
+                table[mask].0[place + 1] = 2 * lane as u8 + 1;
             }
         }
         mask += 1;

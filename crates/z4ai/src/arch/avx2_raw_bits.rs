@@ -28,11 +28,10 @@ pub(super) fn read<W: Word>(
         unsafe {
             let place = symbols.as_ptr().add(piece * PIECE);
             let out = differences.as_mut_ptr().add(piece * PIECE);
-            if split.are_direct(_mm256_loadu_si256(place.cast())) {
-                for group in (0..PIECE).step_by(16) {
-                    let (low, high) = (eight(place.add(group)), eight(place.add(group + 8)));
-                    store(out.add(group), low, high);
-                }
+            let [a, b, c, d] = [0, 8, 16, 24].map(|at| eight(place.add(at)));
+            if split.are_direct(_mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d))) {
+                store(out, a, b);
+                store(out.add(16), c, d);
             } else {
                 if raw.lanes != RAW_LANES || raw.words.len() - bytes < REACH {
                     break;
@@ -75,8 +74,8 @@ pub(super) fn write<W: Word>(
         if _mm256_testz_si256(large, large) == 1 {
             continue;
         }
-        let all = _mm256_set1_epi32(-1);
-        let values = _mm256_andnot_si256(_mm256_sllv_epi32(all, widths), differences);
+        let above = _mm256_sllv_epi32(_mm256_srlv_epi32(differences, widths), widths);
+        let values = _mm256_xor_si256(differences, above);
         if W::BYTES == 4 {
             let more = _mm256_subs_epu16(widths, _mm256_set1_epi32(WORD_BITS as i32));
             if _mm256_testz_si256(more, more) == 0 {
@@ -92,46 +91,45 @@ pub(super) fn write<W: Word>(
 
 /// How symbols say what is raw.
 pub(super) struct Split {
-    direct: __m256i,
-    direct_bytes: __m256i,
+    /// The last symbol without raw bits.
+    last_direct: __m256i,
+    /// The bits that only symbols with raw bits have.
+    large_bits: __m256i,
     /// What the highest bit and those below it of a difference with raw bits are: bits of the symbol's position, and one above them.
     top_mask: __m256i,
     top_one: __m256i,
     top_bits: __m128i,
-    /// Raw bits of the first symbol that has any.
-    least: __m256i,
+    /// How far the number that a symbol has above its top bits is beyond the number of raw bits.
+    bias: __m256i,
 }
 
 impl Split {
     #[target_feature(enable = "avx2")]
     pub fn new(alphabet: Alphabet) -> Self {
-        let top = 1 << alphabet.top_bits;
+        let (top, direct) = (1 << alphabet.top_bits, alphabet.direct() as i32);
         Self {
-            direct: _mm256_set1_epi32(alphabet.direct() as i32),
-            direct_bytes: _mm256_set1_epi8(alphabet.direct() as u8 as i8),
+            last_direct: _mm256_set1_epi32(direct - 1),
+            large_bits: _mm256_set1_epi32(0x100 - direct),
             top_mask: _mm256_set1_epi32(top - 1),
             top_one: _mm256_set1_epi32(top),
             top_bits: _mm_cvtsi32_si128(alphabet.top_bits as i32),
-            least: _mm256_set1_epi32((alphabet.direct_bits - alphabet.top_bits) as i32),
+            bias: _mm256_set1_epi32(direct / top - (alphabet.direct_bits - alphabet.top_bits) as i32),
         }
     }
 
-    /// Whether none of 32 symbols has raw bits.
+    /// Whether no symbol has raw bits, of those that were put together with `or` in the low bytes of eight numbers.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn are_direct(&self, symbols: __m256i) -> bool {
-        let large = _mm256_cmpeq_epi8(_mm256_max_epu8(symbols, self.direct_bytes), symbols);
-        _mm256_testz_si256(large, large) == 1
+        _mm256_testz_si256(symbols, self.large_bits) == 1
     }
 
     /// How many raw bits eight symbols have, and which have any.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn widths(&self, symbols: __m256i) -> (__m256i, __m256i) {
-        let position = _mm256_sub_epi32(symbols, self.direct);
-        let direct = _mm256_cmpgt_epi32(self.direct, symbols);
-        let width = _mm256_add_epi32(_mm256_srl_epi32(position, self.top_bits), self.least);
-        let large = _mm256_xor_si256(direct, _mm256_set1_epi32(-1));
+        let large = _mm256_cmpgt_epi32(symbols, self.last_direct);
+        let width = _mm256_sub_epi32(_mm256_srl_epi32(symbols, self.top_bits), self.bias);
         (_mm256_and_si256(width, large), large)
     }
 
@@ -191,7 +189,9 @@ impl Lanes {
         let mut differences = split.first(symbols, widths, large);
         // SAFETY: the caller vouches for the words of both steps.
         unsafe {
-            let low = self.take(_mm256_min_epi32(widths, word), words, bytes);
+            // Differences of two bytes have fewer raw bits than a word.
+            let low = if W::BYTES == 2 { widths } else { _mm256_min_epi32(widths, word) };
+            let low = self.take(low, words, bytes);
             differences = _mm256_or_si256(differences, low);
             if W::BYTES == 4 {
                 let more = _mm256_subs_epu16(widths, word);
@@ -213,8 +213,8 @@ impl Lanes {
     #[target_feature(enable = "avx2,popcnt")]
     unsafe fn take(&mut self, widths: __m256i, words: *const u8, bytes: &mut usize) -> __m256i {
         let word = _mm256_set1_epi32(WORD_BITS as i32);
-        let taken = _mm256_andnot_si256(_mm256_sllv_epi32(_mm256_set1_epi32(-1), widths), self.bits);
         let (bits, counts) = (_mm256_srlv_epi32(self.bits, widths), _mm256_sub_epi32(self.counts, widths));
+        let taken = _mm256_xor_si256(_mm256_sllv_epi32(bits, widths), self.bits);
         let few = _mm256_cmpgt_epi32(word, counts);
         let mask = _mm256_movemask_ps(_mm256_castsi256_ps(few)) as usize;
         // SAFETY: the caller vouches for the words; the table has an entry for each mask.

@@ -2,13 +2,15 @@
 //! multiplications much of the time; the rest of the work fills these gaps.
 #![allow(unsafe_code)]
 
-use super::avx2::{Lookup, REACH, pack_symbols};
-use super::avx2_differences::{Numbering, long_decay, pack_shorts, short_decay};
+use super::avx2::{Lookup, Places, REACH, pack_symbols};
+use super::avx2_differences::{Numbering, long_decay, short_decay};
 use super::avx2_look_up::Table;
 use super::avx2_raw_bits::{Lanes, Split};
-use super::{Kernel, Restoration};
+use super::{CodedChunk, Kernel, Restoration};
 use crate::entropy::rans::{DecoderTables, LANES};
-use crate::transform::reference::{Alphabet, Movement, PIECE, RAW_LANES, RawReader, Word};
+use crate::transform::reference::{
+    Alphabet, CHUNK, CLASSES, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, Word,
+};
 use std::arch::x86_64::*;
 
 /// Bytes of raw bits that a piece may look at: at most one word for each 16 bits of an element, and each load reaches 16 bytes.
@@ -43,64 +45,163 @@ fn decode<W: Word, const DECAY: bool>(
     raw: &mut RawReader,
     out: &mut [u8],
 ) -> (usize, usize) {
-    const { assert!(PIECE == LANES) };
-    let Restoration { movement, contexts, base } = inputs;
-    let pieces = out.len().min(base.len()) / (PIECE * W::BYTES);
-    let (lookup, numbering) = (Lookup::new(tables), Numbering::new(movement));
-    let contexts = Table::new(contexts);
-    let split = Split::new(Alphabet::of_width(W::BYTES));
-    let mut maker = Maker { split, lanes: Lanes::load(&raw.state), raw, raw_bytes: 0, movement };
+    const { assert!(PIECE == LANES && CHUNK.is_multiple_of(PIECE)) };
+    let Restoration { movement, contexts, chunks, made, base } = inputs;
+    let whole = out.len().min(base.len()) / (CHUNK * W::BYTES);
+    let whole = chunks.iter().take_while(|chunk| (chunk.number as usize) < whole).count();
+    let (begin, pieces) = (made / PIECE, whole * (CHUNK / PIECE));
+    let Some(contexts) = Contexts::new::<W>(tables, contexts, movement).filter(|_| begin < pieces) else {
+        return (0, 0);
+    };
+    let mut walk = Walk::new(&chunks[..whole], begin);
+    // SAFETY: a piece inside a whole chunk of `base`.
+    let offsets_of = |walk: &Walk| unsafe {
+        contexts.offsets::<W>(walk.class, base.as_ptr().add(walk.element * W::BYTES))
+    };
+    let lookup = Lookup::new(tables);
+    let mut maker = Maker {
+        split: Split::new(Alphabet::of_width(W::BYTES)),
+        lanes: Lanes::load(&raw.state),
+        raw,
+        raw_bytes: 0,
+        movement,
+    };
     let mut state = [_mm256_setzero_si256(); LANES / 8];
-    for (vector, lanes) in state.iter_mut().zip(states.chunks_exact(8)) {
+    let mut places = [Places::default(); LANES / 8];
+    let offsets = offsets_of(&walk);
+    for (at, lanes) in states.chunks_exact(8).enumerate() {
         // SAFETY: `lanes` holds eight u32.
-        *vector = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
+        state[at] = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
+        places[at].store(lookup.index(state[at], offsets[at]));
     }
     let [mut first, mut second, mut third, mut fourth] = state;
-    let mut symbols = _mm256_setzero_si256();
-    let (mut piece, mut bytes) = (0, 0usize);
-    loop {
-        let more = piece < pieces && words.len() - bytes >= REACH;
-        let mut next = symbols;
-        if more {
-            // SAFETY: there are PIECE elements from this one on in `base`; REACH bytes of words are left, and each refill takes at most 16 of them; contexts come from `offsets`.
-            unsafe {
-                let old = base.as_ptr().add(piece * PIECE * W::BYTES).cast::<__m256i>();
-                let exponents = if W::BYTES == 2 {
-                    let at = |at: usize| numbering.short_exponents(_mm256_loadu_si256(old.add(at)));
-                    pack_shorts([at(0), at(1)])
-                } else {
-                    let at = |at: usize| numbering.long_exponents(_mm256_loadu_si256(old.add(at)));
-                    pack_symbols([at(0), at(1), at(2), at(3)])
-                };
-                let offsets = lookup.offsets(contexts.look_up(numbering.numbers(exponents)));
-                let a = lookup.entry(first, offsets[0]);
-                let b = lookup.entry(second, offsets[1]);
-                let c = lookup.entry(third, offsets[2]);
-                let d = lookup.entry(fourth, offsets[3]);
-                first = lookup.refill(a.1, words.as_ptr(), &mut bytes);
-                second = lookup.refill(b.1, words.as_ptr(), &mut bytes);
-                third = lookup.refill(c.1, words.as_ptr(), &mut bytes);
-                fourth = lookup.refill(d.1, words.as_ptr(), &mut bytes);
-                next = pack_symbols([a.0, b.0, c.0, d.0]);
-            }
+    let mut symbols = [_mm256_setzero_si256(); 4];
+    // Before the first piece there is none to be made: its own elements are, without differences, and once more later.
+    let mut before = walk.element;
+    let (mut piece, mut bytes) = (begin, 0usize);
+    while piece < pieces && words.len() - bytes >= REACH {
+        // SAFETY: REACH bytes of words are left, and each refill takes at most 16 of them; the places are made with offsets that end inside the table; `base` and `out` have the piece before.
+        unsafe {
+            let element = walk.element;
+            walk.go_on();
+            let offsets = offsets_of(&walk);
+            let a = lookup.entry_at(first, &places[0]);
+            let b = lookup.entry_at(second, &places[1]);
+            maker.make::<W, DECAY, false>(symbols, base, out, before * W::BYTES);
+            first = lookup.refill(a.1, words.as_ptr(), &mut bytes);
+            places[0].store(lookup.index(first, offsets[0]));
+            let c = lookup.entry_at(third, &places[2]);
+            second = lookup.refill(b.1, words.as_ptr(), &mut bytes);
+            places[1].store(lookup.index(second, offsets[1]));
+            let d = lookup.entry_at(fourth, &places[3]);
+            third = lookup.refill(c.1, words.as_ptr(), &mut bytes);
+            places[2].store(lookup.index(third, offsets[2]));
+            fourth = lookup.refill(d.1, words.as_ptr(), &mut bytes);
+            places[3].store(lookup.index(fourth, offsets[3]));
+            symbols = [a.0, b.0, c.0, d.0];
+            before = element;
         }
-        // The elements of the piece before wait for nothing of this one.
-        if let Some(before) = piece.checked_sub(1) {
-            // SAFETY: it was one of those that `base` and `out` have.
-            unsafe { maker.make::<W, DECAY>(symbols, base, out, before) };
-        }
-        if !more {
-            break;
-        }
-        symbols = next;
         piece += 1;
+    }
+    if piece > begin {
+        // SAFETY: `base` and `out` have the last piece.
+        unsafe { maker.make::<W, DECAY, true>(symbols, base, out, before * W::BYTES) };
     }
     maker.finish();
     for (vector, lanes) in [first, second, third, fourth].iter().zip(states.chunks_exact_mut(8)) {
         // SAFETY: `lanes` holds eight u32.
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
     }
-    (piece * PIECE, bytes)
+    ((piece - begin) * PIECE, bytes)
+}
+
+/// Goes from piece to piece through chunks, and stays with the last.
+struct Walk<'a> {
+    chunks: std::slice::Iter<'a, CodedChunk>,
+    /// The first element of the piece.
+    element: usize,
+    class: u8,
+    /// Pieces of the chunk from this one on.
+    left: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(chunks: &'a [CodedChunk], piece: usize) -> Self {
+        let mut chunks = chunks[piece / (CHUNK / PIECE)..].iter();
+        let chunk = chunks.next().copied().unwrap_or_default();
+        let made = piece % (CHUNK / PIECE);
+        let element = chunk.number as usize * CHUNK + made * PIECE;
+        Self { chunks, element, class: chunk.class, left: CHUNK / PIECE - made }
+    }
+
+    #[inline(always)]
+    fn go_on(&mut self) {
+        if self.left > 1 {
+            self.left -= 1;
+            self.element += PIECE;
+        } else if let Some(chunk) = self.chunks.next() {
+            self.left = CHUNK / PIECE;
+            self.element = chunk.number as usize * CHUNK;
+            self.class = chunk.class;
+        }
+    }
+}
+
+/// Where the contexts of elements begin in the decoder's table.
+struct Contexts {
+    /// The second byte of the offset for each class and number of an exponent.
+    rows: [[u8; EXPONENTS]; CLASSES],
+    numbering: Numbering,
+}
+
+impl Contexts {
+    /// Nothing if a context is not in the table, or offsets are not of one byte.
+    #[target_feature(enable = "avx2")]
+    fn new<W: Word>(
+        tables: &DecoderTables,
+        contexts: &[[u8; EXPONENTS]; CLASSES],
+        movement: Movement,
+    ) -> Option<Self> {
+        let last = contexts.as_flattened().iter().fold(0, |last, &context| last.max(context));
+        let shift = tables.precision().checked_sub(8)?;
+        let fits = last.leading_zeros() >= shift
+            && (usize::from(last) + 1) << tables.precision() <= tables.slots().len();
+        let rows = contexts.map(|row| row.map(|context| context << (shift & 7)));
+        fits.then(|| Self { rows, numbering: Numbering::new(movement) })
+    }
+
+    /// The offsets of the elements of a piece.
+    ///
+    /// # Safety
+    ///
+    /// A piece must be readable at `base`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn offsets<W: Word>(&self, class: u8, base: *const u8) -> [__m256i; 4] {
+        let old = base.cast::<__m256i>();
+        // SAFETY: the caller vouches for the piece, which takes as many registers as an element has bytes.
+        let exponents = unsafe {
+            if W::BYTES == 2 {
+                let at = |at: usize| self.numbering.short_exponents(_mm256_loadu_si256(old.add(at)));
+                let order = _mm256_setr_epi32(0, 4, 2, 6, 1, 5, 3, 7);
+                _mm256_permutevar8x32_epi32(_mm256_packus_epi16(at(0), at(1)), order)
+            } else {
+                let at = |at: usize| self.numbering.long_exponents(_mm256_loadu_si256(old.add(at)));
+                _mm256_packus_epi16(_mm256_packus_epi32(at(0), at(1)), _mm256_packus_epi32(at(2), at(3)))
+            }
+        };
+        // Each half has every other group of four elements, which is how unpacking puts eights together.
+        let row = &self.rows[usize::from(class) % CLASSES];
+        let found = Table::new(row).look_up(self.numbering.numbers(exponents));
+        let zero = _mm256_setzero_si256();
+        let (low, high) = (_mm256_unpacklo_epi8(zero, found), _mm256_unpackhi_epi8(zero, found));
+        [
+            _mm256_unpacklo_epi16(low, zero),
+            _mm256_unpackhi_epi16(low, zero),
+            _mm256_unpacklo_epi16(high, zero),
+            _mm256_unpackhi_epi16(high, zero),
+        ]
+    }
 }
 
 /// Makes elements from symbols.
@@ -114,35 +215,28 @@ struct Maker<'m, 'a> {
 }
 
 impl Maker<'_, '_> {
-    /// Makes one piece.
+    /// Makes the piece that begins at byte `start` from the table's entries. `LAST` makes the call after a loop another function than the one inside, which is inlined then.
     ///
     /// # Safety
     ///
     /// `base` and `out` must have the elements of this piece.
     #[inline]
     #[target_feature(enable = "avx2,bmi2,popcnt")]
-    unsafe fn make<W: Word, const DECAY: bool>(
+    unsafe fn make<W: Word, const DECAY: bool, const LAST: bool>(
         &mut self,
-        symbols: __m256i,
+        entries: [__m256i; 4],
         base: &[u8],
         out: &mut [u8],
-        piece: usize,
+        start: usize,
     ) {
-        let (low, high) = (_mm256_castsi256_si128(symbols), _mm256_extracti128_si256::<1>(symbols));
+        let byte = _mm256_set1_epi32(0xff);
+        let [a, b, c, d] = entries;
+        let direct = self.split.are_direct(_mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)));
+        let mut differences = entries.map(|entry| _mm256_and_si256(entry, byte));
         // SAFETY: the caller vouches for the piece, which takes as many registers as an element has bytes; RAW_REACH bytes of raw bits are left where they are read.
         unsafe {
-            let old = base.as_ptr().add(piece * PIECE * W::BYTES).cast::<__m256i>();
-            let place = out.as_mut_ptr().add(piece * PIECE * W::BYTES).cast::<__m256i>();
-            let direct = self.split.are_direct(symbols);
-            if direct && W::BYTES == 2 {
-                for (at, half) in [low, high].into_iter().enumerate() {
-                    let (difference, base) = (_mm256_cvtepu8_epi16(half), _mm256_loadu_si256(old.add(at)));
-                    _mm256_storeu_si256(place.add(at), short::<DECAY>(difference, base, self.movement));
-                }
-                return;
-            }
-            let eights = [low, _mm_srli_si128::<8>(low), high, _mm_srli_si128::<8>(high)];
-            let mut differences = eights.map(|eight| _mm256_cvtepu8_epi32(eight));
+            let old = base.as_ptr().add(start).cast::<__m256i>();
+            let place = out.as_mut_ptr().add(start).cast::<__m256i>();
             if !direct {
                 if self.raw.lanes == RAW_LANES && self.raw.words.len() - self.raw_bytes >= RAW_REACH {
                     let words = self.raw.words.as_ptr();
@@ -151,15 +245,12 @@ impl Maker<'_, '_> {
                             self.lanes.read::<W>(&self.split, *difference, words, &mut self.raw_bytes);
                     }
                 } else {
-                    self.finish();
-                    differences = read_others::<W>(symbols, self.raw);
-                    self.lanes = Lanes::load(&self.raw.state);
+                    differences = self.read_last::<W>(differences);
                 }
             }
             if W::BYTES == 2 {
                 let [a, b, c, d] = differences;
-                for (at, pair) in [[a, b], [c, d]].into_iter().enumerate() {
-                    let [low, high] = pair.map(|wide| _mm256_and_si256(wide, _mm256_set1_epi32(0xffff)));
+                for (at, [low, high]) in [[a, b], [c, d]].into_iter().enumerate() {
                     let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(low, high));
                     let base = _mm256_loadu_si256(old.add(at));
                     _mm256_storeu_si256(place.add(at), short::<DECAY>(packed, base, self.movement));
@@ -173,28 +264,67 @@ impl Maker<'_, '_> {
         }
     }
 
+    /// The differences with these symbols, whose raw bits are in a single lane or end soon.
+    #[inline(never)]
+    #[target_feature(enable = "avx2,bmi2,popcnt")]
+    fn read_last<W: Word>(&mut self, mut symbols: [__m256i; 4]) -> [__m256i; 4] {
+        self.finish();
+        if self.raw.lanes == RAW_LANES {
+            let mut padded = [0; 2 * RAW_REACH];
+            padded
+                .iter_mut()
+                .zip(self.raw.words.iter().take(RAW_REACH))
+                .for_each(|(padded, word)| *padded = *word);
+            let mut bytes = 0;
+            for symbols in &mut symbols {
+                // SAFETY: a piece looks at no more than RAW_REACH bytes.
+                *symbols =
+                    unsafe { self.lanes.read::<W>(&self.split, *symbols, padded.as_ptr(), &mut bytes) };
+            }
+            self.raw.skip_words(bytes);
+            return symbols;
+        }
+        let mut bytes = [0u8; PIECE];
+        let mut differences = [W::default(); PIECE];
+        // SAFETY: the array has 32 bytes.
+        unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), pack_symbols(symbols)) };
+        self.raw.read(&bytes, Kernel::PORTABLE, &mut differences);
+        self.lanes = Lanes::load(&self.raw.state);
+        let wide = differences.map(|difference| difference.wide() as u32);
+        // SAFETY: the array has four times eight numbers.
+        [0, 8, 16, 24].map(|at| unsafe { _mm256_loadu_si256(wide.as_ptr().add(at).cast()) })
+    }
+
     /// Gives the reader back what was taken from it.
     #[target_feature(enable = "avx2")]
     fn finish(&mut self) {
         self.lanes.store(&mut self.raw.state);
-        self.raw.words = self.raw.words.get(self.raw_bytes..).unwrap_or_default();
+        self.raw.skip_words(self.raw_bytes);
         self.raw_bytes = 0;
     }
 }
 
-/// The differences with these symbols, whose raw bits are in a single lane or end soon.
-#[inline(never)]
+/// See [`super::Kernel::decay`].
 #[target_feature(enable = "avx2")]
-fn read_others<W: Word>(symbols: __m256i, raw: &mut RawReader) -> [__m256i; 4] {
-    let mut bytes = [0u8; PIECE];
-    let mut differences = [W::default(); PIECE];
-    // SAFETY: the array has 32 bytes.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), symbols) };
-    raw.read(&bytes, Kernel::PORTABLE, &mut differences);
-    let mut wide = [0u32; PIECE];
-    wide.iter_mut().zip(differences).for_each(|(wide, difference)| *wide = difference.wide() as u32);
-    // SAFETY: the array has four times eight numbers.
-    [0, 8, 16, 24].map(|at| unsafe { _mm256_loadu_si256(wide.as_ptr().add(at).cast()) })
+pub(super) fn decay<W: Word>(movement: Movement, base: &[u8], out: &mut [u8]) -> usize {
+    let zero = _mm256_setzero_si256();
+    if W::BYTES != 2 && W::BYTES != 4 {
+        return 0;
+    }
+    let registers = out.len().min(base.len()) / size_of::<__m256i>();
+    for at in 0..registers {
+        // SAFETY: both have so many registers.
+        unsafe {
+            let old = _mm256_loadu_si256(base.as_ptr().cast::<__m256i>().add(at));
+            let new = if W::BYTES == 2 {
+                short::<true>(zero, old, movement)
+            } else {
+                long::<true>(zero, old, movement)
+            };
+            _mm256_storeu_si256(out.as_mut_ptr().cast::<__m256i>().add(at), new);
+        }
+    }
+    registers * size_of::<__m256i>()
 }
 
 /// Sixteen elements of two bytes with these differences from their base.
@@ -207,13 +337,11 @@ fn short<const DECAY: bool>(differences: __m256i, base: __m256i, movement: Movem
     if DECAY {
         steps = _mm256_add_epi16(steps, short_decay(base, movement));
     }
-    let magnitude = _mm256_set1_epi16(i16::MAX);
-    let sign = _mm256_srai_epi16::<15>(base);
-    let order = _mm256_xor_si256(_mm256_and_si256(base, magnitude), sign);
-    let moved = _mm256_add_epi16(order, _mm256_sub_epi16(_mm256_xor_si256(steps, sign), sign));
-    let sign = _mm256_srai_epi16::<15>(moved);
-    let bits = _mm256_and_si256(_mm256_xor_si256(moved, sign), magnitude);
-    _mm256_or_si256(bits, _mm256_andnot_si256(magnitude, sign))
+    let sign = _mm256_and_si256(base, _mm256_set1_epi16(i16::MIN));
+    let moved = _mm256_add_epi16(_mm256_xor_si256(base, sign), steps);
+    // A magnitude that fell below zero is one of the other sign.
+    let below = _mm256_srli_epi16::<1>(_mm256_srai_epi16::<15>(moved));
+    _mm256_xor_si256(_mm256_xor_si256(moved, sign), below)
 }
 
 /// Eight elements of four bytes with these differences from their base.
@@ -226,11 +354,8 @@ fn long<const DECAY: bool>(differences: __m256i, base: __m256i, movement: Moveme
     if DECAY {
         steps = _mm256_add_epi32(steps, long_decay(base, movement));
     }
-    let magnitude = _mm256_set1_epi32(i32::MAX);
-    let sign = _mm256_srai_epi32::<31>(base);
-    let order = _mm256_xor_si256(_mm256_and_si256(base, magnitude), sign);
-    let moved = _mm256_add_epi32(order, _mm256_sub_epi32(_mm256_xor_si256(steps, sign), sign));
-    let sign = _mm256_srai_epi32::<31>(moved);
-    let bits = _mm256_and_si256(_mm256_xor_si256(moved, sign), magnitude);
-    _mm256_or_si256(bits, _mm256_andnot_si256(magnitude, sign))
+    let sign = _mm256_and_si256(base, _mm256_set1_epi32(i32::MIN));
+    let moved = _mm256_add_epi32(_mm256_xor_si256(base, sign), steps);
+    let below = _mm256_srli_epi32::<1>(_mm256_srai_epi32::<31>(moved));
+    _mm256_xor_si256(_mm256_xor_si256(moved, sign), below)
 }

@@ -33,7 +33,7 @@ use crate::entropy::nested::{self, Geometry, Portable, Shifts};
 use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, MIXED_LANES, MixedDecoder};
 use crate::error::Result;
 use crate::transform::float::{MagnitudeRun, SignRun};
-use crate::transform::reference::{Alphabet, Movement, RawLanes, RawReader, Word, Words};
+use crate::transform::reference::{Alphabet, CLASSES, EXPONENTS, Movement, RawLanes, RawReader, Word, Words};
 use std::ops::Range;
 
 /// Which implementation of the hot loops runs.
@@ -78,14 +78,25 @@ pub(crate) struct HeadInputs<'a> {
     pub packed: &'a [u8],
 }
 
-/// What the elements of a chunk are made from besides the entropy-coded symbols and the raw bits.
+/// What the elements of a block are made from besides the entropy-coded symbols and the raw bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Restoration<'a> {
     pub movement: Movement,
-    /// The contexts of the chunk's class by the number of an exponent.
-    pub contexts: &'a [u8; 32],
+    /// The contexts of each class by the number of an exponent.
+    pub contexts: &'a [[u8; EXPONENTS]; CLASSES],
+    /// The chunks that have symbols, in order.
+    pub chunks: &'a [CodedChunk],
+    /// How many elements of these have been made, a multiple of [`LANES`].
+    pub made: usize,
     /// The elements of the reference.
     pub base: &'a [u8],
+}
+
+/// A chunk of a block whose elements have symbols.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CodedChunk {
+    pub number: u32,
+    pub class: u8,
 }
 
 impl Kernel {
@@ -196,7 +207,17 @@ impl Kernel {
         }
     }
 
-    /// Decodes the symbols of whole groups of a chunk's elements as [`Self::rans_decode`] does, of a stream with [`LANES`], reads their raw bits and makes the elements. Returns how many were made and how many
+    /// Moves elements by what decay says and nothing else. Returns how many bytes were made; the caller does the rest.
+    pub fn decay<W: Word>(self, movement: Movement, base: &[u8], out: &mut [u8]) -> usize {
+        match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_restore::decay::<W>(movement, base, out) },
+        }
+    }
+
+    /// Decodes the symbols of whole groups of the elements of chunks as [`Self::rans_decode`] does, of a stream with [`LANES`], reads their raw bits and makes the elements. Returns how many were made and how many
     /// bytes of `words` were read. The caller does the rest; with the portable kernel that is all.
     pub fn restore<W: Word>(
         self,

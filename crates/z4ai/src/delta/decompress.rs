@@ -4,7 +4,6 @@ use crate::arch::Kernel;
 use crate::decompress::{Layout, zeroed};
 use crate::error::{Error, Result};
 use crate::reference::ReferenceId;
-use crate::threads;
 use std::ops::Range;
 
 /// Restores the bytes of the delta `frame`, on all cores. A reference other than the one it was made against is refused.
@@ -14,14 +13,14 @@ pub fn decompress_delta(frame: &[u8], reference: &[u8]) -> Result<Vec<u8>> {
 
 /// Restores the bytes of the delta `frame` with this many threads (0: all cores).
 pub fn decompress_delta_with(frame: &[u8], reference: &[u8], threads: usize) -> Result<Vec<u8>> {
-    let layout = verified(frame, reference, threads)?;
+    let layout = of_length(frame, reference)?;
     let length = usize::try_from(layout.length).map_err(|_| Error::out_of_memory(usize::MAX))?;
     let mut out = zeroed(length)?;
-    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))?;
+    layout.identifying(reference).decode_identifying(&mut out, threads)?;
     Ok(out)
 }
 
-/// Restores the bytes of the delta `frame` into `out`, whose length must be exactly [`crate::decoded_len`].
+/// Restores the bytes of the delta `frame` into `out`, whose length must be exactly [`crate::decoded_len`]. What `out` holds after a failure is of no use.
 pub fn decompress_delta_into(frame: &[u8], reference: &[u8], out: &mut [u8]) -> Result<()> {
     decompress_delta_into_with(frame, reference, out, 0)
 }
@@ -34,8 +33,7 @@ pub fn decompress_delta_into_with(
     threads: usize,
 ) -> Result<()> {
     Layout::read(frame)?.check_output(out)?;
-    let layout = verified(frame, reference, threads)?;
-    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))
+    of_length(frame, reference)?.identifying(reference).decode_identifying(out, threads)
 }
 
 /// Restores bytes `range` of the delta's data. All of the reference is verified; [`decompress_delta_range_trusted`] leaves that out.
@@ -48,7 +46,7 @@ pub fn decompress_delta_into_with(
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn decompress_delta_range(frame: &[u8], reference: &[u8], range: Range<u64>) -> Result<Vec<u8>> {
-    decode_range(&verified(frame, reference, 0)?, range)
+    decode_range(&verified(frame, reference)?, range)
 }
 
 /// Restores bytes `range` of the delta's data against a reference that the caller knows to be the right one. Should it be another, the result is an error
@@ -78,13 +76,17 @@ fn decode_range(layout: &Layout, range: Range<u64>) -> Result<Vec<u8>> {
 }
 
 /// The layout of a delta, with its reference once that has proved to be the right one.
-fn verified<'a>(frame: &'a [u8], reference: &'a [u8], threads: usize) -> Result<Layout<'a>> {
-    let layout = Layout::read(frame)?;
-    let wanted = layout.header.require_reference()?;
-    // The length is compared before anything is hashed.
-    wanted.check_length(reference.len() as u64)?;
-    wanted.check(&ReferenceId::of(reference, threads)?)?;
+fn verified<'a>(frame: &'a [u8], reference: &'a [u8]) -> Result<Layout<'a>> {
+    let layout = of_length(frame, reference)?;
+    layout.header.require_reference()?.check(&ReferenceId::of(reference, 0)?)?;
     Ok(layout.against(reference))
+}
+
+/// The layout of a delta whose reference is as long as this one; that is compared before anything is hashed.
+fn of_length<'a>(frame: &'a [u8], reference: &[u8]) -> Result<Layout<'a>> {
+    let layout = Layout::read(frame)?;
+    layout.header.require_reference()?.check_length(reference.len() as u64)?;
+    Ok(layout)
 }
 
 /// The layout of a delta with a reference that is taken for the right one.

@@ -93,14 +93,30 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes the next symbols with the elements of a delta that they belong to, as [`Kernel::restore`] says, and returns how many; the caller decodes the others.
-    pub fn restore<W: Word>(&mut self, inputs: Restoration, raw: &mut RawReader, out: &mut [u8]) -> usize {
+    pub fn restore<W: Word>(
+        &mut self,
+        inputs: Restoration,
+        raw: &mut RawReader,
+        out: &mut [u8],
+    ) -> Result<usize> {
+        /// Kernels read no further than this from the words that they need.
+        const MARGIN: usize = 4 * LANES;
         if self.lanes != LANES {
-            return 0;
+            return Ok(0);
         }
-        let (tables, states) = (self.tables, &mut self.states);
-        let (made, bytes) = self.kernel.restore::<W>(tables, inputs, states, self.words, raw, out);
+        let (tables, states, kernel) = (self.tables, &mut self.states, self.kernel);
+        let (made, bytes) = kernel.restore::<W>(tables, inputs, states, self.words, raw, out);
         self.words = self.words.get(bytes..).unwrap_or_default();
-        made
+        if self.words.len() > MARGIN {
+            return Ok(made);
+        }
+        let mut padded = [0; 2 * MARGIN];
+        padded.iter_mut().zip(self.words).for_each(|(padded, word)| *padded = *word);
+        let rest = Restoration { made, ..inputs };
+        let (last, bytes) =
+            kernel.restore::<W>(tables, rest, states, &padded[..self.words.len() + MARGIN], raw, out);
+        self.words = self.words.get(bytes..).ok_or_else(|| Error::truncated("entropy-coded stream"))?;
+        Ok(made + last)
     }
 
     /// Decodes symbol `index` of the stream, for contexts that depend on the symbols before it.

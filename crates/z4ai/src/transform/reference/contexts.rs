@@ -108,6 +108,11 @@ impl Contexts {
             .ok_or_else(|| Error::corrupt("a chunk of a class that its section does not have"))
     }
 
+    /// The contexts of all classes.
+    pub fn rows(&self) -> &[[u8; EXPONENTS]; CLASSES] {
+        &self.map
+    }
+
     /// Whether all symbols have the same context.
     pub fn is_single(&self) -> bool {
         self.count <= 1
@@ -128,8 +133,8 @@ impl Contexts {
         Ok(())
     }
 
-    /// Reads what [`Contexts::write`] wrote.
-    pub fn read(reader: &mut Reader, kernel: Kernel) -> Result<Self> {
+    /// Reads what [`Contexts::write`] wrote, of differences with so many symbols.
+    pub fn read(reader: &mut Reader, symbols: usize, kernel: Kernel) -> Result<Self> {
         let used = u16::from_le_bytes(reader.array()?);
         if used & 1 != 0 {
             return Err(Error::corrupt("contexts of chunks without differences"));
@@ -152,7 +157,11 @@ impl Contexts {
                 }
             }
             let read = |_| FrequencyTable::read_from(reader, MAX_PRECISION);
-            tables = (0..count).map(read).collect::<Result<_>>()?;
+            tables = (0..count).map(read).collect::<Result<Vec<_>>>()?;
+            if tables.iter().any(|table| table.frequencies[symbols..].iter().any(|&frequency| frequency > 0))
+            {
+                return Err(Error::corrupt("symbols that no difference of the width has"));
+            }
         }
         Self::new(map, used, tables)
     }
@@ -186,5 +195,23 @@ fn merge(groups: &mut Vec<Group>) {
                 *slot = price;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_that_no_difference_has_are_refused() {
+        let mut counts = [0; SYMBOLS];
+        counts[..200].fill(1);
+        let table = FrequencyTable::normalise(&counts, MAX_PRECISION);
+        let contexts = Contexts::new([[0; EXPONENTS]; CLASSES], 2, vec![table]).unwrap();
+        let mut bytes = Vec::new();
+        contexts.write(Kernel::PORTABLE, &mut bytes).unwrap();
+        let read = |symbols| Contexts::read(&mut Reader::new(&bytes, "contexts"), symbols, Kernel::PORTABLE);
+        assert_eq!(read(200).unwrap().count, 1);
+        assert!(read(199).is_err());
     }
 }

@@ -4,8 +4,8 @@ use super::counts::{View, exponent_numbers};
 use super::element::Word;
 use super::model::ReferenceModel;
 use super::raw_bits::RawReader;
-use super::{CHUNK, for_width};
-use crate::arch::{Kernel, Restoration};
+use super::{CHUNK, EXPONENTS, for_width};
+use crate::arch::{CodedChunk, Kernel, Restoration};
 use crate::entropy::rans::{self, LANES};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -35,53 +35,77 @@ fn decode<W: Word>(
 ) -> Result<()> {
     let count = out.len() / W::BYTES;
     let classes = model.classes.decode(reader, count.div_ceil(CHUNK), kernel)?;
-    let missing = CHUNK - 1 - (count + CHUNK - 1) % CHUNK;
-    let mut coded = classes.iter().filter(|&&class| class != 0).count() * CHUNK;
-    if classes.last().is_some_and(|&class| class != 0) {
-        coded -= missing;
-    }
-    let mut stream = match (coded, usize::from(reader.u8()?)) {
-        (0, 0) => None,
-        (0, _) => return Err(Error::corrupt("differences of chunks without differences")),
+    let chunks = coded_chunks(model, &classes)?;
+    let stream = match (chunks.is_empty(), usize::from(reader.u8()?)) {
+        (true, 0) => None,
+        (true, _) => return Err(Error::corrupt("differences of chunks without differences")),
         (_, lanes @ (1 | 4 | LANES)) => {
             Some(rans::Decoder::open_in(lanes, model.contexts.tables.decoder(), reader, kernel)?)
         }
         _ => return Err(Error::corrupt("differences in an unknown number of lanes")),
     };
-    let mut raw = RawReader::open(reader)?;
+    let raw = RawReader::open(reader)?;
     let length = CHUNK * W::BYTES;
-    for ((out, base), &class) in out.chunks_mut(length).zip(reference.chunks(length)).zip(&classes) {
-        let decay_only = class == 0 && model.view.decay.rate != 0;
-        match stream.as_mut().filter(|_| class != 0) {
-            Some(stream) => restore_chunk::<W>(model, class, stream, &mut raw, base, kernel, out)?,
-            None if decay_only => apply(&[W::default(); CHUNK], base, model.view, kernel, out),
-            None => out.copy_from_slice(base),
+    for ((out, base), _) in
+        out.chunks_mut(length).zip(reference.chunks(length)).zip(&classes).filter(|(_, class)| **class == 0)
+    {
+        if model.view.decay.rate != 0 {
+            let done = kernel.decay::<W>(model.view.movement(), base, out);
+            apply(&[W::default(); CHUNK], &base[done..], model.view, kernel, &mut out[done..]);
+        } else {
+            out.copy_from_slice(base);
         }
     }
-    if let Some(stream) = stream {
-        stream.finish()?;
+    match stream {
+        Some(stream) => restore::<W>(model, &chunks, stream, raw, reference, kernel, out),
+        None => raw.finish(),
     }
+}
+
+/// The chunks that have symbols.
+fn coded_chunks(model: &ReferenceModel, classes: &[u8]) -> Result<Vec<CodedChunk>> {
+    let coded = (0..).zip(classes).filter(|(_, class)| **class != 0);
+    coded
+        .map(|(number, &class)| model.contexts.of_class(class).map(|_| CodedChunk { number, class }))
+        .collect()
+}
+
+/// Makes the chunks that have symbols.
+fn restore<W: Word>(
+    model: &ReferenceModel,
+    chunks: &[CodedChunk],
+    mut stream: rans::Decoder,
+    mut raw: RawReader,
+    base: &[u8],
+    kernel: Kernel,
+    out: &mut [u8],
+) -> Result<()> {
+    let (movement, contexts) = (model.view.movement(), model.contexts.rows());
+    let inputs = Restoration { movement, contexts, chunks, made: 0, base };
+    let made = stream.restore::<W>(inputs, &mut raw, out)?;
+    let mut skip = made % CHUNK;
+    for chunk in chunks.iter().skip(made / CHUNK) {
+        let start = chunk.number as usize * CHUNK;
+        let place = (start + skip) * W::BYTES..out.len().min((start + CHUNK) * W::BYTES);
+        let row = model.contexts.of_class(chunk.class)?;
+        restore_chunk::<W>(model, row, &mut stream, &mut raw, &base[place.clone()], kernel, &mut out[place])?;
+        skip = 0;
+    }
+    stream.finish()?;
     raw.finish()
 }
 
-/// Makes a chunk that has symbols.
+/// Makes the elements of a chunk.
 fn restore_chunk<W: Word>(
     model: &ReferenceModel,
-    class: u8,
+    row: &[u8; EXPONENTS],
     stream: &mut rans::Decoder,
     raw: &mut RawReader,
     base: &[u8],
     kernel: Kernel,
     out: &mut [u8],
 ) -> Result<()> {
-    let row = model.contexts.of_class(class)?;
-    let inputs = Restoration { movement: model.view.movement(), contexts: row, base };
-    let done = stream.restore::<W>(inputs, raw, out) * W::BYTES;
-    let (base, out) = (&base[done..], &mut out[done..]);
     let count = out.len() / W::BYTES;
-    if count == 0 {
-        return Ok(());
-    }
     let (mut numbers, mut symbols, mut offsets) = ([0; CHUNK], [0; CHUNK], [0; CHUNK]);
     if !model.contexts.is_single() {
         let mut found = [0; CHUNK];

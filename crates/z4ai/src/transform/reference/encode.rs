@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 
 /// Streams of as many bytes have all lanes, however few symbols they are: with those a decoder is several times as fast.
 const LONG: usize = 1 << 12;
+/// The same in blocks of [`LARGE`] elements or more, of which the cost of lanes is a small part in any case.
+const LONG_OF_LARGE: usize = 1 << 10;
+const LARGE: usize = 1 << 16;
 
 impl ReferenceModel {
     /// Appends a block of whole elements against as many.
@@ -51,8 +54,9 @@ fn encode<W: Word>(
 impl<W: Word> BlockScratch<W> {
     /// Appends the number of lanes and the stream of the symbols, or 0 if there are none.
     fn encode_symbols(&self, model: &ReferenceModel, kernel: Kernel, out: &mut Vec<u8>) {
-        let Self { symbols, contexts, .. } = self;
+        let Self { classes, symbols, contexts, .. } = self;
         let tables = model.contexts.tables.encoder();
+        let long = if classes.len() * CHUNK < LARGE { LONG } else { LONG_OF_LARGE };
         let start = out.len();
         for lanes in [lanes_for(symbols.len()), LANES] {
             out.truncate(start);
@@ -61,7 +65,7 @@ impl<W: Word> BlockScratch<W> {
             }
             out.push(lanes as u8);
             rans::encode_in(lanes, tables, symbols, contexts, kernel, out);
-            if lanes == LANES || out.len() - start < LONG {
+            if lanes == LANES || out.len() - start < long {
                 return;
             }
         }

@@ -25,11 +25,11 @@ pub(crate) use symbols::Alphabet;
 use crate::dtype::Dtype;
 
 /// Elements that share a class.
-const CHUNK: usize = 256;
+pub(crate) const CHUNK: usize = 256;
 /// Classes of chunks by how much changed in them; in chunks of class 0 nothing did.
-const CLASSES: usize = 16;
+pub(crate) const CLASSES: usize = 16;
 /// Exponents of the reference that are told apart.
-const EXPONENTS: usize = 32;
+pub(crate) const EXPONENTS: usize = 32;
 /// The most contexts; as many tables of the finest precision as the decoder can address.
 const MAX_CONTEXTS: usize = 16;
 

@@ -5,6 +5,7 @@ use super::contexts::Contexts;
 use super::counts::{Counts, View, top_exponent};
 use super::decay::Decay;
 use super::element::Word;
+use super::symbols::Alphabet;
 use super::{CHUNK, CLASSES, Fields, for_width};
 use crate::arch::Kernel;
 use crate::entropy::plane::PlaneModel;
@@ -54,7 +55,8 @@ impl ReferenceModel {
             return Err(Error::corrupt("an exponent that the dtype does not have"));
         }
         let view = View { fields, decay: Decay::new(rate, fields), top_exponent };
-        let (contexts, classes) = (Contexts::read(reader, kernel)?, PlaneModel::read(reader)?);
+        let symbols = Alphabet::of_width(fields.width).symbols(fields.width);
+        let (contexts, classes) = (Contexts::read(reader, symbols, kernel)?, PlaneModel::read(reader)?);
         Ok(Self { view, levels: Classes::default(), contexts, classes })
     }
 

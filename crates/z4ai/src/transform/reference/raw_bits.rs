@@ -223,6 +223,12 @@ impl<'a> RawReader<'a> {
         value
     }
 
+    /// Goes on after so many bytes of words, of which those that there are not were taken for zeros.
+    pub fn skip_words(&mut self, bytes: usize) {
+        self.overrun |= bytes > self.words.len();
+        self.words = self.words.get(bytes..).unwrap_or_default();
+    }
+
     /// Fails unless exactly all bits were read.
     pub fn finish(&self) -> Result<()> {
         if self.words.is_empty() && !self.overrun && self.state == RawLanes::END {

@@ -22,6 +22,11 @@ impl Alphabet {
         }
     }
 
+    /// How many symbols the differences of `width` bytes have.
+    pub const fn symbols(self, width: usize) -> usize {
+        (self.direct() + ((8 * width as u32 - self.direct_bits) << self.top_bits)) as usize
+    }
+
     /// Symbols below this one have no raw bits.
     pub const fn direct(self) -> u32 {
         1 << self.direct_bits
@@ -56,7 +61,7 @@ impl Alphabet {
         symbols.chunks(1 << 16).map(|symbols| u64::from(piece(symbols))).sum()
     }
 
-    /// The difference with this symbol and zeros for raw bits; wraps for symbols that no difference of the width has.
+    /// The difference with this symbol and zeros for raw bits; symbols that no difference of the width has are refused before.
     #[inline(always)]
     pub fn first(self, symbol: u8) -> u64 {
         let symbol = u32::from(symbol);
@@ -82,6 +87,17 @@ mod tests {
         let raw = value.wide() & ((1 << bits) - 1);
         assert_eq!(alphabet.first(symbol) | raw, value.wide());
         assert_eq!(alphabet.first(symbol) & ((1 << bits) - 1), 0);
+    }
+
+    #[test]
+    fn the_largest_difference_has_the_last_symbol() {
+        fn last<W: Word>() -> (usize, usize) {
+            let alphabet = Alphabet::of_width(W::BYTES);
+            (alphabet.symbols(W::BYTES), usize::from(alphabet.symbol(W::from_wide(u64::MAX))) + 1)
+        }
+        for (symbols, largest) in [last::<u8>(), last::<u16>(), last::<u32>(), last::<u64>()] {
+            assert_eq!(symbols, largest);
+        }
     }
 
     #[test]
