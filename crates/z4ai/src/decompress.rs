@@ -138,7 +138,7 @@ impl<'a> Layout<'a> {
                 let reference = stretch(self.reference, section_start, section_end);
                 wanted.push(Wanted { section, start: section_start, reference, range, target });
             }
-            if waiting >= TOGETHER {
+            if waiting >= TOGETHER || wanted.len() == MOST_MODELS {
                 self.decode_sections(std::mem::take(&mut wanted), kernel)?;
                 waiting = 0;
             }
@@ -198,8 +198,9 @@ struct Wanted<'a, 'o> {
     target: &'o mut [u8],
 }
 
-/// Bytes of sections that are decoded together, at least: short sections do not occupy all threads, and all models at once would take much memory.
-const TOGETHER: usize = 16 << 20;
+/// Bytes of sections that are decoded together, at least, since short ones do not occupy all threads; and the most sections, whose models take memory.
+const TOGETHER: usize = 64 << 20;
+const MOST_MODELS: usize = 64;
 
 /// Decodes `range` of a section with copies into `out`: first the blocks that it needs, each once, then the stretches that it is made of.
 fn restore_copies(

@@ -2,7 +2,7 @@
 //! the time; the rest of the work fills these gaps.
 #![allow(unsafe_code)]
 
-use super::avx2::{Lookup, REACH};
+use super::avx2::{Lookup, Places, REACH};
 use super::{Expected, HeadFormat, HeadInputs};
 use crate::entropy::rans::{DecoderTables, LANES};
 use crate::transform::float::JOINT_BITS;
@@ -90,6 +90,25 @@ fn decode<const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
     let [mut first, mut second, mut third, mut fourth] = state;
     let mut parts = Parts::<BITS>::new(count, range.start);
     let (mut done, mut bytes) = (range.start, 0usize);
+    // Where in the scales those of a group are, and where in the slots its contexts begin.
+    let scale_at = |group: usize| if GROUPS { group / LANES } else { group };
+    let offset = |group: usize, vector: usize| {
+        // SAFETY: the callers' groups begin before `count`, with which the length of `scales` agrees.
+        unsafe {
+            let scale = scales.as_ptr().add(scale_at(group));
+            match (CONTEXTS, GROUPS) {
+                (false, _) => _mm256_setzero_si256(),
+                (true, false) => lookup.context_offsets(_mm_loadu_si128(scale.add(8 * vector).cast())),
+                (true, true) => lookup.context_offset(*scale),
+            }
+        }
+    };
+    let mut places = [Places::default(); LANES / 8];
+    if done < range.end {
+        for (vector, (places, state)) in places.iter_mut().zip(state).enumerate() {
+            places.store(lookup.index(state, offset(done, vector)));
+        }
+    }
     while done < range.end && words.len() - bytes >= REACH {
         if done == parts.end {
             parts = Parts::new(count, done);
@@ -97,20 +116,21 @@ fn decode<const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
         // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `scales` and `escaped` agree; REACH bytes of words are
         // left, and each refill takes at most 16 of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
         unsafe {
-            let scale = scales.as_ptr().add(if GROUPS { done / LANES } else { done });
-            let offset = |vector: usize| match (CONTEXTS, GROUPS) {
-                (false, _) => _mm256_setzero_si256(),
-                (true, false) => lookup.context_offsets(_mm_loadu_si128(scale.add(8 * vector).cast())),
-                (true, true) => lookup.context_offset(*scale),
-            };
-            let a = lookup.entry(first, offset(0));
-            let b = lookup.entry(second, offset(1));
-            let c = lookup.entry(third, offset(2));
-            let d = lookup.entry(fourth, offset(3));
+            let scale = scales.as_ptr().add(scale_at(done));
+            let a = lookup.entry_at(first, &places[0]);
+            let b = lookup.entry_at(second, &places[1]);
+            let c = lookup.entry_at(third, &places[2]);
+            let d = lookup.entry_at(fourth, &places[3]);
+            // The places of the next group are on their way while this one is put together. Behind the last they are not used.
+            let next = (done + LANES).min(count - LANES);
             first = lookup.refill(a.1, words.as_ptr(), &mut bytes);
+            places[0].store(lookup.index(first, offset(next, 0)));
             second = lookup.refill(b.1, words.as_ptr(), &mut bytes);
+            places[1].store(lookup.index(second, offset(next, 1)));
             third = lookup.refill(c.1, words.as_ptr(), &mut bytes);
+            places[2].store(lookup.index(third, offset(next, 2)));
             fourth = lookup.refill(d.1, words.as_ptr(), &mut bytes);
+            places[3].store(lookup.index(fourth, offset(next, 3)));
             let symbols = [symbols_of(a.0, b.0), symbols_of(c.0, d.0)];
             *escaped.as_mut_ptr().add(done / LANES) = escapes_of(symbols);
 
