@@ -132,7 +132,7 @@ pub(crate) fn encode_section(
 }
 
 /// Sections from this many bytes on occupy all threads by themselves; shorter ones are encoded side by side.
-const LONG_SEGMENT: usize = 8 << 20;
+const LONG_SEGMENT: usize = 1 << 20;
 
 /// Appends a section for each segment.
 fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {

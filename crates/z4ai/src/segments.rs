@@ -16,6 +16,8 @@ const SAMPLED: usize = 32;
 const MODEL: u64 = 8 * 600;
 /// And each of its columns.
 const COLUMN: u64 = 4;
+/// One part in so many of the data is what segments must save: each is planned by itself, which takes time.
+const WORTHWHILE: u64 = 512;
 
 /// A stretch and the fields of its sample: exponents, relative to those of their row, in the lower half, and how many zeros the mantissas end with in the upper.
 struct Segment {
@@ -28,7 +30,7 @@ impl Segment {
     /// The histogram of this segment and the next one together.
     fn joined(&self, next: &Self) -> Histogram {
         let mut counts = self.counts;
-        counts.iter_mut().zip(&next.counts).for_each(|(count, more)| *count += more);
+        add(&mut counts, &next.counts);
         counts
     }
 
@@ -36,6 +38,10 @@ impl Segment {
     fn loss(&self, next: &Self) -> u64 {
         entropy_bits(&self.joined(next)).saturating_sub(self.bits + next.bits)
     }
+}
+
+fn add(counts: &mut Histogram, others: &Histogram) {
+    counts.iter_mut().zip(others).for_each(|(count, more)| *count += more);
 }
 
 /// The elements of each segment of `bytes`, which are whole elements, in rows of `row_length` if that is known.
@@ -79,6 +85,13 @@ pub(crate) fn lengths(
                 *loss = first.loss(second);
             }
         }
+    }
+    let mut counts = [0; SYMBOLS];
+    segments.iter().for_each(|segment| add(&mut counts, &segment.counts));
+    let gain = entropy_bits(&counts).saturating_sub(segments.iter().map(|segment| segment.bits).sum());
+    let gain = (gain * (ROW / SAMPLED) as u64).saturating_sub(model * segments.len() as u64);
+    if gain < 8 * bytes.len() as u64 / WORTHWHILE {
+        return vec![elements];
     }
     segments.into_iter().map(|segment| segment.elements).collect()
 }

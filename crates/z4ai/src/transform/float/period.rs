@@ -4,9 +4,10 @@
 use super::model::least_cost;
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
+use crate::threads;
 
 /// Elements that sections must have for their rows to be worth the search.
-const SMALLEST: usize = 1 << 20;
+const SMALLEST: usize = 1 << 21;
 /// Elements that are compared with later ones, and how much later at most. Rows have a multiple of eight elements, nearly always, and bits are compared by the byte.
 const COMPARED: usize = 3 << 13;
 const LONGEST: usize = 1 << 13;
@@ -29,19 +30,19 @@ pub(crate) fn find_row_length(layout: FloatLayout, bytes: &[u8], kernel: Kernel)
         return None;
     }
     let large = large_elements(layout, bytes, kernel);
-    let agreements = kernel.vectorised(
-        #[inline(always)]
-        || agreements(&large),
-    );
-    let candidates = candidates(&agreements).into_iter().chain(USUAL);
-    let cost = |row_length: Option<usize>| {
+    let candidates: Vec<Option<usize>> =
+        candidates(&agreements(&large, kernel)).into_iter().chain(USUAL).map(Some).chain([None]).collect();
+    let costs = threads::map(candidates.into_iter(), |row_length| {
         // Rows begin with the section.
         let unit = row_length.unwrap_or(1);
         let start = (elements - TRIED) / 2 / unit * unit * layout.width;
-        least_cost(layout, &bytes[start..start + TRIED * layout.width], row_length, kernel)
-    };
-    let (least, best) = candidates.filter_map(|length| Some((cost(Some(length))?, length))).min()?;
-    (least < cost(None)? / GAIN * (GAIN - 1)).then_some(best)
+        let tried = &bytes[start..start + TRIED * layout.width];
+        least_cost(layout, tried, row_length, kernel).map(|cost| (cost, row_length))
+    });
+    let mut costs = costs.into_iter().flatten();
+    let (without, _) = costs.next_back()?;
+    let (least, best) = costs.min()?;
+    if least < without / GAIN * (GAIN - 1) { best } else { None }
 }
 
 /// A bit for each of some elements from the middle: whether it is larger than most.
@@ -73,15 +74,25 @@ fn large_elements(layout: FloatLayout, bytes: &[u8], kernel: Kernel) -> Vec<u8> 
 }
 
 /// How many of the compared elements agree with those so many steps later.
+fn agreements(large: &[u8], kernel: Kernel) -> Vec<u32> {
+    /// Steps that a thread takes at a time.
+    const TOGETHER: usize = 128;
+    let counts = threads::map((0..=LONGEST / STEP).step_by(TOGETHER), |first| {
+        let last = (first + TOGETHER).min(LONGEST / STEP + 1);
+        kernel.vectorised(
+            #[inline(always)]
+            || (first..last).map(|steps| agreement(large, steps)).collect::<Vec<u32>>(),
+        )
+    });
+    counts.concat()
+}
+
 #[inline(always)]
-fn agreements(large: &[u8]) -> Vec<u32> {
+fn agreement(large: &[u8], steps: usize) -> u32 {
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
     let (first, _) = large[..COMPARED / STEP].as_chunks::<8>();
-    let count = |steps: usize| {
-        let (later, _) = large[steps..].as_chunks::<8>();
-        first.iter().zip(later).map(|(first, later)| (!(word(first) ^ word(later))).count_ones()).sum()
-    };
-    (0..=LONGEST / STEP).map(count).collect()
+    let (later, _) = large[steps..].as_chunks::<8>();
+    first.iter().zip(later).map(|(first, later)| (!(word(first) ^ word(later))).count_ones()).sum()
 }
 
 /// The length that stands out most, and the shortest that stands out nearly as much: lengths of which it is a part do too.
