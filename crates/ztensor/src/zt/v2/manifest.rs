@@ -9,7 +9,7 @@ use super::{Z4AI, ZSTD_SEEKABLE};
 use crate::error::{Error, Kind, Result};
 use crate::index::{Component, Content, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
 use crate::limits::Budget;
-use crate::tensor::{Attributes, DType, ElementType, Layout, LogicalType, Shape};
+use crate::tensor::{Attributes, DType, ElementType, Layout, LogicalType};
 
 /// Nesting that the format allows, from the manifest's root.
 const DEPTH: usize = 32;
