@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
 use ztensor::ElementType;
 
-use crate::array::{ArrayBytes, Region, new_bytes};
+use crate::array::{ArrayBytes, Region, new_bytes, overlap};
 use crate::errors::OrRaise;
 use crate::memory::{Block, Memory};
 use crate::work::Work;
@@ -94,20 +94,25 @@ pub(crate) fn decompress<'py>(
     let py = blob.py();
     let frame = buffer(blob)?;
     let length = decoded_length(frame.bytes())?;
-    deliver(py, length, out, |memory| z4ai::decompress_into_with(frame.bytes(), memory, threads))
+    deliver(py, length, out, [&frame], |memory| z4ai::decompress_into_with(frame.bytes(), memory, threads))
 }
 
-/// Fills new bytes, or `out` if it is given, which must have exactly `length` bytes. Other Python threads run meanwhile.
-pub(crate) fn deliver<'py>(
+/// Fills new bytes, or `out` if it is given, which must have exactly `length` bytes and share none with what these are made from. Other Python threads run
+/// meanwhile.
+pub(crate) fn deliver<'py, const N: usize>(
     py: Python<'py>,
     length: usize,
     out: Option<Bound<'py, PyAny>>,
+    inputs: [&ArrayBytes; N],
     fill: impl FnOnce(&mut [u8]) -> z4ai::Result<()> + Send,
 ) -> PyResult<Bound<'py, PyAny>> {
     let Some(out) = out else {
         return Ok(new_bytes(py, length, fill)?.map_err(raise)?.into_any());
     };
     let mut target = destination(&out)?;
+    if inputs.into_iter().any(|input| overlap([&target, input].into_iter())) {
+        return Err(PyValueError::new_err("out shares memory with what it would be decoded from"));
+    }
     let memory = target.bytes_mut().ok_or_else(|| PyValueError::new_err("out is read-only"))?;
     if memory.len() != length {
         let message = format!("out has {} bytes, but the frame decodes to {length}", memory.len());

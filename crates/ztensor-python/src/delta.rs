@@ -45,7 +45,7 @@ pub(crate) fn decompress_delta<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (frame, reference) = (buffer(blob)?, contents(reference)?);
     let length = decoded_length(frame.bytes())?;
-    deliver(blob.py(), length, out, |memory| {
+    deliver(blob.py(), length, out, [&frame, &reference], |memory| {
         z4ai::decompress_delta_into_with(frame.bytes(), reference.bytes(), memory, threads)
     })
 }

@@ -75,6 +75,15 @@ def test_arrays_tensors_and_destinations() -> None:
         z4ai.compress_delta(current, 5)
 
 
+def test_out_may_not_be_the_reference() -> None:
+    current, previous = checkpoints()
+    blob = z4ai.compress_delta(current, previous)
+    buffer = previous.copy()
+    with pytest.raises(ValueError, match="shares memory"):
+        z4ai.decompress_delta(blob, buffer, out=buffer)
+    assert (buffer == previous).all()
+
+
 def test_lengths_may_differ() -> None:
     current, previous = (array.tobytes() for array in checkpoints(np.float32, 3000))
     for reference in (previous[:-5], previous[:4001], b"", previous + current):
