@@ -80,10 +80,16 @@ def prepare() -> list[Weights]:
     return weights_in(SETS) + weights_in(STRUCTURED)
 
 
+def _record(chosen: list[Weights]) -> str:
+    """The record that the results of these sets belong to."""
+    if all(weights.path.parent == STRUCTURED for weights in chosen):
+        return "codec-structured"
+    return "codec" if any(weights.dtype == "bf16" for weights in chosen) else "codec-fp16-fp32"
+
+
 def run(sessions: Sessions, peers: list[str], options) -> Report:
     chosen = [weights for weights in prepare() if options.sets is None or weights.name in options.sets]
-    structured = all(weights.path.parent == STRUCTURED for weights in chosen)
-    report = Report("codec-structured" if structured else "codec", vars(options))
+    report = Report(_record(chosen), vars(options))
     for weights in chosen:
         contestants = _contestants(sessions, peers, weights, options)
         report.outcomes[weights.name] = interleave(
