@@ -100,7 +100,7 @@ fn copy_unit(options: &Options) -> usize {
     options.row_length().and_then(|length| length.checked_mul(width)).unwrap_or(width)
 }
 
-/// Appends a section, or several where the parts of data without a shape have little in common.
+/// Appends a section, or several where the parts of the data have little in common.
 pub(crate) fn encode_section(
     part: Part,
     options: &Options,
@@ -159,7 +159,7 @@ fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: 
     Ok(())
 }
 
-/// Cuts data whose rows are not known where it changes.
+/// Cuts data where it changes, between rows if these are known.
 fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Result<Vec<Part<'a>>> {
     let dtype = options.dtype.filter(|_| part.reference.is_empty());
     let Some((dtype, layout)) = dtype.and_then(|dtype| Some((dtype, dtype.float_layout()?))) else {

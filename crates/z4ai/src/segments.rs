@@ -1,5 +1,5 @@
-//! Where a buffer without a shape is cut: it may be a whole model, tensor after tensor, and one model for all of them would fit none. Neighbouring stretches
-//! stay together as long as describing them apart costs more than describing them as one.
+//! Where data is cut. A buffer without a shape may be many tensors, one after the other, and the rows of one tensor may be of several kinds; one model for all
+//! would fit none. Neighbouring stretches stay together as long as describing them apart costs more than describing them as one.
 
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
@@ -52,6 +52,9 @@ pub(crate) fn lengths(
     kernel: Kernel,
 ) -> Vec<usize> {
     let elements = bytes.len() / layout.width;
+    if row_length.is_some_and(|length| length > elements / 2) {
+        return vec![elements];
+    }
     let stretch = (elements / MOST).next_power_of_two().max(SHORTEST);
     let stretch = row_length.map_or(stretch, |length| stretch.next_multiple_of(length));
     if elements < 2 * stretch {
@@ -159,5 +162,15 @@ mod tests {
         let layout = Dtype::Bf16.float_layout().unwrap();
         let zeros = vec![0; 2 * (MOST * SHORTEST * 2 + 77)];
         assert_eq!(lengths(layout, &zeros, None, Kernel::detect()), [MOST * SHORTEST * 2 + 77]);
+    }
+
+    #[test]
+    fn rows_longer_than_the_data_are_no_rows() {
+        let layout = Dtype::Bf16.float_layout().unwrap();
+        let bytes = [floats(1 << 17, 4, 0), floats(1 << 17, 12, 0)].concat();
+        assert_eq!(lengths(layout, &bytes, Some(512), Kernel::detect()), [1 << 17; 2]);
+        for length in [usize::MAX, usize::MAX / 2, 1 << 18] {
+            assert_eq!(lengths(layout, &bytes, Some(length), Kernel::detect()), [1 << 18]);
+        }
     }
 }
