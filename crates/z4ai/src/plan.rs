@@ -11,7 +11,7 @@ use crate::transform::float::{AdaptiveModel, FloatModel, Geometry};
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
 
-/// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.1 %.
+/// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.2 %.
 const BLOCK_ELEMENTS: usize = 1 << 17;
 /// Blocks consist of whole chunks of the float and nested coders.
 const BLOCK_UNIT: usize = 1 << 12;

@@ -59,13 +59,16 @@ fn round_trip(symbols: &[u8], contexts: &[u8], count: usize, precision: u32) {
 
 #[test]
 fn long_streams_survive_on_every_kernel() {
-    let symbols: Vec<u8> = (0..70_001u32).map(|i| (i.wrapping_mul(i) >> 7 & i >> 3) as u8 & 0x3f).collect();
-    let contexts: Vec<u8> = (0..70_001u32).map(|i| (i.wrapping_mul(2654435761) >> 30) as u8).collect();
+    let symbols: Vec<u8> = (0..140_001u32).map(|i| (i.wrapping_mul(i) >> 7 & i >> 3) as u8 & 0x3f).collect();
+    let contexts: Vec<u8> = (0..140_001u32).map(|i| (i.wrapping_mul(2654435761) >> 30) as u8).collect();
     for precision in 8..=12 {
         round_trip(&symbols, &contexts, 4, precision);
         round_trip(&symbols, &[], 1, precision);
+        round_trip(&symbols[..70_001], &contexts[..70_001], 4, precision);
+        round_trip(&symbols[..70_001], &[], 1, precision);
     }
     round_trip(&[9; 40_000], &[], 1, 12);
+    round_trip(&[9; 100_000], &[], 1, 12);
 }
 
 proptest! {
