@@ -21,11 +21,14 @@ use crate::threads;
 const SAMPLE: usize = 1 << 13;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
-/// Elements whose symbols are counted, about, in sections with many more: what tables of these lose is not worth a look at all the others.
+/// Elements whose symbols are counted, about, in sections with many more: what tables of these lose is not worth a look at all the others. In shorter sections it is
+/// one in [`THINNED`], but not fewer than [`FEWEST`].
 const COUNTED: usize = 1 << 18;
+const THINNED: usize = 4;
+const FEWEST: usize = 1 << 16;
 
 /// Elements that are counted together then, short so that they come from everywhere.
-const PIECE: usize = 256;
+const PIECE: usize = 64;
 
 /// Symbols, of all contexts together, that may then have gone unmet.
 const UNMET: usize = 64;
@@ -188,7 +191,8 @@ impl FloatModel {
         kernel: Kernel,
     ) -> Result<Self> {
         let elements = bytes.len() / layout.width;
-        let stride = if effort == Effort::Max { 1 } else { (elements / COUNTED).max(1) };
+        let thinned = (elements / FEWEST).clamp(1, THINNED);
+        let stride = if effort == Effort::Max { 1 } else { thinned.max(elements / COUNTED) };
         let mut counts = count_blocks(layout, &scales, bytes, block, stride, kernel);
         let precision = if effort == Effort::Max { MAX_PRECISION } else { QUICK_PRECISION };
         let shaped = (elements <= SHAPED).then(|| Shape::fit_quickly(&counts.histograms));

@@ -141,7 +141,7 @@ struct BatchSums {
 /// Octaves below the median magnitude at which dust begins.
 const DUST_OCTAVES: u16 = 24;
 /// Elements that the median is taken of.
-const MEDIAN_SAMPLE: usize = 2048;
+const MEDIAN_SAMPLE: usize = 256;
 
 /// The least magnitude (as a head without sign) that counts.
 fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
