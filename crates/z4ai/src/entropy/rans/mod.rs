@@ -36,9 +36,13 @@ pub(crate) fn lanes_for(count: usize) -> usize {
     match count {
         0..512 => 1,
         512..32768 => 4,
-        32768..98304 => LANES,
-        _ => MOST_LANES,
+        _ => LANES,
     }
+}
+
+/// The same for symbols whose decoder has other work to do between them, and much of it: long streams can afford more lanes.
+pub(crate) fn most_lanes_for(count: usize) -> usize {
+    if count < 98304 { lanes_for(count) } else { MOST_LANES }
 }
 
 /// The tables of a power-of-two number of contexts. The forms that the two directions look symbols up in are made when they are first needed:

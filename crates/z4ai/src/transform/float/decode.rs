@@ -75,7 +75,8 @@ impl FloatModel {
     ) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let mut symbols = rans::Decoder::open(self.tables.decoder(), reader, count, kernel)?;
+        let lanes = rans::most_lanes_for(count);
+        let mut symbols = rans::Decoder::open_in(lanes, self.tables.decoder(), reader, kernel)?;
         let escape_bytes = reader.length()?;
         if escape_bytes > count * self.escape_bytes() {
             return Err(Error::corrupt("a block has more escapes than elements"));

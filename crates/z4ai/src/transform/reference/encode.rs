@@ -58,7 +58,7 @@ impl<W: Word> BlockScratch<W> {
         let tables = model.contexts.tables.encoder();
         let long = if classes.len() * CHUNK < LARGE { LONG } else { LONG_OF_LARGE };
         let start = out.len();
-        for lanes in [lanes_for(symbols.len()).min(LANES), LANES] {
+        for lanes in [lanes_for(symbols.len()), LANES] {
             out.truncate(start);
             if symbols.is_empty() {
                 return out.push(0);
