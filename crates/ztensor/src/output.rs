@@ -31,10 +31,9 @@ enum Sink {
 impl Output {
     /// A file that appears under its name only when it is complete.
     pub fn create(path: &Path) -> Result<Output> {
-        // A symbolic link keeps pointing where it did: what it points to is replaced.
-        let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        let existing = std::fs::metadata(&target).ok();
         let fail = |cause| Error::io("cannot create the file", path, cause);
+        let target = behind_links(path).map_err(fail)?;
+        let existing = std::fs::metadata(&target).ok();
         if existing.as_ref().is_some_and(|metadata| metadata.is_dir()) {
             return Err(Error::argument("this is a directory; name a file").with_path(path));
         }
@@ -188,6 +187,23 @@ impl Output {
             _ => Vec::new(),
         }
     }
+}
+
+/// Where a path leads. A symbolic link keeps pointing where it did: what it points to is replaced, or made if it is not there yet.
+fn behind_links(path: &Path) -> std::io::Result<PathBuf> {
+    /// As many as the kernel follows.
+    const LONGEST: usize = 40;
+    let mut target = path.to_path_buf();
+    for _ in 0..LONGEST {
+        match std::fs::canonicalize(&target) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
+            found => return found,
+        }
+        // Nothing is there, or a link to nothing.
+        let Ok(next) = std::fs::read_link(&target) else { return Ok(target) };
+        target = target.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(std::io::Error::other("too many symbolic links"))
 }
 
 /// Makes a rename durable.
