@@ -5,6 +5,7 @@ mod decompress;
 mod delta;
 mod estimate;
 mod info;
+mod mistaken;
 mod streams;
 
 use clap::{Parser, Subcommand};
