@@ -50,7 +50,8 @@ def load_file(
     verify: bool = True,
     base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> _Arrays:
-    """Loads all tensors of a file of any format.
+    """Loads all tensors of a file of any format. Sparse ones are an error, because NumPy has no array for them: ``Reader.read`` gives
+    their components.
 
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives arrays in memory of their own.

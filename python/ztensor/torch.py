@@ -53,7 +53,7 @@ def load_file(
     verify: bool = True,
     base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Loads all tensors of a file of any format.
+    """Loads all tensors of a file of any format; sparse ones become PyTorch's sparse tensors.
 
     :param device: what ``torch.device`` takes, or the number of a GPU.
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are

@@ -28,7 +28,13 @@ impl<'a> Single<'a> {
     /// An object as one array. With `dequantize`, ggml blocks are the numbers they stand for, otherwise rows of bytes.
     pub(crate) fn of(name: &'a str, object: &'a Object, dequantize: bool) -> PyResult<Single<'a>> {
         let refuse = |what: String| {
-            mismatch(name, format!("{what}, which is not one array"), "Use Reader.read for its components.")
+            let hint = match object.layout {
+                Layout::SparseCsr | Layout::SparseCoo => {
+                    "Reader.read gives its components, Reader.read_torch and ztensor.torch a sparse torch.Tensor."
+                }
+                _ => "Reader.read gives its components.",
+            };
+            mismatch(name, format!("{what}, which is not one array"), hint)
         };
         let component = match (&object.layout, object.components.as_slice()) {
             (Layout::Dense | Layout::Other(_), [(role, component)]) if role == "data" => component,
