@@ -163,3 +163,11 @@ def test_a_sparse_tensor_is_refused_with_what_to_call_instead(tmp_path: Path) ->
     assert ztensor.Reader(tmp_path / "m.zt").read("s").components["values"].tolist() == [1, 1]
     loaded = ztensor.torch.load_file(tmp_path / "m.zt")
     assert loaded["s"].to_dense().tolist() == [[1, 0, 0], [0, 0, 1]] and loaded["d"].tolist() == [1, 1, 1]
+
+
+def test_the_name_that_safetensors_keeps_for_itself_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="__metadata__"):
+        save_file({"__metadata__": np.ones(3)}, tmp_path / "m.safetensors")
+    assert not list(tmp_path.iterdir())
+    save_file({"__metadata__": np.ones(3)}, tmp_path / "m.zt")
+    assert load_file(tmp_path / "m.zt")["__metadata__"].tolist() == [1, 1, 1]

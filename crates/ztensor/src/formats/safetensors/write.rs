@@ -87,6 +87,11 @@ fn header(entries: &[Entry<'_>], metadata: Option<&[(String, String)]>) -> Resul
     }
     let mut position = 0u64;
     for entry in entries {
+        if entry.name == "__metadata__" {
+            return Err(Error::argument("safetensors keeps this name for the metadata")
+                .with_tensor(entry.name)
+                .with_hint("Rename the tensor, or write a .zt file."));
+        }
         let dtype = name_of(&entry.element).ok_or_else(|| {
             Error::unsupported(format!("safetensors has no dtype for {}", entry.element))
                 .with_tensor(entry.name)
