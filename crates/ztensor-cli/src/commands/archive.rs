@@ -104,16 +104,18 @@ pub(crate) fn document(file: &Path, output: &Path, stats: &Stats) -> Json {
 /// The same, for people.
 pub(crate) fn summary(file: &Path, output: &Path, stats: &Stats) -> String {
     let saved = 100.0 * (1.0 - stats.stored as f64 / stats.original.max(1) as f64);
+    let than = if saved < 0.0 { "larger" } else { "smaller" };
     let against = match stats.copied + stats.deltas {
         0 => String::new(),
         _ => format!(", {} copied, {} as deltas", stats.copied, stats.deltas),
     };
     format!(
-        "{} ({}) -> {} ({}), {saved:.1} % smaller, {:.2}x, {}{against}",
+        "{} ({}) -> {} ({}), {:.1} % {than}, {:.2}x, {}{against}",
         file.display(),
         size(stats.original),
         output.display(),
         size(stats.stored),
+        saved.abs(),
         ratio(stats),
         tensors(stats.tensors)
     )
