@@ -113,6 +113,8 @@ class Tensor:
         """The tensor as a NumPy array (dense tensors only)."""
     def torch(self, *, device: _Device = "cpu") -> torch.Tensor:
         """The tensor as a torch.Tensor (dense tensors only), without a copy where PyTorch can use the memory."""
+    def __getnewargs_ex__(self) -> tuple[tuple[dict[str, _Array]], dict[str, Any]]:
+        """What pickle and copy make the tensor from again."""
 
 @final
 class Reader:

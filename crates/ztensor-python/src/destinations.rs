@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::{ArrayBytes, overlap};
@@ -78,7 +79,11 @@ fn copy<'py>(
         let copyto = py.import("numpy")?.getattr("copyto")?;
         return arrays.into_iter().try_for_each(|array| copyto.call1((destination, array)).map(drop));
     }
-    torch::needs_tensor(destination)?;
+    if !torch::is_tensor(destination)? {
+        let given = destination.get_type().fully_qualified_name()?;
+        let message = format!("\"{name}\" is read into a NumPy array or a torch.Tensor, not {given}");
+        return Err(PyTypeError::new_err(message));
+    }
     let tensors = torch_tensors(py, &Torch::new(py, None)?, reader, &[name], FROM_THE_FILE)?;
     tensors.into_iter().try_for_each(|tensor| destination.call_method1("copy_", (tensor,)).map(drop))
 }

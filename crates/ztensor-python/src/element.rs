@@ -169,9 +169,11 @@ pub(crate) fn check_carries(array: &ElementType, declared: &ElementType) -> PyRe
         DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::U8 | DType::U16 | DType::U32 | DType::U64
     );
     let unknown_to_numpy = declared.logical.is_some() || declared.storage == DType::BF16;
+    // Packed elements are carried by bytes.
+    let width = declared.bits().map_or(declared.storage.width() as u64, |bits| bits.div_ceil(8));
     let carries = array.logical.is_none()
-        && array.storage.width() == declared.storage.width()
-        && (array.storage == declared.storage || (integer && unknown_to_numpy));
+        && (array.storage == declared.storage
+            || (integer && unknown_to_numpy && array.storage.width() as u64 == width));
     if array == declared || carries {
         return Ok(());
     }

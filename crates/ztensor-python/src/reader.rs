@@ -198,6 +198,9 @@ impl Reader {
     fn read_into<'py>(&self, name: &Bound<'py, PyAny>, dst: Option<Bound<'py, PyAny>>) -> PyResult<()> {
         let file = self.file()?;
         if let Ok(targets) = name.cast::<PyDict>() {
+            if dst.is_some() {
+                return Err(PyTypeError::new_err("a dict names the destinations; dst is for a single name"));
+            }
             let names: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)> = targets
                 .iter()
                 .map(|(name, target)| Ok((name.cast_into::<PyString>()?, target)))

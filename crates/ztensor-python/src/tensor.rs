@@ -3,7 +3,7 @@
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use ztensor::{DType, ElementType, LogicalType, Shape};
 
 use crate::array::ArrayBytes;
@@ -189,6 +189,17 @@ impl PyTensor {
             array = array.call_method1("copy", ("C",))?;
         }
         torch.tensor(&element, &array)
+    }
+
+    /// What pickle and copy make the tensor from again.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyDict>)> {
+        let named = PyDict::new(py);
+        named.set_item("shape", self.shape(py))?;
+        named.set_item("dtype", &self.dtype)?;
+        named.set_item("format", &self.format)?;
+        named.set_item("type", &self.r#type)?;
+        named.set_item("attributes", self.attributes(py))?;
+        Ok((PyTuple::new(py, [self.components(py)])?, named))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -146,7 +146,9 @@ def test_reading_into_checks_shape_and_type(path: Path) -> None:
         reader.read_into("float32", np.empty((3, 5), dtype=np.int32))
     with pytest.raises(RuntimeError):
         reader.read_into("float32", torch.empty(4, 4))
-    with pytest.raises(TypeError, match="is needed, not bytearray"):
+    with pytest.raises(TypeError, match="single name"):
+        reader.read_into({"w": np.empty(3)}, np.empty(3))
+    with pytest.raises(TypeError, match="not bytearray"):
         reader.read_into("float32", bytearray(60))
     with pytest.raises(TypeError, match="dst"):
         reader.read_into("float32")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -101,3 +104,18 @@ def test_a_shape_of_as_many_elements_is_given_to_the_data() -> None:
 def test_integers_carry_what_numpy_has_no_type_for() -> None:
     tensor = Tensor({"data": np.array([0x3F80], np.uint16)}, dtype="bfloat16")
     assert tensor.numpy().dtype == ml_dtypes.bfloat16 and tensor.torch().item() == 1
+
+
+def test_tensors_are_pickled_and_copied() -> None:
+    parts = {"values": np.ones(2, np.float16), "indices": np.array([0, 1]), "indptr": np.array([0, 1, 2])}
+    for tensor in (
+        Tensor({"data": np.arange(6.0).reshape(2, 3)}, attributes={"unit": "m"}),
+        Tensor({"data": np.array([0x21, 0x43], np.uint8)}, type="u4", shape=[2, 2]),
+        Tensor({"data": np.ones(3, ml_dtypes.float8_e4m3fn)}),
+        Tensor(parts, shape=[2, 2], format="sparse_csr"),
+    ):
+        for again in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor), copy.copy(tensor)):
+            for field in ("shape", "dtype", "type", "format", "attributes"):
+                assert getattr(again, field) == getattr(tensor, field)
+            for role, array in tensor.components.items():
+                np.testing.assert_array_equal(again.components[role], array)
