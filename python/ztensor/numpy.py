@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from ._types import Backend, Compression, Metadata, io_of
 
 __all__ = ["load", "load_file", "save", "save_file"]
 
-_Arrays = dict[str, NDArray[np.generic]]
+_Arrays = dict[str, NDArray[Any]]
 
 
 def save_file(
