@@ -193,3 +193,23 @@ def test_a_killed_process_leaves_no_half_written_file(
     if target.exists():
         # It was quicker than the signal: then all of it is there.
         assert ztensor.open(target).keys() == ["w"]
+
+
+def test_ctrl_c_ends_the_work_and_leaves_nothing(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    model, target = tmp_path / "m.safetensors", tmp_path / "m.zstn"
+    # Several times what is compressed at once.
+    weights = {f"w{index}": random.standard_normal((1 << 20,)).astype(np.float32) for index in range(48)}
+    safetensors.numpy.save_file(weights, model)
+    code = f"""
+import signal, threading
+from z4ai.safetensors import compress_file
+threading.Timer(0.02, signal.raise_signal, [signal.SIGINT]).start()
+try:
+    compress_file({str(model)!r}, {str(target)!r}, effort='max')
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "interrupted\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]

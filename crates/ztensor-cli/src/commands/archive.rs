@@ -64,7 +64,10 @@ impl Archive {
             let output = self.output.clone().unwrap_or_else(|| with_extension_added(file, EXTENSION));
             self.options.force.allow(&output)?;
             let progress = Progress::new("archiving", length_of(file));
-            let stats = archive(file, &output, &options, &mut |bytes| progress.advance(bytes))?;
+            let stats = archive(file, &output, &options, &mut |bytes| {
+                progress.advance(bytes);
+                Ok(())
+            })?;
             drop(progress);
             match self.options.json {
                 true => documents.push(document(file, &output, &stats)),
@@ -137,7 +140,10 @@ impl Restore {
         };
         self.force.allow(&output)?;
         let progress = Progress::new("restoring", 0);
-        let length = restore(&self.file, &output, &mut |bytes| progress.advance(bytes))?;
+        let length = restore(&self.file, &output, &mut |bytes| {
+            progress.advance(bytes);
+            Ok(())
+        })?;
         drop(progress);
         say(&format!("{} -> {} ({}), digest verified", self.file.display(), output.display(), size(length)))?;
         Ok(Outcome::Done)
