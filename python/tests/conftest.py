@@ -183,3 +183,17 @@ def model_file(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Pat
     path = tmp_path / f"model{suffix}"
     write(path, arrays)
     return request.param, path, arrays
+
+
+@pytest.fixture
+def is_writing() -> Callable[[subprocess.Popen[bytes], Path], bool]:
+    """Whether a process has begun a file in a folder. Until it is complete it has no name, or a temporary one."""
+
+    def check(process: subprocess.Popen[bytes], folder: Path) -> bool:
+        try:
+            opened = [str(link.readlink()) for link in Path(f"/proc/{process.pid}/fd").iterdir()]
+        except OSError:
+            opened = []
+        return any(name.startswith(f"{folder}/#") for name in opened) or any(folder.glob(".*.partial"))
+
+    return check

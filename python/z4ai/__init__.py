@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ztensor import __version__
@@ -125,6 +126,8 @@ def compress_array(
     """Compresses an array; dtype and shape are kept in the frame."""
     if not hasattr(array, "dtype") or not hasattr(array, "shape"):
         raise TypeError(f"a NumPy array is needed, not {type(array).__name__}")
+    if isinstance(array, np.generic):
+        array = np.asarray(array)
     return native.compress(array, level=level, threads=threads, effort=effort)
 
 

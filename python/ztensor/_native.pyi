@@ -113,6 +113,8 @@ class Tensor:
         """The tensor as a NumPy array (dense tensors only)."""
     def torch(self, *, device: _Device = "cpu") -> torch.Tensor:
         """The tensor as a torch.Tensor (dense tensors only), without a copy where PyTorch can use the memory."""
+    def __getnewargs_ex__(self) -> tuple[tuple[dict[str, _Array]], dict[str, Any]]:
+        """What pickle and copy make the tensor from again."""
 
 @final
 class Reader:
@@ -173,7 +175,9 @@ class Reader:
     @overload
     def read_into(self, name: str, dst: _Array | torch.Tensor) -> None: ...
     @overload
-    def read_into(self, name: dict[str, _Array | torch.Tensor], dst: None = None) -> None: ...
+    def read_into(
+        self, name: dict[str, _Array] | dict[str, torch.Tensor] | dict[str, _Array | torch.Tensor], dst: None = None
+    ) -> None: ...
     def close(self) -> None:
         """Closes the reader. Tensors that were read stay valid."""
     def __getitem__(self, name: str, /) -> Tensor: ...

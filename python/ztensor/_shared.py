@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import torch
 
 
-def overlapping(tensors: dict[str, torch.Tensor]) -> list[set[str]]:
+def overlapping(tensors: Mapping[str, torch.Tensor]) -> list[set[str]]:
     """Groups of names whose tensors overlap in memory. Tensors that lie in one storage without touching are not a group."""
     storages: dict[tuple[torch.device, int], list[tuple[int, int, str]]] = defaultdict(list)
     for name, tensor in tensors.items():

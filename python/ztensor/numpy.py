@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from ._types import Backend, Compression, Metadata, io_of
 
 __all__ = ["load", "load_file", "save", "save_file"]
 
-_Arrays = dict[str, NDArray[np.generic]]
+_Arrays = dict[str, NDArray[Any]]
 
 
 def save_file(
@@ -50,7 +51,8 @@ def load_file(
     verify: bool = True,
     base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> _Arrays:
-    """Loads all tensors of a file of any format.
+    """Loads all tensors of a file of any format. Sparse ones are an error, because NumPy has no array for them: ``Reader.read`` gives
+    their components.
 
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives arrays in memory of their own.

@@ -10,6 +10,7 @@ torch.Size([2, 3])
 from __future__ import annotations
 
 import os
+from typing import TypeVar
 
 import torch
 
@@ -20,9 +21,12 @@ from ._types import Backend, Compression, Metadata, io_of
 
 __all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
 
+#: A dict of parameters is one of tensors.
+_Tensor = TypeVar("_Tensor", bound=torch.Tensor)
+
 
 def save_file(
-    tensors: dict[str, torch.Tensor],
+    tensors: dict[str, _Tensor],
     filename: str | os.PathLike[str],
     metadata: Metadata = None,
     compression: Compression = False,
@@ -38,7 +42,7 @@ def save_file(
     _native.save_file(tensors, filename, metadata, compression)
 
 
-def save(tensors: dict[str, torch.Tensor], metadata: Metadata = None, compression: Compression = False) -> bytes:
+def save(tensors: dict[str, _Tensor], metadata: Metadata = None, compression: Compression = False) -> bytes:
     """The bytes of the ``.zt`` file that :func:`save_file` would write."""
     check(tensors)
     return _native.save(tensors, metadata, compression)
@@ -53,7 +57,7 @@ def load_file(
     verify: bool = True,
     base: str | os.PathLike[str] | _native.Reader | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Loads all tensors of a file of any format.
+    """Loads all tensors of a file of any format; sparse ones become PyTorch's sparse tensors.
 
     :param device: what ``torch.device`` takes, or the number of a GPU.
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
@@ -137,7 +141,7 @@ def load_model(
     return sorted(missing), unexpected
 
 
-def check(tensors: dict[str, torch.Tensor]) -> None:
+def check(tensors: dict[str, _Tensor]) -> None:
     """Raises unless these are tensors that can be saved: dense, contiguous, and none sharing memory with another."""
     if not isinstance(tensors, dict):
         raise ValueError(f"Expected a dict of str to torch.Tensor, but received {type(tensors)}")

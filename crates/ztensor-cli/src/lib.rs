@@ -18,12 +18,15 @@ mod exit {
     pub(crate) const FAILED: u8 = 2;
 }
 
+pub(crate) const EXIT_CODES: &str = "`COMMAND --help` has examples. Exit codes: 0 for success, 1 when files differ or a check fails, 2 for errors.";
+
 /// Reads, converts and checks model files of any format.
 #[derive(Parser)]
 #[command(
     name = "ztensor",
     version,
     about = "Reads, converts and checks model files of any format",
+    after_help = EXIT_CODES,
     arg_required_else_help = true,
     max_term_width = 110
 )]
@@ -91,5 +94,39 @@ fn finish<A>(
             display::complain(&format!("{program}: {message}"));
             exit::FAILED
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// The examples of a command and of those below it.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let own = own.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned);
+        own.chain(command.get_subcommands().flat_map(examples)).collect()
+    }
+
+    /// Runs the parser over every example; says how many there are.
+    fn parse(program: &str, command: &clap::Command) -> usize {
+        let without = command.get_subcommands().find(|command| examples(command).is_empty());
+        assert_eq!(without.map(clap::Command::get_name), None);
+        let examples = examples(command);
+        for line in &examples {
+            let call = line.split(['|', '>']).find(|call| call.trim_start().starts_with(program));
+            let words = call.unwrap().split_whitespace();
+            if let Err(error) = command.clone().try_get_matches_from(words) {
+                panic!("{line}: {error}");
+            }
+        }
+        examples.len()
+    }
+
+    #[test]
+    fn the_examples_in_the_help_are_understood() {
+        assert!(parse("ztensor", &Arguments::command()) > 20);
+        assert!(parse("z4ai", &codec::Arguments::command()) > 6);
     }
 }

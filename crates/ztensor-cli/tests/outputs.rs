@@ -82,9 +82,20 @@ fn files_that_exist_are_replaced_on_request_only() {
         assert_eq!(ztensor::open(&output).unwrap().len(), 1);
     }
     std::fs::write(&output, "precious").unwrap();
-    let result = ztensor(&[&"remove", &input, &"weight", &"-o", &output]);
-    assert!(complaint(&result, 2).contains("--force"));
-    assert_eq!(std::fs::read(&output).unwrap(), b"precious");
+    for command in ["remove", "cat"] {
+        let result = ztensor(&[&command, &input, &"weight", &"-o", &output]);
+        assert!(complaint(&result, 2).contains("--force"), "{command}");
+        assert_eq!(std::fs::read(&output).unwrap(), b"precious");
+    }
+    // The index is the last that is written, and found before the first shard is.
+    let index = folder.path().join("model.safetensors.index.json");
+    std::fs::write(&index, "precious").unwrap();
+    assert!(complaint(&ztensor(&[&"split", &input]), 2).contains("--force"));
+    assert_eq!(std::fs::read(&index).unwrap(), b"precious");
+    let shard = folder.path().join("model-00001-of-00001.safetensors");
+    assert!(!shard.exists());
+    complaint(&ztensor(&[&"split", &input, &"--force"]), 0);
+    assert_eq!(ztensor::open(&index).unwrap().len(), 1);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) fn archive_file<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options(effort, level, threads)?;
-    let stats = py.work(|| archive::archive(&source, &target, &options, &mut |_| {})).or_raise()?;
+    let stats = py.interruptible(|progress| archive::archive(&source, &target, &options, progress))?;
     report(py, &stats)
 }
 
@@ -59,14 +59,14 @@ pub(crate) fn archive_tensors<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options(effort, level, threads)?;
     let plain = save::safetensors_source(tensors, metadata)?;
-    let stats = py.work(|| archive::archive_source(plain, &target, &options)).or_raise()?;
+    let stats = py.interruptible(|progress| archive::archive_source(plain, &target, &options, progress))?;
     report(py, &stats)
 }
 
 /// Restores the original of an archive. Returns its length.
 #[pyfunction]
 pub(crate) fn restore_file(py: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<u64> {
-    py.work(|| archive::restore(&source, &target, &mut |_| {})).or_raise()
+    py.interruptible(|progress| archive::restore(&source, &target, progress))
 }
 
 /// Restores the original of an archive that is in memory.
@@ -89,7 +89,7 @@ pub(crate) fn delta_file<'py>(
     threads: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (options, base) = (options(effort, level, threads)?, opened(base)?);
-    let stats = py.work(|| delta::make(&source, &base, &target, &options, &mut |_| {})).or_raise()?;
+    let stats = py.interruptible(|progress| delta::make(&source, &base, &target, &options, progress))?;
     report(py, &stats)
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn apply_file(
     target: PathBuf,
 ) -> PyResult<u64> {
     let base = base.map(opened).transpose()?;
-    py.work(|| delta::apply(&source, base, &target, &mut |_| {})).or_raise()
+    py.interruptible(|progress| delta::apply(&source, base, &target, progress))
 }
 
 /// Restores the model file of a delta that is in memory.

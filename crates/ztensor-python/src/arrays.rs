@@ -80,8 +80,8 @@ pub(crate) fn numpy_arrays<'py>(
         .iter()
         .map(|name| Single::of(name, reader.object(name).or_raise()?, how.dequantize))
         .collect::<PyResult<_>>()?;
-    let mut loaded =
-        Single::load(py, reader, singles.iter(), if how.copy { Terms::Copy } else { Terms::View })?;
+    let terms = if how.copy { Terms::Copy } else { Terms::View };
+    let mut loaded = Single::load(py, reader, singles.iter(), terms, false)?;
     let mut descriptors = PerElement::new();
     singles
         .iter()
@@ -114,7 +114,8 @@ pub(crate) fn torch_tensors<'py>(
         });
     }
     let terms = if how.copy { Terms::Copy } else { Terms::AlignedView };
-    let mut loaded = Single::load(py, reader, singles.iter().flatten(), terms)?;
+    // PyTorch holds packed elements as they are stored.
+    let mut loaded = Single::load(py, reader, singles.iter().flatten(), terms, true)?;
     let mut carriers = PerElement::new();
     names
         .iter()

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::{ArrayBytes, overlap};
@@ -14,6 +15,9 @@ use crate::load::Wanted;
 use crate::single::Single;
 use crate::torch::{self, Torch};
 use crate::{element, packed};
+
+/// A view would show what was written into other views.
+const FROM_THE_FILE: How = How { copy: true, dequantize: false };
 
 /// Fills destinations with the tensors of the given names.
 pub(crate) fn fill<'py>(
@@ -71,11 +75,15 @@ fn copy<'py>(
     destination: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
     if destination.is_instance_of::<PyUntypedArray>() {
-        let arrays = numpy_arrays(py, reader, &[name], How::default())?;
+        let arrays = numpy_arrays(py, reader, &[name], FROM_THE_FILE)?;
         let copyto = py.import("numpy")?.getattr("copyto")?;
         return arrays.into_iter().try_for_each(|array| copyto.call1((destination, array)).map(drop));
     }
-    torch::needs_tensor(destination)?;
-    let tensors = torch_tensors(py, &Torch::new(py, None)?, reader, &[name], How::default())?;
+    if !torch::is_tensor(destination)? {
+        let given = destination.get_type().fully_qualified_name()?;
+        let message = format!("\"{name}\" is read into a NumPy array or a torch.Tensor, not {given}");
+        return Err(PyTypeError::new_err(message));
+    }
+    let tensors = torch_tensors(py, &Torch::new(py, None)?, reader, &[name], FROM_THE_FILE)?;
     tensors.into_iter().try_for_each(|tensor| destination.call_method1("copy_", (tensor,)).map(drop))
 }

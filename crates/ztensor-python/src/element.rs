@@ -161,6 +161,25 @@ pub(crate) fn of_names(storage: &str, logical: Option<&str>) -> PyResult<Element
     Ok(ElementType { storage, logical: logical.map(LogicalType::parse) })
 }
 
+/// Checks that an array can stand for elements of the type that a tensor says it has. Integers of the same width carry what NumPy has no type
+/// for: bfloat16 in uint16, fp8 in bytes.
+pub(crate) fn check_carries(array: &ElementType, declared: &ElementType) -> PyResult<()> {
+    let integer = matches!(
+        array.storage,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::U8 | DType::U16 | DType::U32 | DType::U64
+    );
+    let unknown_to_numpy = declared.logical.is_some() || declared.storage == DType::BF16;
+    // Packed elements are carried by bytes.
+    let width = declared.bits().map_or(declared.storage.width() as u64, |bits| bits.div_ceil(8));
+    let carries = array.logical.is_none()
+        && (array.storage == declared.storage
+            || (integer && unknown_to_numpy && array.storage.width() as u64 == width));
+    if array == declared || carries {
+        return Ok(());
+    }
+    Err(argument(format!("the tensor is said to hold {declared}, but its array holds {array}")))
+}
+
 /// PyTorch's name for an element type; `None` where it has none.
 pub(crate) fn torch_name(element: &ElementType) -> Option<&'static str> {
     match &element.logical {

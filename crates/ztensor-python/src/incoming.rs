@@ -82,7 +82,9 @@ impl Incoming {
             }
             let (mut found, bytes) = bytes_of(&array).map_err(|error| about(name, py, error))?;
             if principal.as_ref() == Some(&role) {
-                found = declared(fields.element()?, found).map_err(|error| about(name, py, error))?;
+                let declared = fields.element()?;
+                element::check_carries(&found, &declared).map_err(|error| about(name, py, error))?;
+                found = declared;
             }
             components.push((role, found, bytes));
         }
@@ -172,14 +174,6 @@ fn as_indices<'py>(role: &str, array: Bound<'py, PyUntypedArray>) -> PyResult<Bo
         (b'i' | b'u', _) => Ok(array.call_method1("astype", ("uint64",))?.cast_into()?),
         _ => Err(argument(format!("\"{role}\" must be an array of integers"))),
     }
-}
-
-/// The type a tensor says its values have, where the array can stand for it: bfloat16 in a uint16 array, fp8 in bytes.
-fn declared(declared: ElementType, found: ElementType) -> PyResult<ElementType> {
-    if declared == found || (found.logical.is_none() && declared.storage.width() == found.storage.width()) {
-        return Ok(declared);
-    }
-    Err(argument(format!("the tensor says its values are {declared}, but the array holds {found}")))
 }
 
 /// Names the tensor in errors about its values.

@@ -19,7 +19,8 @@ use crate::{archive, attributes, destinations, objects, slices};
 /// Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras.
 ///
 /// The content decides, not the name. Tensors are views of a private, copy-on-write memory map: they may be written to, the file
-/// never changes, and they stay valid after the reader is gone. io="read" reads instead of mapping, for files that may shrink while
+/// never changes, and they stay valid after the reader is gone. What is written shows in other views of the same reader; copy=True gives what
+/// the file holds. io="read" reads instead of mapping, for files that may shrink while
 /// they are open; verify=False skips the check of stored checksums. base is the base of a delta: a path or another Reader.
 #[pyclass(frozen, module = "ztensor")]
 pub(crate) struct Reader {
@@ -197,6 +198,9 @@ impl Reader {
     fn read_into<'py>(&self, name: &Bound<'py, PyAny>, dst: Option<Bound<'py, PyAny>>) -> PyResult<()> {
         let file = self.file()?;
         if let Ok(targets) = name.cast::<PyDict>() {
+            if dst.is_some() {
+                return Err(PyTypeError::new_err("a dict names the destinations; dst is for a single name"));
+            }
             let names: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)> = targets
                 .iter()
                 .map(|(name, target)| Ok((name.cast_into::<PyString>()?, target)))

@@ -103,7 +103,7 @@ impl safe_open {
     /// The file's own metadata as text, or None where it has none.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let file = self.reader.file()?;
-        if file.attributes().is_empty() {
+        if !file.states_attributes() {
             return Ok(None);
         }
         let dict = PyDict::new(py);

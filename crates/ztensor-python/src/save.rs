@@ -29,17 +29,17 @@ pub(crate) fn save_file(
 ) -> PyResult<()> {
     let py = tensors.py();
     let compression = parse_compression(compression)?;
-    let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
+    let metadata = metadata.map(attributes::from_dict).transpose()?;
     let incoming = collect(tensors)?;
     if path.extension().is_some_and(|extension| extension == "safetensors") {
-        let metadata = text_only(&metadata)?;
+        let metadata = metadata.as_ref().map(text_only).transpose()?;
         if compression != Compression::None {
             return Err(argument("a .safetensors file cannot be compressed; name it .zt"));
         }
-        return py.work(|| write_safetensors(&path, &incoming, &metadata)).or_raise();
+        return py.work(|| write_safetensors(&path, &incoming, metadata.as_deref())).or_raise();
     }
     let mut writer = py.work(|| Writer::create(path)).or_raise()?;
-    fill(py, &mut writer, &incoming, metadata, compression)?;
+    fill(py, &mut writer, &incoming, metadata.unwrap_or_default(), compression)?;
     py.work(|| writer.finish()).or_raise().map(drop)
 }
 
@@ -103,9 +103,9 @@ pub(crate) fn safetensors_source(
     tensors: &Bound<'_, PyDict>,
     metadata: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Source> {
-    let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
-    let (metadata, incoming) = (text_only(&metadata)?, collect(tensors)?);
-    let (front, order) = safetensors::layout(entries(&incoming), &metadata).or_raise()?;
+    let metadata = metadata.map(attributes::from_dict).transpose()?;
+    let (metadata, incoming) = (metadata.as_ref().map(text_only).transpose()?, collect(tensors)?);
+    let (front, order) = safetensors::layout(entries(&incoming), metadata.as_deref()).or_raise()?;
     let order: Vec<String> = order.into_iter().map(|entry| entry.name.to_owned()).collect();
     let mut by_name: HashMap<String, Incoming> =
         incoming.into_iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
@@ -119,7 +119,7 @@ pub(crate) fn safetensors_source(
 fn write_safetensors(
     path: &std::path::Path,
     incoming: &[Incoming],
-    metadata: &[(String, String)],
+    metadata: Option<&[(String, String)]>,
 ) -> ztensor::Result<()> {
     safetensors::write(path, entries(incoming), metadata, data_of(incoming)).map(drop)
 }

@@ -28,7 +28,13 @@ impl<'a> Single<'a> {
     /// An object as one array. With `dequantize`, ggml blocks are the numbers they stand for, otherwise rows of bytes.
     pub(crate) fn of(name: &'a str, object: &'a Object, dequantize: bool) -> PyResult<Single<'a>> {
         let refuse = |what: String| {
-            mismatch(name, format!("{what}, which is not one array"), "Use Reader.read for its components.")
+            let hint = match object.layout {
+                Layout::SparseCsr | Layout::SparseCoo => {
+                    "Reader.read gives its components, Reader.read_torch and ztensor.torch a sparse torch.Tensor."
+                }
+                _ => "Reader.read gives its components.",
+            };
+            mismatch(name, format!("{what}, which is not one array"), hint)
         };
         let component = match (&object.layout, object.components.as_slice()) {
             (Layout::Dense | Layout::Other(_), [(role, component)]) if role == "data" => component,
@@ -59,19 +65,19 @@ impl<'a> Single<'a> {
         Wanted { name: self.name, role: "data", component: self.component }
     }
 
-    /// Loads tensors, to be taken one by one in the same order. Packed elements are not loaded: they have to be unpacked.
+    /// Loads tensors, to be taken one by one in the same order. Packed elements are loaded only where they are wanted `packed`.
     pub(crate) fn load<'py, 's>(
         py: Python<'py>,
         reader: &Arc<ztensor::Reader>,
         singles: impl Iterator<Item = &'s Single<'a>>,
         terms: Terms,
+        packed: bool,
     ) -> PyResult<LoadedSingles<'py, 'a>>
     where
         'a: 's,
     {
-        let plain = |single: &&Single<'_>| {
-            !single.dequantized && (terms == Terms::AlignedView || !packed::is_packed(&single.element))
-        };
+        let plain =
+            |single: &&Single<'_>| !single.dequantized && (packed || !packed::is_packed(&single.element));
         let wanted: Vec<Wanted<'a>> = singles.filter(plain).map(Single::wanted).collect();
         let loaded = load(py, reader, &wanted, terms)?.into_iter();
         Ok(LoadedSingles { py, reader: Arc::clone(reader), loaded })

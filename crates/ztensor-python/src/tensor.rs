@@ -3,8 +3,8 @@
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use ztensor::{DType, ElementType};
+use pyo3::types::{PyDict, PyList, PyTuple};
+use ztensor::{DType, ElementType, LogicalType, Shape};
 
 use crate::array::ArrayBytes;
 use crate::errors::argument;
@@ -13,7 +13,8 @@ use crate::{element, packed};
 
 /// A tensor as its component arrays: one array "data" when dense, several when sparse or quantized.
 ///
-/// Shape and dtype of a dense tensor are those of its "data"; other formats need an explicit shape.
+/// Shape and dtype of a dense tensor are those of its "data"; other formats need an explicit shape. A shape or dtype that the arrays cannot
+/// have is an error; "data" takes the given shape.
 #[pyclass(frozen, module = "ztensor", name = "Tensor")]
 pub(crate) struct PyTensor {
     #[pyo3(get)]
@@ -115,24 +116,34 @@ impl PyTensor {
             None => None,
         };
         let values = values.map(|values| values.cast_into::<PyUntypedArray>()).transpose()?;
+        let dense = format == "dense";
+        if dense && values.is_none() {
+            return Err(PyValueError::new_err("a dense tensor needs the component \"data\""));
+        }
         let shape = match (shape, &values) {
-            (Some(shape), _) => PyList::new(py, shape)?,
-            (None, Some(values)) if format == "dense" => PyList::new(py, values.shape())?,
-            (None, None) if format == "dense" => {
-                return Err(PyValueError::new_err("a dense tensor needs the component \"data\" or a shape"));
-            }
+            (Some(shape), _) => shape,
+            (None, Some(values)) if dense => values.shape().iter().map(|&size| size as u64).collect(),
             (None, _) => return Err(PyValueError::new_err("a tensor that is not dense needs a shape")),
         };
-        let found = match (dtype, &values) {
+        let found = values.as_ref().map(|values| element::of_descriptor(&values.dtype())).transpose()?;
+        let mut element = match (dtype, &found) {
             (Some(dtype), _) => storage_of(dtype)?,
-            (None, Some(values)) => element::of_descriptor(&values.dtype())?,
+            (None, Some(found)) => found.clone(),
             (None, None) => return Err(PyValueError::new_err("the dtype cannot be told: give dtype=")),
         };
-        let kind = r#type.or_else(|| found.logical.as_ref().map(|logical| logical.name().to_owned()));
+        if let Some(name) = r#type {
+            element.logical = Some(LogicalType::parse(&name));
+        }
+        if let Some(found) = &found {
+            element::check_carries(found, &element)?;
+        }
+        if let Some(data) = values.filter(|_| dense) {
+            components.set_item("data", of_shape(data, &shape, &element)?)?;
+        }
         Ok(PyTensor {
-            shape: shape.unbind(),
-            dtype: found.storage.long_name().to_owned(),
-            r#type: kind,
+            shape: PyList::new(py, shape)?.unbind(),
+            dtype: element.storage.long_name().to_owned(),
+            r#type: element.logical.as_ref().map(|logical| logical.name().to_owned()),
             format: format.to_owned(),
             components: components.unbind(),
             attributes: attributes.map(|attributes| attributes.copy().map(Bound::unbind)).transpose()?,
@@ -180,6 +191,17 @@ impl PyTensor {
         torch.tensor(&element, &array)
     }
 
+    /// What pickle and copy make the tensor from again.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyDict>)> {
+        let named = PyDict::new(py);
+        named.set_item("shape", self.shape(py))?;
+        named.set_item("dtype", &self.dtype)?;
+        named.set_item("format", &self.format)?;
+        named.set_item("type", &self.r#type)?;
+        named.set_item("attributes", self.attributes(py))?;
+        Ok((PyTuple::new(py, [self.components(py)])?, named))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let shape = self.shape.bind(py).repr()?;
         let kind = self.r#type.as_ref().map_or(String::new(), |kind| format!(" type='{kind}'"));
@@ -208,6 +230,31 @@ fn storage_of(dtype: &Bound<'_, PyAny>) -> PyResult<ElementType> {
         return Ok(storage.into());
     }
     element::of_descriptor(&PyArrayDescr::new(dtype.py(), dtype)?)
+}
+
+/// The data of a dense tensor in the tensor's shape, which must have as many elements. Elements that are packed, or larger than the array's, keep
+/// the array's shape.
+fn of_shape<'py>(
+    data: Bound<'py, PyUntypedArray>,
+    shape: &[u64],
+    element: &ElementType,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (descriptor, held) = (data.dtype(), data.len() as u64);
+    let spelled_out = element::of_descriptor(&descriptor)? == *element;
+    let count = Shape::from(shape.to_vec()).elements();
+    let taken = if spelled_out { count } else { count.and_then(|count| element.byte_length(count)) };
+    let given = if spelled_out { held } else { held * descriptor.itemsize() as u64 };
+    if element.bits().is_some() && taken != Some(given) {
+        return Err(PyValueError::new_err(format!(
+            "the shape {shape:?} of {element} elements does not fit \"data\" of shape {:?} and type {descriptor}",
+            data.shape()
+        )));
+    }
+    let same = data.shape().iter().map(|&size| size as u64).eq(shape.iter().copied());
+    if same || count != Some(held) {
+        return Ok(data.into_any());
+    }
+    data.call_method1("reshape", (shape.to_vec(),))
 }
 
 /// The same memory read as another type of the same width.

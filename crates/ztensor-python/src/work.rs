@@ -3,10 +3,17 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::ThreadPool;
+use ztensor::Error;
+
+use crate::errors::OrRaise;
+
+/// Taking the interpreter lock may have to wait for other threads, so it is not done at every step.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// How many forks lie between this process and the first.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
@@ -17,6 +24,12 @@ static POOLS: [OnceLock<Option<ThreadPool>>; 16] = [const { OnceLock::new() }; 1
 pub(crate) trait Work {
     /// Does the work with the interpreter lock released.
     fn work<T: Send>(self, task: impl FnOnce() -> T + Send) -> T;
+
+    /// The same for work that reports its progress: Python handles signals meanwhile, so that Ctrl-C ends the work.
+    fn interruptible<T: Send>(
+        self,
+        task: impl FnOnce(&mut dyn FnMut(u64) -> ztensor::Result<()>) -> ztensor::Result<T> + Send,
+    ) -> PyResult<T>;
 }
 
 impl Work for Python<'_> {
@@ -29,6 +42,30 @@ impl Work for Python<'_> {
                 _ => task(),
             },
         })
+    }
+
+    fn interruptible<T: Send>(
+        self,
+        task: impl FnOnce(&mut dyn FnMut(u64) -> ztensor::Result<()>) -> ztensor::Result<T> + Send,
+    ) -> PyResult<T> {
+        let mut raised = None;
+        let result = self.work(|| {
+            let mut looked = Instant::now();
+            task(&mut |_| {
+                if looked.elapsed() < BETWEEN_LOOKS {
+                    return Ok(());
+                }
+                looked = Instant::now();
+                Python::attach(|py| py.check_signals()).map_err(|exception| {
+                    raised = Some(exception);
+                    Error::argument("interrupted")
+                })
+            })
+        });
+        match raised {
+            Some(exception) => Err(exception),
+            None => result.or_raise(),
+        }
     }
 }
 

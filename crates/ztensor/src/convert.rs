@@ -161,7 +161,8 @@ pub fn to_safetensors(
     }
     let metadata: Vec<(String, String)> =
         reader.attributes().iter().map(|(key, value)| (key.clone(), text_of(value))).collect();
-    write(path, entries, &metadata, |name| {
+    let metadata = reader.states_attributes().then_some(metadata.as_slice());
+    write(path, entries, metadata, |name| {
         let mut tensor = read_as_asked(reader, name, dequantize)?;
         let bytes = tensor.components.pop().map(|(_, component)| component.bytes).unwrap_or_default();
         progress(bytes.len() as u64);

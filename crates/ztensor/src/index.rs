@@ -57,6 +57,8 @@ pub struct Index {
     pub objects: IndexMap<String, Object>,
     /// The file's own metadata.
     pub attributes: Attributes,
+    /// Whether the file has a place for metadata, be it empty: safetensors tells an empty map from none.
+    pub states_attributes: bool,
     /// What the file holds but this library does not read, with reasons.
     pub skipped: Vec<Skipped>,
     /// Stored checksums of whole files beside the one that was opened. They are checked on request only.
@@ -71,6 +73,7 @@ impl Index {
             version: version.into(),
             objects: IndexMap::new(),
             attributes: Attributes::new(),
+            states_attributes: false,
             skipped: Vec::new(),
             file_digests: Vec::new(),
         }

@@ -184,6 +184,10 @@ fn unknown(head: &[u8]) -> Error {
     if starts(b"version https://git-lfs") {
         error("this is a Git LFS pointer, not the model itself")
             .with_hint("Run `git lfs pull` in the repository to fetch the real file.")
+    } else if z4ai::is_frame(head) {
+        error("this is a z4ai frame: compressed bytes, not a model file").with_hint(
+            "`z4ai info` describes it and `z4ai decompress` restores what was compressed; z4ai.decompress does in Python.",
+        )
     } else if starts(b"<!doctype html") || starts(b"<html") || starts(b"<?xml") {
         error("this is a web page, not a model file").with_hint(
             "The download was answered with a page (a login or an error); download the file itself.",

@@ -1,13 +1,15 @@
-//! Where files are written: a temporary file beside the target that replaces it in one step, a buffer in memory, or the end of an existing
+//! Where files are written: a temporary file in the folder of the target that takes its place in one step, a buffer in memory, or the end of an existing
 //! file. Small writes are gathered; large ones go straight to the operating system.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{NamedTempFile, TempPath};
-
 use crate::error::{Error, Result};
+
+mod temporary;
+
+use temporary::Temporary;
 
 /// Writes below this are gathered in a buffer of this size.
 const BUFFER: usize = 1 << 20;
@@ -20,8 +22,8 @@ pub struct Output {
 }
 
 enum Sink {
-    /// A new file under a temporary name, and the name it is to get.
-    New { file: File, temporary: Option<TempPath>, target: PathBuf },
+    /// A new file, and the name it is to get; without a temporary, a pipe or a device of that name.
+    New { file: File, temporary: Option<Temporary>, target: PathBuf },
     /// A buffer.
     Memory(Vec<u8>),
     /// An existing file being extended.
@@ -31,10 +33,9 @@ enum Sink {
 impl Output {
     /// A file that appears under its name only when it is complete.
     pub fn create(path: &Path) -> Result<Output> {
-        // A symbolic link keeps pointing where it did: what it points to is replaced.
-        let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        let existing = std::fs::metadata(&target).ok();
         let fail = |cause| Error::io("cannot create the file", path, cause);
+        let target = behind_links(path).map_err(fail)?;
+        let existing = std::fs::metadata(&target).ok();
         if existing.as_ref().is_some_and(|metadata| metadata.is_dir()) {
             return Err(Error::argument("this is a directory; name a file").with_path(path));
         }
@@ -43,17 +44,7 @@ impl Output {
             let file = OpenOptions::new().write(true).open(&target).map_err(fail)?;
             return Ok(Output::over(Sink::New { file, temporary: None, target }));
         }
-        let folder =
-            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".").suffix(".partial");
-        #[cfg(unix)]
-        let builder = {
-            use std::os::unix::fs::PermissionsExt;
-            // The process's umask applies, as it would to a file created in the ordinary way.
-            builder.permissions(std::fs::Permissions::from_mode(0o666))
-        };
-        let (file, temporary) = builder.tempfile_in(folder).map(NamedTempFile::into_parts).map_err(fail)?;
+        let (file, temporary) = Temporary::create(folder_of(&target)).map_err(fail)?;
         if let Some(metadata) = existing {
             file.set_permissions(metadata.permissions()).map_err(fail)?;
         }
@@ -172,10 +163,9 @@ impl Output {
                 if durable {
                     file.sync_all().map_err(|cause| write_error(&target, cause))?;
                 }
-                drop(file);
                 temporary
-                    .persist(&target)
-                    .map_err(|failed| Error::io("cannot put the file in place", &target, failed.error))?;
+                    .persist(file, &target)
+                    .map_err(|cause| Error::io("cannot put the file in place", &target, cause))?;
                 if durable { sync_folder(&target) } else { Ok(()) }
             }
         }
@@ -190,12 +180,32 @@ impl Output {
     }
 }
 
+/// Where a path leads. A symbolic link keeps pointing where it did: what it points to is replaced, or made if it is not there yet.
+fn behind_links(path: &Path) -> std::io::Result<PathBuf> {
+    /// As many as the kernel follows.
+    const LONGEST: usize = 40;
+    let mut target = path.to_path_buf();
+    for _ in 0..LONGEST {
+        match std::fs::canonicalize(&target) {
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
+            found => return found,
+        }
+        // Nothing is there, or a link to nothing.
+        let Ok(next) = std::fs::read_link(&target) else { return Ok(target) };
+        target = target.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(std::io::Error::other("too many symbolic links"))
+}
+
+fn folder_of(target: &Path) -> &Path {
+    target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Makes a rename durable.
 pub(crate) fn sync_folder(target: &Path) -> Result<()> {
     #[cfg(unix)]
     {
-        let folder =
-            target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder_of(target);
         File::open(folder)
             .and_then(|folder| folder.sync_all())
             .map_err(|cause| Error::io("cannot sync the folder", folder, cause))?;

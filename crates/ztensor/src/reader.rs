@@ -96,6 +96,11 @@ impl Reader {
         &self.index.attributes
     }
 
+    /// Whether the file states metadata of its own. That may be empty in a safetensors file, which tells an empty map from none.
+    pub fn states_attributes(&self) -> bool {
+        self.index.states_attributes || !self.index.attributes.is_empty()
+    }
+
     /// What the archive says, where the file was opened through one.
     pub fn archived(&self) -> Option<&ArchiveInfo> {
         self.archived.as_ref()

@@ -37,9 +37,9 @@ fn every_format_comes_back_byte_for_byte_and_reads_like_the_original() {
     for path in samples() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let (packed, restored) = (folder.path().join(format!("{name}.zstn")), folder.path().join("r"));
-        let stats = archive(&path, &packed, &ArchiveOptions::default(), &mut |_| {}).unwrap();
+        let stats = archive(&path, &packed, &ArchiveOptions::default(), &mut |_| Ok(())).unwrap();
         assert_eq!(stats.original, std::fs::metadata(&path).unwrap().len());
-        restore(&packed, &restored, &mut |_| {}).unwrap();
+        restore(&packed, &restored, &mut |_| Ok(())).unwrap();
         assert_eq!(std::fs::read(&restored).unwrap(), std::fs::read(&path).unwrap(), "{}", path.display());
         let (original, opened) = (Reader::open(&path).unwrap(), Reader::open(&packed).unwrap());
         assert_eq!(opened.format(), original.format());
@@ -78,7 +78,7 @@ fn a_flipped_byte_anywhere_is_an_error_or_changes_nothing() {
         let mut changed = bytes.clone();
         changed[position] ^= 0x24;
         std::fs::write(&packed, &changed).unwrap();
-        match restore(&packed, &restored, &mut |_| {}) {
+        match restore(&packed, &restored, &mut |_| Ok(())) {
             Ok(_) => assert_eq!(std::fs::read(&restored).unwrap(), original, "byte {position}"),
             Err(_) => assert!(!restored.exists(), "byte {position} left a file behind"),
         }
@@ -147,7 +147,7 @@ fn an_interrupted_or_failed_restore_leaves_what_was_there() {
     let (bytes, _) = archive_bytes(safetensors(), &ArchiveOptions::default()).unwrap();
     std::fs::write(&packed, &bytes[..bytes.len() - 3]).unwrap();
     std::fs::write(&restored, b"precious").unwrap();
-    assert!(restore(&packed, &restored, &mut |_| {}).is_err());
+    assert!(restore(&packed, &restored, &mut |_| Ok(())).is_err());
     assert_eq!(std::fs::read(&restored).unwrap(), b"precious");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }
@@ -159,6 +159,6 @@ fn what_is_no_archive_is_said_to_be_none() {
     let mut writer = Writer::create(&path).unwrap();
     writer.add("x", &[1], &[1u8]).unwrap();
     writer.finish().unwrap();
-    let error = restore(&path, &folder.path().join("out"), &mut |_| {}).unwrap_err();
+    let error = restore(&path, &folder.path().join("out"), &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), Kind::InvalidArgument);
 }

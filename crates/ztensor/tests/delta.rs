@@ -201,16 +201,16 @@ fn a_chain_of_deltas_finds_its_links_and_names_a_missing_one() {
     let middle = write(folder, "second.safetensors", &safetensors(&[("w", &second)]));
     let last = write(folder, "third.safetensors", &safetensors(&[("w", &third)]));
     let (link, top) = (folder.join("second.z4dm"), folder.join("third.z4dm"));
-    make(&middle, &Arc::new(Reader::open(&base).unwrap()), &link, &options, &mut |_| {}).unwrap();
-    make(&last, &Arc::new(Reader::open(&link).unwrap()), &top, &options, &mut |_| {}).unwrap();
+    make(&middle, &Arc::new(Reader::open(&base).unwrap()), &link, &options, &mut |_| Ok(())).unwrap();
+    make(&last, &Arc::new(Reader::open(&link).unwrap()), &top, &options, &mut |_| Ok(())).unwrap();
     std::fs::remove_file(&middle).unwrap();
     let out = folder.join("restored");
-    apply(&top, None, &out, &mut |_| {}).unwrap();
+    apply(&top, None, &out, &mut |_| Ok(())).unwrap();
     assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(&last).unwrap());
     assert_eq!(Reader::open(&top).unwrap().read_as::<f32>("w").unwrap(), third);
     std::fs::remove_file(&base).unwrap();
     std::fs::remove_file(&out).unwrap();
-    let error = apply(&top, None, &out, &mut |_| {}).unwrap_err();
+    let error = apply(&top, None, &out, &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), Kind::WrongBase);
     assert_eq!(error.path(), Some(link.as_path()));
     assert!(error.message().contains("first.safetensors"), "{error}");
@@ -223,7 +223,13 @@ fn a_delta_that_names_itself_as_its_base_is_refused() {
     let first = weights(5000, 2);
     let base = write(folder.path(), "loop.z4dm", &safetensors(&[("w", &first)]));
     let target = write(folder.path(), "target", &safetensors(&[("w", &nudged(&first))]));
-    make(&target, &Arc::new(Reader::open(&base).unwrap()), &base, &ArchiveOptions::default(), &mut |_| {})
-        .unwrap();
+    make(
+        &target,
+        &Arc::new(Reader::open(&base).unwrap()),
+        &base,
+        &ArchiveOptions::default(),
+        &mut |_| Ok(()),
+    )
+    .unwrap();
     assert_eq!(Reader::open(&base).unwrap_err().kind(), Kind::WrongBase);
 }

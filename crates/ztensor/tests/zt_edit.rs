@@ -192,7 +192,7 @@ fn archives_are_not_changed_in_place() {
     let mut writer = Writer::create(&path).unwrap();
     writer.add("t", &[500], &[3f32; 500]).unwrap();
     writer.finish().unwrap();
-    ztensor::archive::archive(&path, &packed, &ztensor::archive::ArchiveOptions::default(), &mut |_| {})
+    ztensor::archive::archive(&path, &packed, &ztensor::archive::ArchiveOptions::default(), &mut |_| Ok(()))
         .unwrap();
     let before = std::fs::read(&packed).unwrap();
     let Err(error) = Writer::append(&packed) else { panic!("an archive was opened for appending") };

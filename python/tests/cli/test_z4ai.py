@@ -10,6 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import z4ai.model_delta
+import z4ai.safetensors
+import ztensor
+import ztensor.numpy
+
 
 def run(*arguments: object, code: int = 0, stdin: bytes | None = None) -> bytes:
     result = subprocess.run([sys.executable, "-m", "z4ai", *map(str, arguments)], capture_output=True, input=stdin)
@@ -118,3 +123,36 @@ def test_delta_failures(weights: Path, tuned: Path, tmp_path: Path) -> None:
 def packed(path: Path) -> str:
     run("compress", path)
     return f"{path.name}.z4ai"
+
+
+def test_a_file_of_the_wrong_kind_is_told_apart(weights: Path, tmp_path: Path) -> None:
+    plain, delta, model = tmp_path / "plain.z4ai", tmp_path / "delta.z4ai", tmp_path / "model.safetensors"
+    archive, model_delta = tmp_path / "model.zstn", tmp_path / "model.z4dm"
+    run("compress", weights, "-o", plain)
+    run("delta", weights, "-r", weights, "-o", delta)
+    ztensor.numpy.save_file({"a": np.random.default_rng(0).standard_normal(5000).astype(np.float32)}, model)
+    z4ai.safetensors.compress_file(model, archive)
+    z4ai.model_delta.compress_file(model, model, model_delta)
+    (tmp_path / "noise").write_bytes(b"noise" * 1000)
+
+    def complaint(command: str, path: Path) -> str:
+        reference = ["-r", weights] if command == "apply" else []
+        output = ["-o", tmp_path / "out"] if command != "info" else []
+        text = run(command, path, *reference, *output, code=2).decode()
+        assert f'"{path}"' in text and str(weights) not in text
+        assert not (tmp_path / "out").exists()
+        return text
+
+    assert "is not a delta" in (text := complaint("apply", plain)) and "`z4ai decompress`" in text
+    assert "is a delta" in (text := complaint("decompress", delta)) and "`z4ai apply`" in text
+    for command in ("apply", "decompress", "info"):
+        assert "is not a z4ai frame but the delta of a whole model file" in complaint(command, model_delta)
+        assert "is not a z4ai frame but an archive of a safetensors file" in complaint(command, archive)
+        assert "is not a z4ai frame but a safetensors file" in complaint(command, model)
+        assert "not a z4ai frame" in complaint(command, tmp_path / "noise")
+
+
+def test_frames_are_named_where_model_files_are_expected(weights: Path, tmp_path: Path) -> None:
+    run("compress", weights, "-o", tmp_path / "plain.z4ai")
+    with pytest.raises(ztensor.ZTensorError, match=r"z4ai frame.*z4ai decompress"):
+        ztensor.open(tmp_path / "plain.z4ai")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -117,7 +118,7 @@ def test_merge_split_append_remove(model: Path, tmp_path: Path, tensors: dict[st
 
 def test_cat_writes_npy(model: Path, tmp_path: Path, tensors: dict[str, np.ndarray]) -> None:
     for name, values in tensors.items():
-        run("cat", model, name, "-o", tmp_path / "x.npy")
+        run("cat", model, name, "-o", tmp_path / "x.npy", "--force")
         loaded = np.load(tmp_path / "x.npy")
         assert loaded.dtype == values.dtype and loaded.shape == values.shape and np.array_equal(loaded, values)
 
@@ -193,3 +194,11 @@ def test_missing_file_and_directory(tmp_path: Path) -> None:
 
 def test_completions() -> None:
     assert "_ztensor" in run("completions", "bash")
+
+
+def test_names_of_files_that_are_not_text_are_kept(tmp_path: Path) -> None:
+    source = tmp_path / os.fsdecode(b"caf\xe9.safetensors")
+    save_safetensors({"a": np.ones(3)}, tmp_path / "m.safetensors")
+    (tmp_path / "m.safetensors").rename(source)
+    run("convert", source)
+    assert sorted(os.fsencode(path.name) for path in tmp_path.iterdir()) == [b"caf\xe9.safetensors", b"caf\xe9.zt"]

@@ -199,3 +199,9 @@ def test_arbitrary_bytes_are_an_error(data: bytes) -> None:
     for head in (b"", b"Z4AI", b"Z4AI\x02"):
         with pytest.raises(ValueError):
             z4ai.decompress(head + data)
+
+
+def test_a_numpy_scalar_is_an_array_without_dimensions() -> None:
+    for scalar in (np.float32(3.5), np.array(3.5, np.float32)):
+        back = z4ai.decompress_array(z4ai.compress_array(scalar))
+        assert back.shape == () and back.dtype == np.float32 and back == 3.5

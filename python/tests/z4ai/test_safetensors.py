@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -171,7 +172,9 @@ def test_a_skeleton_that_does_not_rebuild_the_digest_is_refused(model: Path) -> 
 
 
 @pytest.mark.parametrize("action", ["compress_file", "decompress_file"])
-def test_a_killed_process_leaves_no_half_written_file(tmp_path: Path, action: str) -> None:
+def test_a_killed_process_leaves_no_half_written_file(
+    tmp_path: Path, action: str, is_writing: Callable[[subprocess.Popen[bytes], Path], bool]
+) -> None:
     random = np.random.default_rng(2)
     model, packed = tmp_path / "m.safetensors", tmp_path / "m.zstn"
     safetensors.numpy.save_file({"w": random.standard_normal((8 << 20,)).astype(np.float32)}, model)
@@ -182,7 +185,7 @@ def test_a_killed_process_leaves_no_half_written_file(tmp_path: Path, action: st
     command = f"from z4ai.safetensors import {action}; {action}({str(source)!r}, {str(target)!r})"
     process = subprocess.Popen([sys.executable, "-c", command])
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".*.partial")) and process.poll() is None and time.monotonic() < deadline:
+    while not is_writing(process, tmp_path) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -190,3 +193,23 @@ def test_a_killed_process_leaves_no_half_written_file(tmp_path: Path, action: st
     if target.exists():
         # It was quicker than the signal: then all of it is there.
         assert ztensor.open(target).keys() == ["w"]
+
+
+def test_ctrl_c_ends_the_work_and_leaves_nothing(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    model, target = tmp_path / "m.safetensors", tmp_path / "m.zstn"
+    # Several times what is compressed at once.
+    weights = {f"w{index}": random.standard_normal((1 << 20,)).astype(np.float32) for index in range(48)}
+    safetensors.numpy.save_file(weights, model)
+    code = f"""
+import signal, threading
+from z4ai.safetensors import compress_file
+threading.Timer(0.02, signal.raise_signal, [signal.SIGINT]).start()
+try:
+    compress_file({str(model)!r}, {str(target)!r}, effort='max')
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "interrupted\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import ztensor
+import ztensor.torch
 from ztensor.numpy import load, load_file, save, save_file
 
 
@@ -148,3 +149,25 @@ def test_the_backends_of_safetensors(tmp_path: Path, backend: str | None) -> Non
     np.testing.assert_array_equal(load_file(tmp_path / "m.safetensors", backend=backend)["x"], values["x"])
     with pytest.raises(ValueError, match="backend"):
         load_file(tmp_path / "m.safetensors", backend="floppy")  # type: ignore[arg-type]
+
+
+def test_a_sparse_tensor_is_refused_with_what_to_call_instead(tmp_path: Path) -> None:
+    parts = {"values": np.ones(2, np.float32), "indices": np.array([0, 2]), "indptr": np.array([0, 1, 2])}
+    with ztensor.Writer(tmp_path / "m.zt") as writer:
+        writer.write("s", ztensor.Tensor(parts, shape=[2, 3], format="sparse_csr"))
+        writer.write_numpy("d", np.ones(3, np.float32))
+    with pytest.raises(ValueError, match=r"sparse_csr.*not one array.*Reader.read.*ztensor.torch") as caught:
+        ztensor.numpy.load_file(tmp_path / "m.zt")
+    assert caught.value.tensor == "s"
+    # As it says:
+    assert ztensor.Reader(tmp_path / "m.zt").read("s").components["values"].tolist() == [1, 1]
+    loaded = ztensor.torch.load_file(tmp_path / "m.zt")
+    assert loaded["s"].to_dense().tolist() == [[1, 0, 0], [0, 0, 1]] and loaded["d"].tolist() == [1, 1, 1]
+
+
+def test_the_name_that_safetensors_keeps_for_itself_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="__metadata__"):
+        save_file({"__metadata__": np.ones(3)}, tmp_path / "m.safetensors")
+    assert not list(tmp_path.iterdir())
+    save_file({"__metadata__": np.ones(3)}, tmp_path / "m.zt")
+    assert load_file(tmp_path / "m.zt")["__metadata__"].tolist() == [1, 1, 1]

@@ -13,6 +13,7 @@ import torch
 import ztensor
 import ztensor.numpy
 import ztensor.torch
+from z4ai import model_delta
 from ztensor import Reader, Tensor, Writer
 
 TEXT = "naïve/层.weight"
@@ -145,7 +146,9 @@ def test_reading_into_checks_shape_and_type(path: Path) -> None:
         reader.read_into("float32", np.empty((3, 5), dtype=np.int32))
     with pytest.raises(RuntimeError):
         reader.read_into("float32", torch.empty(4, 4))
-    with pytest.raises(TypeError, match="is needed, not bytearray"):
+    with pytest.raises(TypeError, match="single name"):
+        reader.read_into({"w": np.empty(3)}, np.empty(3))
+    with pytest.raises(TypeError, match="not bytearray"):
         reader.read_into("float32", bytearray(60))
     with pytest.raises(TypeError, match="dst"):
         reader.read_into("float32")
@@ -331,3 +334,35 @@ def test_checksums_are_checked_unless_switched_off(tmp_path: Path) -> None:
         with pytest.raises(ztensor.ZTensorError, match="checksum"):
             load_file(path)
         assert load_file(path, verify=False)["x"].shape == (1000,)
+
+
+@pytest.mark.parametrize("keep_open", [False, True])
+def test_what_is_written_into_a_view_shows_in_views_and_not_in_copies(tmp_path: Path, keep_open: bool) -> None:
+    stored = np.arange(6, dtype=np.float32).reshape(2, 3)
+    ztensor.numpy.save_file({"a": stored}, tmp_path / "m.zt")
+    reader = ztensor.Reader(tmp_path / "m.zt", keep_open=keep_open)
+    reader.read_numpy("a")[:] = 7
+    assert (reader.read_numpy("a") == 7).all() and (reader.read_slice("a", 0) == 7).all()
+
+    np.testing.assert_array_equal(reader.read_numpy("a", copy=True), stored)
+    np.testing.assert_array_equal(reader.read_torch("a", copy=True).numpy(), stored)
+    np.testing.assert_array_equal(reader.read("a", copy=True).numpy(), stored)
+    plain, strided, wider = np.empty((2, 3), np.float32), np.empty((2, 6), np.float32)[:, ::2], np.empty((2, 3))
+    for target in (plain, strided, wider):
+        reader.read_into("a", target)
+        np.testing.assert_array_equal(target, stored)
+
+
+def test_a_base_whose_views_were_written_to_is_still_the_base(tmp_path: Path) -> None:
+    stored = np.random.default_rng(0).standard_normal(1 << 14).astype(np.float32)
+    ztensor.numpy.save_file({"a": stored}, tmp_path / "base.safetensors")
+    changed = stored.copy()
+    changed[::50] += 1
+    ztensor.numpy.save_file({"a": changed}, tmp_path / "tuned.safetensors")
+    base = ztensor.Reader(tmp_path / "base.safetensors")
+    base.read_numpy("a")[:] = 0
+    model_delta.compress_file(tmp_path / "tuned.safetensors", base, tmp_path / "tuned.z4dm")
+    opened = ztensor.open(tmp_path / "tuned.z4dm", base=base)
+    np.testing.assert_array_equal(opened.read_numpy("a"), changed)
+    again = ztensor.open(tmp_path / "tuned.z4dm", base=tmp_path / "base.safetensors")
+    np.testing.assert_array_equal(again.read_numpy("a"), changed)

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors
+import safetensors.numpy
 import safetensors.torch
 import torch
 
 import ztensor
+import ztensor.numpy
 import ztensor.torch
 
 
@@ -114,3 +116,16 @@ def test_errors(path: Path) -> None:
     assert part[0].shape == (5,)
     with pytest.raises(ztensor.ZTensorError, match="closed"):
         file.keys()
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"a": "b"}])
+def test_metadata_that_is_empty_is_not_the_same_as_none(tmp_path: Path, metadata: dict[str, str] | None) -> None:
+    arrays = {"x": np.ones(3, np.float32)}
+    theirs, ours, again = (tmp_path / f"{name}.safetensors" for name in ("theirs", "ours", "again"))
+    safetensors.numpy.save_file(arrays, theirs, metadata=metadata)
+    ztensor.numpy.save_file(arrays, ours, metadata=metadata)
+    ztensor.torch.save_file({"x": torch.ones(3)}, again, metadata=metadata)
+    assert ours.read_bytes() == again.read_bytes() == theirs.read_bytes()
+    for path in (theirs, ours):
+        with safetensors.safe_open(path, "np") as one, ztensor.safe_open(path, "np") as other:
+            assert one.metadata() == other.metadata() == metadata

@@ -171,3 +171,14 @@ def test_the_backends_of_safetensors(tmp_path: Path, backend: str | None) -> Non
     other = torch.nn.Linear(30, 20)
     assert load_model(other, tmp_path / "m.safetensors", backend=backend) == ([], [])
     assert torch.equal(other.weight, layer.weight)
+
+
+def test_pairs_of_4_bit_floats_are_copied_beside_other_tensors(tmp_path: Path) -> None:
+    pairs = torch.arange(8, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    tensors = {"a": pairs, "b": torch.full((8,), 7, dtype=torch.uint8)}
+    for path in (tmp_path / "m.zt", tmp_path / "m.safetensors"):
+        save_file(tensors, path)
+        for copy in (False, True):
+            loaded = load_file(path, copy=copy)
+            assert loaded["a"].dtype == torch.float4_e2m1fn_x2
+            assert loaded["a"].view(torch.uint8).tolist() == list(range(8)) and loaded["b"].tolist() == [7] * 8

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import ztensor
+import ztensor.numpy
 from ztensor import Reader, Tensor, Writer, ZTensorError
 
 
@@ -270,3 +271,25 @@ def test_writing_where_one_may_not(tmp_path: Path) -> None:
         Writer(tmp_path)
     with pytest.raises(FileNotFoundError):
         Writer.append(tmp_path / "missing.zt")
+
+
+def test_links_are_followed_whether_or_not_their_target_is_there(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.zt").symlink_to("second.zt")
+    (tmp_path / "second.zt").symlink_to(tmp_path / "folder" / "target.zt")
+    for value in (1, 2):
+        ztensor.numpy.save_file({"a": np.full(3, value)}, tmp_path / "link.zt")
+        assert (tmp_path / "link.zt").is_symlink() and (tmp_path / "second.zt").is_symlink()
+        assert not (tmp_path / "folder" / "target.zt").is_symlink()
+        assert ztensor.numpy.load_file(tmp_path / "folder" / "target.zt")["a"].tolist() == [value] * 3
+
+
+def test_links_that_lead_nowhere_are_errors_and_stay(tmp_path: Path) -> None:
+    (tmp_path / "missing.zt").symlink_to("no such folder/target.zt")
+    with pytest.raises(FileNotFoundError):
+        ztensor.numpy.save_file({"a": np.ones(3)}, tmp_path / "missing.zt")
+    (tmp_path / "loop.zt").symlink_to("loop.zt")
+    with pytest.raises(OSError, match="symbolic link"):
+        ztensor.numpy.save_file({"a": np.ones(3)}, tmp_path / "loop.zt")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_symlink()) == ["loop.zt", "missing.zt"]
+    assert len(list(tmp_path.iterdir())) == 2

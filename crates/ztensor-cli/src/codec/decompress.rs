@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use z4ai::Decoder;
 
+use super::mistaken::failure;
 use super::streams::{Target, open, pump, restored_name};
 use crate::commands::force::Force;
 use crate::progress::Progress;
@@ -28,8 +29,8 @@ impl Decompress {
     pub(crate) fn run(self) -> Result {
         let output = restored_name(&self.file, self.output)?;
         let (input, _) = open(&self.file)?;
-        let named = |error: z4ai::Error| Failure::new(format!("\"{}\": {error}", self.file.display()));
-        let mut decoder = Decoder::with_threads(input, self.threads).map_err(named)?;
+        let mut decoder =
+            Decoder::with_threads(input, self.threads).map_err(|error| failure(&self.file, &error))?;
         let progress = Progress::new("decompressing", 0);
         let mut target = Target::create(&output, &self.force)?;
         pump(&mut decoder, &mut target, |bytes| progress.advance(bytes))

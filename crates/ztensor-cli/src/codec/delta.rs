@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use z4ai::ReferenceId;
 
+use super::mistaken::open_delta;
 use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, open, restored_name};
 use crate::commands::force::Force;
 use crate::display::{complain, size};
@@ -74,7 +75,7 @@ pub(crate) struct Apply {
 impl Apply {
     pub(crate) fn run(self) -> Result {
         let output = restored_name(&self.file, self.output.clone())?;
-        let (input, _) = open(&self.file)?;
+        let input = open_delta(&self.file)?;
         let reference = Reference::open(&self.reference)?;
         let mut target = Target::create(&output, &self.force)?;
         let id = reference.id()?;

@@ -6,9 +6,10 @@ use clap::Args;
 use serde_json::json;
 use z4ai::{Part, ReferenceId};
 
+use super::mistaken::failure;
 use super::streams::open;
 use crate::display::{count, say, say_json, size, table};
-use crate::{Failure, Outcome, Result};
+use crate::{Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Info {
@@ -24,8 +25,7 @@ impl Info {
         let (mut input, _) = open(&self.file)?;
         let mut frame = Vec::new();
         input.read_to_end(&mut frame)?;
-        let info = z4ai::Info::read(&frame)
-            .map_err(|error| Failure::new(format!("\"{}\": {error}", self.file.display())))?;
+        let info = z4ai::Info::read(&frame).map_err(|error| failure(&self.file, &error))?;
         let dtype = info.dtype.map_or("opaque bytes", z4ai::Dtype::name);
         if self.json {
             let parts = |parts: &[Part]| -> Vec<_> {

@@ -5,11 +5,12 @@ mod decompress;
 mod delta;
 mod estimate;
 mod info;
+mod mistaken;
 mod streams;
 
 use clap::{Parser, Subcommand};
 
-use crate::Result;
+use crate::{EXIT_CODES, Result};
 
 /// Compresses model weights without losing a bit.
 #[derive(Parser)]
@@ -17,6 +18,7 @@ use crate::Result;
     name = "z4ai",
     version,
     about = "Compresses model weights without losing a bit",
+    after_help = EXIT_CODES,
     arg_required_else_help = true,
     max_term_width = 110
 )]
@@ -28,16 +30,26 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Compress a file or standard input
+    #[command(
+        after_help = "Examples:\n  z4ai compress weights.bin --dtype bf16 --shape 4096x4096\n  tar c folder | z4ai compress - > folder.tar.z4ai"
+    )]
     Compress(compress::Compress),
     /// Restore what was compressed
+    #[command(
+        after_help = "Examples:\n  z4ai decompress weights.bin.z4ai\n  z4ai decompress folder.tar.z4ai -o - | tar x"
+    )]
     Decompress(decompress::Decompress),
     /// Compress a file against another one, such as a checkpoint against the one before it
+    #[command(after_help = "Examples:\n  z4ai delta step2000.bin --reference step1000.bin --dtype fp32")]
     Delta(delta::Delta),
     /// Restore what a delta stands for, with the file that it was made against
+    #[command(after_help = "Examples:\n  z4ai apply step2000.bin.z4ai --reference step1000.bin")]
     Apply(delta::Apply),
     /// Describe a compressed file: ratio, transforms, planes and the entropy floor
+    #[command(after_help = "Examples:\n  z4ai info weights.bin.z4ai")]
     Info(info::Info),
     /// Predict the ratio from a sample
+    #[command(after_help = "Examples:\n  z4ai estimate weights.bin --dtype fp16")]
     Estimate(estimate::Estimate),
 }
 

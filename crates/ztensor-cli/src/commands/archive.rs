@@ -64,7 +64,10 @@ impl Archive {
             let output = self.output.clone().unwrap_or_else(|| with_extension_added(file, EXTENSION));
             self.options.force.allow(&output)?;
             let progress = Progress::new("archiving", length_of(file));
-            let stats = archive(file, &output, &options, &mut |bytes| progress.advance(bytes))?;
+            let stats = archive(file, &output, &options, &mut |bytes| {
+                progress.advance(bytes);
+                Ok(())
+            })?;
             drop(progress);
             match self.options.json {
                 true => documents.push(document(file, &output, &stats)),
@@ -104,16 +107,18 @@ pub(crate) fn document(file: &Path, output: &Path, stats: &Stats) -> Json {
 /// The same, for people.
 pub(crate) fn summary(file: &Path, output: &Path, stats: &Stats) -> String {
     let saved = 100.0 * (1.0 - stats.stored as f64 / stats.original.max(1) as f64);
+    let than = if saved < 0.0 { "larger" } else { "smaller" };
     let against = match stats.copied + stats.deltas {
         0 => String::new(),
         _ => format!(", {} copied, {} as deltas", stats.copied, stats.deltas),
     };
     format!(
-        "{} ({}) -> {} ({}), {saved:.1} % smaller, {:.2}x, {}{against}",
+        "{} ({}) -> {} ({}), {:.1} % {than}, {:.2}x, {}{against}",
         file.display(),
         size(stats.original),
         output.display(),
         size(stats.stored),
+        saved.abs(),
         ratio(stats),
         tensors(stats.tensors)
     )
@@ -135,7 +140,10 @@ impl Restore {
         };
         self.force.allow(&output)?;
         let progress = Progress::new("restoring", 0);
-        let length = restore(&self.file, &output, &mut |bytes| progress.advance(bytes))?;
+        let length = restore(&self.file, &output, &mut |bytes| {
+            progress.advance(bytes);
+            Ok(())
+        })?;
         drop(progress);
         say(&format!("{} -> {} ({}), digest verified", self.file.display(), output.display(), size(length)))?;
         Ok(Outcome::Done)

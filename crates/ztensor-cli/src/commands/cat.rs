@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ztensor::{Layout, Output};
 
+use super::force::Force;
 use crate::display::{say, to_pipe};
 use crate::{Failure, Outcome, Result, npy};
 
@@ -27,6 +28,8 @@ pub(crate) struct Cat {
     /// The component to write, for tensors that have several
     #[arg(long, value_name = "ROLE")]
     component: Option<String>,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Cat {
@@ -63,6 +66,7 @@ impl Cat {
         let header = if self.raw { Vec::new() } else { npy::header(&component.element, &shape)? };
         match &self.output {
             Some(path) => {
+                self.force.allow(path)?;
                 let mut file = Output::create(path)?;
                 file.write(&header)?;
                 file.write(&bytes)?;

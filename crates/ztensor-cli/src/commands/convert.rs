@@ -1,5 +1,6 @@
 //! `ztensor convert`
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -89,7 +90,11 @@ impl Convert {
     }
 
     fn output_for(&self, input: &Path) -> Result<PathBuf> {
-        let named = |folder: &Path| Ok(folder.join(format!("{}.{}", stem(input)?, self.to)));
+        let named = |folder: &Path| {
+            let mut name = stem(input)?;
+            name.push(format!(".{}", self.to));
+            Ok(folder.join(name))
+        };
         match &self.output {
             Some(output) if output.is_dir() => named(output),
             Some(output) => Ok(output.clone()),
@@ -99,10 +104,13 @@ impl Convert {
 }
 
 /// The name of a model without its extension; `model` for `model.safetensors.index.json`.
-pub(super) fn stem(input: &Path) -> Result<String> {
+pub(super) fn stem(input: &Path) -> Result<OsString> {
     let stem =
         input.file_stem().ok_or_else(|| Failure::new(format!("\"{}\" has no file name", input.display())))?;
-    Ok(stem.to_string_lossy().trim_end_matches(".safetensors.index").to_owned())
+    Ok(match stem.to_str().and_then(|stem| stem.strip_suffix(".safetensors.index")) {
+        Some(model) => model.into(),
+        None => stem.to_owned(),
+    })
 }
 
 /// Refuses a name that promises a format that is read but not written.

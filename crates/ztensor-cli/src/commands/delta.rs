@@ -103,7 +103,10 @@ impl Make {
         self.options.force.allow(&output)?;
         let progress = Progress::new("comparing", length_of(&self.file));
         let options = self.options.archive_options()?;
-        let stats = make(&self.file, &base, &output, &options, &mut |bytes| progress.advance(bytes))?;
+        let stats = make(&self.file, &base, &output, &options, &mut |bytes| {
+            progress.advance(bytes);
+            Ok(())
+        })?;
         drop(progress);
         match self.options.json {
             true => say_json(&document(&self.file, &output, &stats))?,
@@ -118,7 +121,10 @@ impl Apply {
         self.force.allow(&self.output)?;
         let progress = Progress::new("restoring", 0);
         let base = self.bases.open()?;
-        let length = apply(&self.file, base, &self.output, &mut |bytes| progress.advance(bytes))?;
+        let length = apply(&self.file, base, &self.output, &mut |bytes| {
+            progress.advance(bytes);
+            Ok(())
+        })?;
         drop(progress);
         say(&format!(
             "{} -> {} ({}), digest verified",

@@ -85,7 +85,10 @@ impl Hydrate {
             )));
         }
         let progress = Progress::new("restoring", info.length);
-        let length = restore(archive, target, &mut |bytes| progress.advance(bytes))?;
+        let length = restore(archive, target, &mut |bytes| {
+            progress.advance(bytes);
+            Ok(())
+        })?;
         drop(progress);
         say(&format!("{} -> {} ({}), digest verified", archive.display(), target.display(), size(length)))
     }

@@ -26,44 +26,77 @@ use crate::Result;
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// List the tensors of a file, its metadata and its size
-    #[command(visible_alias = "ls")]
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:\n  ztensor info model.gguf\n  ztensor info model.safetensors.index.json --filter attn\n  ztensor info model.zt --json"
+    )]
     Info(info::Info),
     /// Convert files of any format to .zt or .safetensors
+    #[command(
+        after_help = "Examples:\n  ztensor convert pytorch_model.bin\n  ztensor convert model.gguf -o model.safetensors --dequantize f16\n  ztensor convert *.safetensors -o folder --codec z4ai"
+    )]
     Convert(convert::Convert),
     /// Rewrite a file with its tensors compressed
+    #[command(
+        after_help = "Examples:\n  ztensor compress model.zt\n  ztensor compress model.zt -o smaller.zt --codec max"
+    )]
     Compress(recompress::Compress),
     /// Rewrite a file with its tensors stored raw
+    #[command(after_help = "Examples:\n  ztensor decompress smaller.zt -o model.zt")]
     Decompress(recompress::Decompress),
     /// Rewrite an older .zt file in the current version
+    #[command(after_help = "Examples:\n  ztensor migrate old.zt -o new.zt")]
     Migrate(recompress::Migrate),
     /// Join several files into one
+    #[command(after_help = "Examples:\n  ztensor merge encoder.pt decoder.safetensors -o model.zt")]
     Merge(merge::Merge),
     /// Cut a file into shards
+    #[command(after_help = "Examples:\n  ztensor split model.zt -o shards --max-size 2GB")]
     Split(split::Split),
     /// Add the tensors of other files to a .zt file
+    #[command(after_help = "Examples:\n  ztensor append model.zt lora.safetensors")]
     Append(append::Append),
     /// Remove tensors from a .zt file
-    #[command(visible_alias = "rm")]
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:\n  ztensor remove model.zt lm_head.weight -o trunk.zt"
+    )]
     Remove(remove::Remove),
     /// Check every checksum and decode every tensor
+    #[command(after_help = "Examples:\n  ztensor verify model.zt shards/*.safetensors")]
     Verify(verify::Verify),
     /// Write one tensor as .npy, as raw bytes, or as text on a terminal
+    #[command(
+        after_help = "Examples:\n  ztensor cat model.gguf token_embd.weight --raw | sha256sum\n  ztensor cat model.safetensors norm.weight -o norm.npy"
+    )]
     Cat(cat::Cat),
     /// Compare two files of any formats, tensor by tensor
+    #[command(after_help = "Examples:\n  ztensor diff model.safetensors model.zt")]
     Diff(diff::Diff),
     /// Recover a .zt file whose append was interrupted
+    #[command(after_help = "Examples:\n  ztensor repair model.zt")]
     Repair(repair::Repair),
     /// Compress a model file of any format so that it can be restored byte for byte
+    #[command(
+        after_help = "Examples:\n  ztensor archive model.safetensors\n  ztensor archive model.gguf -o model.zstn --effort max"
+    )]
     Archive(archive::Archive),
     /// Restore the original of an archive, byte for byte
+    #[command(after_help = "Examples:\n  ztensor restore model.safetensors.zstn")]
     Restore(archive::Restore),
     /// Store a model as differences to another one, and restore it
+    #[command(
+        after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta apply tuned.z4dm --base base.safetensors -o tuned.safetensors"
+    )]
     Delta(delta::Delta),
     /// Restore the archives in a model's folder to plain files
+    #[command(after_help = "Examples:\n  ztensor hydrate folder")]
     Hydrate(hydrate::Hydrate),
     /// Report what loading a pickle-based file would import and call
+    #[command(after_help = "Examples:\n  ztensor scan pytorch_model.bin")]
     Scan(scan::Scan),
     /// Print a completion script for a shell
+    #[command(after_help = "Examples:\n  ztensor completions bash > ztensor.bash")]
     Completions(completions::Completions),
 }
 

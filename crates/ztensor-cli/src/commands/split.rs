@@ -8,6 +8,7 @@ use ztensor::Output;
 use ztensor::convert::{file_order, to_safetensors};
 
 use super::convert::stem;
+use super::force::Force;
 use crate::display::say;
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
@@ -22,6 +23,8 @@ pub(crate) struct Split {
     /// Largest size of a shard, such as 5GB or 500MB; a tensor is never cut
     #[arg(short, long, value_name = "SIZE", default_value = "5GB")]
     max_size: String,
+    #[command(flatten)]
+    force: Force,
 }
 
 impl Split {
@@ -35,7 +38,8 @@ impl Split {
         if !folder.as_os_str().is_empty() {
             std::fs::create_dir_all(&folder)?;
         }
-        let stem = stem(&self.file)?;
+        // The index names the shards, as text.
+        let stem = stem(&self.file)?.to_string_lossy().into_owned();
         let mut shards: Vec<Vec<&str>> = vec![Vec::new()];
         let (mut filled, mut total) = (0u64, 0u64);
         for (name, object) in file_order(&reader) {
@@ -50,10 +54,16 @@ impl Split {
             filled += length;
             total += length;
         }
+        let file_name = |number| format!("{stem}-{:05}-of-{:05}.safetensors", number + 1, shards.len());
+        let index_path = folder.join(format!("{stem}.safetensors.index.json"));
+        for number in 0..shards.len() {
+            self.force.allow(&folder.join(file_name(number)))?;
+        }
+        self.force.allow(&index_path)?;
         let progress = Progress::new("splitting", total);
         let mut weight_map = Map::new();
         for (number, names) in shards.iter().enumerate() {
-            let file_name = format!("{stem}-{:05}-of-{:05}.safetensors", number + 1, shards.len());
+            let file_name = file_name(number);
             to_safetensors(&reader, names, &folder.join(&file_name), None, &mut |bytes| {
                 progress.advance(bytes)
             })?;
@@ -61,7 +71,6 @@ impl Split {
         }
         drop(progress);
         let index = json!({ "metadata": { "total_size": total }, "weight_map": weight_map });
-        let index_path = folder.join(format!("{stem}.safetensors.index.json"));
         let mut file = Output::create(&index_path)?;
         file.write(format!("{index:#}\n").as_bytes())?;
         file.publish(false)?;

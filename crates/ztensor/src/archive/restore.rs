@@ -13,8 +13,9 @@ use crate::open::OpenOptions;
 use crate::output::Output;
 use crate::source::Source;
 
-/// Writes the original of an archive. The file appears only after its digest was found right. Returns its length.
-pub fn restore(archive: &Path, output: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64> {
+/// Writes the original of an archive. The file appears only after its digest was found right. An error of `progress` ends the work. Returns its
+/// length.
+pub fn restore(archive: &Path, output: &Path, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<u64> {
     let (description, source, _) = OpenOptions::default().open_archive(archive)?;
     write_original(&description, &source, None, output, progress).map_err(|error| error.with_path(archive))
 }
@@ -42,7 +43,7 @@ pub(crate) fn write_original(
     source: &Source,
     base: Option<&Base>,
     output: &Path,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
     let mut out = Output::create(output)?;
     copy(description, source, base, &mut out, progress)?;
@@ -57,7 +58,7 @@ pub(crate) fn write_original_to_memory(
     base: Option<&Base>,
 ) -> Result<Vec<u8>> {
     let mut out = Output::memory();
-    copy(description, source, base, &mut out, &mut |_| {})?;
+    copy(description, source, base, &mut out, &mut |_| Ok(()))?;
     Ok(out.into_memory())
 }
 
@@ -66,7 +67,7 @@ fn copy(
     source: &Source,
     base: Option<&Base>,
     out: &mut Output,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let Some(base) = base else { return copy_windows(description, source, out, progress) };
     let mut checked = Ok(());
@@ -83,7 +84,7 @@ fn copy_windows(
     description: &Description,
     source: &Source,
     out: &mut Output,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let mut hasher = Sha256::new();
     let mut windows = windows(source);
@@ -93,7 +94,7 @@ fn copy_windows(
         rayon::in_place_scope(|scope| {
             scope.spawn(|_| next = windows.next());
             hasher.update(&window);
-            progress(window.len() as u64);
+            progress(window.len() as u64)?;
             out.write(&window)
         })?;
     }

@@ -55,12 +55,13 @@ pub struct Stats {
     pub seconds: f64,
 }
 
-/// Archives a model file of any format. The archive appears only when it is complete.
+/// Archives a model file of any format. The archive appears only when it is complete. `progress` is told the bytes of each step; an error of it ends the
+/// work.
 pub fn archive(
     input: &Path,
     output: &Path,
     options: &ArchiveOptions,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let started = Instant::now();
     let reader = OpenOptions::default().open(input)?;
@@ -73,11 +74,16 @@ pub fn archive(
 }
 
 /// The same, of a file that need not be one: a source in memory, for instance.
-pub fn archive_source(source: Source, output: &Path, options: &ArchiveOptions) -> Result<Stats> {
+pub fn archive_source(
+    source: Source,
+    output: &Path,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Stats> {
     let started = Instant::now();
     let reader = OpenOptions::default().open_source(source)?;
     let mut writer = Writer::create(output)?;
-    let mut stats = write(&mut writer, &reader, &Alone, options, &mut |_| {})?;
+    let mut stats = write(&mut writer, &reader, &Alone, options, progress)?;
     stats.stored = writer.finish()?;
     stats.seconds = started.elapsed().as_secs_f64();
     Ok(stats)
@@ -91,7 +97,7 @@ pub fn archive_bytes(
     let started = Instant::now();
     let reader = OpenOptions::default().open_bytes(input)?;
     let mut writer = Writer::in_memory()?;
-    let mut stats = write(&mut writer, &reader, &Alone, options, &mut |_| {})?;
+    let mut stats = write(&mut writer, &reader, &Alone, options, &mut |_| Ok(()))?;
     let bytes = writer.into_bytes()?;
     stats.stored = bytes.len() as u64;
     stats.seconds = started.elapsed().as_secs_f64();
@@ -133,7 +139,7 @@ pub(crate) fn write(
     reader: &Reader,
     encoder: &dyn Encoder,
     options: &ArchiveOptions,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     if reader.archived().is_some() {
         return Err(Error::argument("this is an archive already")
@@ -183,7 +189,7 @@ fn write_pieces(
     runs: &[Run],
     encoder: &dyn Encoder,
     options: &ArchiveOptions,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Table> {
     let pool = match options.threads {
         0 => None,
@@ -208,7 +214,7 @@ fn write_pieces(
         };
         for (run, prepared) in window.iter().zip(prepared) {
             stored.write(&pieces.add(run, prepared)?)?;
-            progress(run.length);
+            progress(run.length)?;
         }
         rest = later;
     }

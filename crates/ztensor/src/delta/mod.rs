@@ -24,20 +24,20 @@ use crate::zt::Writer;
 const SMALL: u64 = 4 << 20;
 
 /// Stores a model file as differences to a base. The delta appears only when it is complete. It is a plain archive, which needs no
-/// base, where the base does not help.
+/// base, where the base does not help. An error of `progress` ends the work.
 pub fn make(
     target: &Path,
     base: &Arc<Reader>,
     output: &Path,
     options: &ArchiveOptions,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let started = Instant::now();
     let reader = OpenOptions::default().open(target)?;
     let named = |error: Error| error.with_path(target);
     let mut stats = if is_small(&reader) {
         let (bytes, stats) = make_small(&reader, base, options).map_err(named)?;
-        progress(stats.original);
+        progress(stats.original)?;
         let mut out = Output::create(output)?;
         out.write(&bytes)?;
         out.publish(false)?;
@@ -70,12 +70,12 @@ pub fn make_bytes(
 }
 
 /// Restores the model file of a delta. All of the base is compared with what the delta was made against, and the file appears only after its
-/// digest was found right. Returns its length.
+/// digest was found right. An error of `progress` ends the work. Returns its length.
 pub fn apply(
     delta: &Path,
     base: Option<Arc<Reader>>,
     output: &Path,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
     let (description, source, base) = OpenOptions { base, ..OpenOptions::default() }.open_archive(delta)?;
     archive::write_original(&description, &source, base.as_ref(), output, progress)
@@ -112,7 +112,7 @@ fn in_memory(
     options: &ArchiveOptions,
 ) -> Result<(Vec<u8>, Stats)> {
     let mut writer = Writer::in_memory()?;
-    let stats = archive::write(&mut writer, reader, encoder, options, &mut |_| {})?;
+    let stats = archive::write(&mut writer, reader, encoder, options, &mut |_| Ok(()))?;
     let bytes = writer.into_bytes()?;
     let stored = bytes.len() as u64;
     Ok((bytes, Stats { stored, ..stats }))

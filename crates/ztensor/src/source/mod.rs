@@ -162,8 +162,8 @@ impl Source {
         bytes.get(start..end)
     }
 
-    /// Where a memory map lies, for views that may be written to: what is written stays in this process. `None` for other backings,
-    /// whose bytes must not change.
+    /// Where the memory map for views lies, which may be written to: what is written stays in this process and shows in other views, not in what
+    /// the source gives otherwise. `None` for other backings, whose bytes must not change.
     pub fn map_address(&self) -> Option<*mut u8> {
         match &self.backing {
             Backing::Map(map) => Some(map.address()),

@@ -14,7 +14,7 @@ pub(super) fn parse(json: &[u8]) -> Option<Header> {
     header.entries.reserve(json.len() / 128);
     scanner.accept("{\"")?;
     if scanner.accept("__metadata__\":{\"").is_some() {
-        header.metadata = scanner.metadata()?;
+        header.metadata = Some(scanner.metadata()?);
         scanner.accept(",\"")?;
     }
     loop {

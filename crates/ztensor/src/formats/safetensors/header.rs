@@ -26,8 +26,8 @@ pub struct Entry {
 /// A whole header.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
-    /// The `__metadata__` map, in file order.
-    pub metadata: Vec<(String, String)>,
+    /// The `__metadata__` map, in file order. An empty one is not the same as none.
+    pub metadata: Option<Vec<(String, String)>>,
     /// The tensors in the order of their data.
     pub entries: Vec<(String, Entry)>,
 }
@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     }
 }
 
-struct Metadata(Vec<(String, String)>);
+struct Metadata(Option<Vec<(String, String)>>);
 
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -131,11 +131,11 @@ impl<'de> Deserialize<'de> for Metadata {
                     }
                     entries.push((key, text));
                 }
-                Ok(Metadata(entries))
+                Ok(Metadata(Some(entries)))
             }
 
             fn visit_unit<E: serde::de::Error>(self) -> Result<Metadata, E> {
-                Ok(Metadata(Vec::new()))
+                Ok(Metadata(None))
             }
         }
         deserializer.deserialize_any(Texts)

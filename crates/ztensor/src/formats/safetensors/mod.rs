@@ -59,7 +59,10 @@ fn add_file(input: &mut Input, file: FileId, index: &mut Index) -> Result<()> {
     let data_start = 8 + length;
     header.check_tiling(source.len() - data_start)?;
 
-    index.attributes.extend(header.metadata.into_iter().map(|(key, text)| (key, Value::Text(text))));
+    if let Some(metadata) = header.metadata {
+        index.states_attributes = true;
+        index.attributes.extend(metadata.into_iter().map(|(key, text)| (key, Value::Text(text))));
+    }
     index.objects.reserve(header.entries.len());
     for (name, entry) in header.entries {
         input.budget.charge_object()?;

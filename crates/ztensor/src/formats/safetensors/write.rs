@@ -22,11 +22,12 @@ pub struct Entry<'a> {
     pub length: u64,
 }
 
-/// Writes a file, asking for the bytes of one tensor after the other. Returns the file's size.
+/// Writes a file, asking for the bytes of one tensor after the other. Metadata may be empty, which is not the same as none. Returns the file's
+/// size.
 pub fn write<'a>(
     path: &Path,
     entries: Vec<Entry<'_>>,
-    metadata: &[(String, String)],
+    metadata: Option<&[(String, String)]>,
     bytes: impl FnMut(&str) -> Result<std::borrow::Cow<'a, [u8]>>,
 ) -> Result<u64> {
     let mut output = Output::create(path)?;
@@ -39,7 +40,7 @@ pub fn write<'a>(
 /// How a file begins, and its tensors in the order in which their bytes follow.
 pub fn layout<'a>(
     mut entries: Vec<Entry<'a>>,
-    metadata: &[(String, String)],
+    metadata: Option<&[(String, String)]>,
 ) -> Result<(Vec<u8>, Vec<Entry<'a>>)> {
     entries.sort_by_cached_key(|entry| (Reverse(rank(&entry.element)), entry.name.to_owned()));
     let header = header(&entries, metadata)?;
@@ -49,7 +50,7 @@ pub fn layout<'a>(
 fn write_to<'a>(
     output: &mut Output,
     entries: Vec<Entry<'_>>,
-    metadata: &[(String, String)],
+    metadata: Option<&[(String, String)]>,
     mut bytes: impl FnMut(&str) -> Result<std::borrow::Cow<'a, [u8]>>,
 ) -> Result<()> {
     let (front, entries) = layout(entries, metadata)?;
@@ -69,12 +70,12 @@ fn write_to<'a>(
     Ok(())
 }
 
-fn header(entries: &[Entry<'_>], metadata: &[(String, String)]) -> Result<String> {
+fn header(entries: &[Entry<'_>], metadata: Option<&[(String, String)]>) -> Result<String> {
     use std::fmt::Write;
     let quote = |text: &str| serde_json::Value::from(text).to_string();
     let mut header = String::from("{");
     let mut separator = "";
-    if !metadata.is_empty() {
+    if let Some(metadata) = metadata {
         header.push_str("\"__metadata__\":{");
         for (key, text) in metadata {
             // Writing to a String cannot fail.
@@ -86,6 +87,11 @@ fn header(entries: &[Entry<'_>], metadata: &[(String, String)]) -> Result<String
     }
     let mut position = 0u64;
     for entry in entries {
+        if entry.name == "__metadata__" {
+            return Err(Error::argument("safetensors keeps this name for the metadata")
+                .with_tensor(entry.name)
+                .with_hint("Rename the tensor, or write a .zt file."));
+        }
         let dtype = name_of(&entry.element).ok_or_else(|| {
             Error::unsupported(format!("safetensors has no dtype for {}", entry.element))
                 .with_tensor(entry.name)

@@ -1,0 +1,61 @@
+//! Files given to a command that does not take them: what they are, and which command does.
+
+use std::io::{Cursor, Read};
+use std::path::Path;
+
+use z4ai::{Decoder, Error, ErrorKind};
+use ztensor::archive;
+
+use super::streams::{is_pipe, open};
+use crate::{Failure, Result};
+
+/// Opens a delta. Whether it is one shows at its beginning, before the reference is read for nothing.
+pub(super) fn open_delta(path: &Path) -> Result<Box<dyn Read>> {
+    /// The header of any frame fits in here.
+    const HEAD: u64 = 64 << 10;
+    let (mut input, _) = open(path)?;
+    let mut head = Vec::new();
+    input.by_ref().take(HEAD).read_to_end(&mut head)?;
+    match Decoder::new(&head[..]) {
+        Ok(_) => Err(Failure::new(format!(
+            "\"{}\" is not a delta but a z4ai frame that needs no reference; restore it with `z4ai decompress`",
+            path.display()
+        ))),
+        Err(error) if error.kind() == ErrorKind::NotAFrame => Err(failure(path, &error)),
+        // A delta, or one that is damaged, which decoding says better.
+        Err(_) => Ok(Box::new(Cursor::new(head).chain(input))),
+    }
+}
+
+/// An error of the codec about a file.
+pub(super) fn failure(path: &Path, error: &Error) -> Failure {
+    let shown = path.display();
+    match (error.kind(), recognised(path)) {
+        (ErrorKind::NotAFrame, Some(found)) => {
+            Failure::new(format!("\"{shown}\" is not a z4ai frame but {found}"))
+        }
+        (ErrorKind::WrongReference, _) => Failure::new(format!(
+            "\"{shown}\" is a delta; restore it with `z4ai apply` and the file that it was made against"
+        )),
+        _ => Failure::new(format!("\"{shown}\": {error}")),
+    }
+}
+
+/// What a file is that is not a frame, and what to do with it.
+fn recognised(path: &Path) -> Option<String> {
+    if is_pipe(path) {
+        return None;
+    }
+    match archive::describe(path) {
+        Ok(found) if found.base.is_some() => {
+            Some("the delta of a whole model file; restore it with `ztensor delta apply`".to_owned())
+        }
+        Ok(found) => {
+            Some(format!("an archive of a {} file; restore it with `ztensor restore`", found.format))
+        }
+        Err(_) => {
+            let format = ztensor::open(path).ok()?.format();
+            Some(format!("a {format} file, which `ztensor` reads"))
+        }
+    }
+}
