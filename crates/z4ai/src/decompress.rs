@@ -10,6 +10,7 @@ use crate::frame::wire::Reader;
 use crate::model::Model;
 use crate::reference::Identification;
 use crate::threads;
+use std::iter;
 use std::ops::Range;
 
 /// The structure of a frame, read without decoding anything.
@@ -154,7 +155,8 @@ impl<'a> Layout<'a> {
             Model::read(section.model, self.header.dtype, section.original_length, kernel)
         });
         let models = models.into_iter().collect::<Result<Vec<_>>>()?;
-        let mut blocks = Vec::new();
+        let end = wanted.last().map_or(0, |last| last.start + last.range.end as u64);
+        let (mut tasks, mut last_tasks) = (Vec::new(), Vec::new());
         for (Wanted { section, start, reference, range, target }, model) in wanted.into_iter().zip(&models) {
             let context = BlockContext { model, width: self.width(), kernel, reference };
             if !section.copies.is_empty() {
@@ -165,25 +167,74 @@ impl<'a> Layout<'a> {
             let (first, skip) = (range.start / section.block_length, range.start % section.block_length);
             // The first block's share may be shorter; cut it off so that all others are regular.
             let (head, body) = target.split_at_mut((section.block_length - skip).min(target.len()));
-            blocks.push((context, section, start, first, skip, head));
             let body = body.chunks_mut(section.block_length).zip(first + 1..);
-            blocks.extend(body.map(|(target, index)| (context, section, start, index, 0, target)));
+            let body = body.map(|(target, index)| WantedBlock { context, section, index, skip: 0, target });
+            for block in
+                iter::once(WantedBlock { context, section, index: first, skip, target: head }).chain(body)
+            {
+                let start = start + (block.index * section.block_length) as u64;
+                let pieces = self.pieces(start..start + section.decoded_block_length(block.index) as u64);
+                let list = if end - start.min(end) > LAST { &mut tasks } else { &mut last_tasks };
+                list.extend(pieces.map(|(identification, piece)| Task::Identify(identification, piece)));
+                tasks.push(Task::Decode(block));
+            }
         }
-        let results = threads::map(blocks.into_iter(), |(context, section, start, index, skip, target)| {
-            let length = section.decoded_block_length(index);
-            if let Some(identification) = &self.identification {
-                let start = start + (index * section.block_length) as u64;
-                identification.pass(start..start + length as u64);
+        tasks.append(&mut last_tasks);
+        threads::map(tasks.into_iter(), Task::run).into_iter().collect()
+    }
+
+    /// The pieces of the reference that begin in a range of the data, if its identity is to be found out.
+    fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (&Identification<'a>, usize)> {
+        self.identification.iter().flat_map(move |identification| {
+            identification.pieces(range.clone()).map(move |piece| (identification, piece))
+        })
+    }
+}
+
+/// A piece of work for one thread.
+enum Task<'a, 'o> {
+    Decode(WantedBlock<'a, 'o>),
+    /// Takes the digest of a piece of the reference. It comes right before the block that needs the same bytes from memory, except at the end: there the short work comes last, so that the threads
+    /// end together.
+    Identify(&'a Identification<'a>, usize),
+}
+
+/// Bytes at the end of the data whose reference is identified last.
+const LAST: u64 = 8 << 20;
+
+impl Task<'_, '_> {
+    fn run(self) -> Result<()> {
+        match self {
+            Self::Decode(block) => block.decode(),
+            Self::Identify(identification, piece) => {
+                identification.digest(piece);
+                Ok(())
             }
-            if skip == 0 && target.len() == length {
-                return context.decode(section, index, target);
-            }
-            let mut whole = zeroed(length)?;
-            context.decode(section, index, &mut whole)?;
-            target.copy_from_slice(&whole[skip..skip + target.len()]);
-            Ok(())
-        });
-        results.into_iter().collect()
+        }
+    }
+}
+
+/// A block of which all or a part is to be decoded.
+struct WantedBlock<'a, 'o> {
+    context: BlockContext<'a>,
+    section: &'a Section<'a>,
+    index: usize,
+    /// Where the part begins.
+    skip: usize,
+    target: &'o mut [u8],
+}
+
+impl WantedBlock<'_, '_> {
+    fn decode(self) -> Result<()> {
+        let Self { context, section, index, skip, target } = self;
+        let length = section.decoded_block_length(index);
+        if skip == 0 && target.len() == length {
+            return context.decode(section, index, target);
+        }
+        let mut whole = zeroed(length)?;
+        context.decode(section, index, &mut whole)?;
+        target.copy_from_slice(&whole[skip..skip + target.len()]);
+        Ok(())
     }
 }
 
