@@ -169,50 +169,39 @@ impl<'a> Layout<'a> {
             let (head, body) = target.split_at_mut((section.block_length - skip).min(target.len()));
             let body = body.chunks_mut(section.block_length).zip(first + 1..);
             let body = body.map(|(target, index)| WantedBlock { context, section, index, skip: 0, target });
-            for block in
-                iter::once(WantedBlock { context, section, index: first, skip, target: head }).chain(body)
-            {
+            let head = WantedBlock { context, section, index: first, skip, target: head };
+            for block in iter::once(head).chain(body) {
                 let start = start + (block.index * section.block_length) as u64;
-                let pieces = self.pieces(start..start + section.decoded_block_length(block.index) as u64);
-                let list = if end - start.min(end) > LAST { &mut tasks } else { &mut last_tasks };
-                list.extend(pieces.map(|(identification, piece)| Task::Identify(identification, piece)));
-                tasks.push(Task::Decode(block));
+                let block_end = start + section.decoded_block_length(block.index) as u64;
+                let mut pieces = self.identification.as_ref().map_or(0..0, |id| id.pieces(start..block_end));
+                if start + LAST >= end {
+                    last_tasks.extend(pieces.map(|piece| Task { block: None, pieces: piece..piece + 1 }));
+                    pieces = 0..0;
+                }
+                tasks.push(Task { block: Some(block), pieces });
             }
         }
         tasks.append(&mut last_tasks);
-        threads::map(tasks.into_iter(), Task::run).into_iter().collect()
-    }
-
-    /// The pieces of the reference that begin in a range of the data, if its identity is to be found out.
-    fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = (&Identification<'a>, usize)> {
-        self.identification.iter().flat_map(move |identification| {
-            identification.pieces(range.clone()).map(move |piece| (identification, piece))
-        })
+        let results = threads::map(tasks.into_iter(), |Task { block, pieces }| {
+            block.map_or(Ok(()), WantedBlock::decode)?;
+            for piece in pieces {
+                self.identification.as_ref().map(|identification| identification.digest(piece));
+            }
+            Ok(())
+        });
+        results.into_iter().collect()
     }
 }
 
-/// A piece of work for one thread.
-enum Task<'a, 'o> {
-    Decode(WantedBlock<'a, 'o>),
-    /// Takes the digest of a piece of the reference. It comes right before the block that needs the same bytes from memory, except at the end: there the short work comes last, so that the threads
-    /// end together.
-    Identify(&'a Identification<'a>, usize),
+/// What a thread does at a time: it decodes a block, and takes the digests of the pieces of the reference that the block needed, which it then has at hand. At the end of the data digests are work of
+/// their own: short work that comes last lets the threads end together.
+struct Task<'a, 'o> {
+    block: Option<WantedBlock<'a, 'o>>,
+    pieces: Range<usize>,
 }
 
 /// Bytes at the end of the data whose reference is identified last.
 const LAST: u64 = 8 << 20;
-
-impl Task<'_, '_> {
-    fn run(self) -> Result<()> {
-        match self {
-            Self::Decode(block) => block.decode(),
-            Self::Identify(identification, piece) => {
-                identification.digest(piece);
-                Ok(())
-            }
-        }
-    }
-}
 
 /// A block of which all or a part is to be decoded.
 struct WantedBlock<'a, 'o> {
