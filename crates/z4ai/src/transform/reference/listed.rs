@@ -55,10 +55,18 @@ fn width(range: u64) -> u32 {
     u64::BITS - (range - 1).leading_zeros()
 }
 
-/// The number of the set of elements whose symbol is not 0; there are no more than [`MOST`].
-fn number(symbols: &[u8]) -> u64 {
-    let places = (0..).zip(symbols).filter(|(_, symbol)| **symbol != 0);
-    SETS[1..].iter().zip(places).map(|(sets, (place, _)): (_, (usize, _))| sets[place % CHUNK]).sum()
+/// The number of the set of elements whose symbol is 1 and not 0; there are no more than [`MOST`].
+fn number(symbols: &[u8; CHUNK]) -> u64 {
+    let (mut number, mut sets) = (0, SETS[1..].iter());
+    for (start, word) in (0..).step_by(8).zip(symbols.as_chunks().0) {
+        let mut ones = u64::from_le_bytes(*word);
+        while ones != 0 {
+            let place = start + ones.trailing_zeros() as usize / 8;
+            number += sets.next().map_or(0, |sets| sets[place % CHUNK]);
+            ones &= ones - 1;
+        }
+    }
+    number
 }
 
 /// The places of the set with this number and so many elements, the last first.
@@ -83,15 +91,16 @@ pub(super) fn write(classes: &[u8], symbols: &[u8], out: &mut Vec<u8>) {
         bits.put(value as u32, width.min(32));
         bits.put((value >> 32) as u32, width.saturating_sub(32));
     };
-    for (counts, symbols) in counts.chunks(TOGETHER).zip(symbols.chunks(TOGETHER * CHUNK)) {
-        let numbers = || counts.iter().map(|&count| parts_of(count)).zip(symbols.chunks(CHUNK).map(number));
+    let numbers: Vec<u64> = symbols.as_chunks().0.iter().map(number).collect();
+    for (counts, numbers) in counts.chunks(TOGETHER).zip(numbers.chunks(TOGETHER)) {
+        let sets = || counts.iter().map(|&count| parts_of(count)).zip(numbers);
         let (mut rests, mut range) = (0, 1);
-        for ((low, radix), number) in numbers() {
+        for ((low, radix), number) in sets() {
             rests += (number >> low) * range;
             range *= radix;
         }
         put(rests, width(range));
-        for ((low, _), number) in numbers() {
+        for ((low, _), number) in sets() {
             put(number & ((1 << low) - 1), low);
         }
     }
