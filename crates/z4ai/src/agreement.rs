@@ -104,7 +104,7 @@ mod tests {
         fn weights_of_any_length(
             dtype in dtypes(),
             effort in efforts(),
-            rows in 1usize..400,
+            rows in 1usize..800,
             row in 1usize..300,
             seed in any::<u64>(),
             positive in any::<bool>(),
@@ -117,9 +117,10 @@ mod tests {
         }
 
         #[test]
-        fn damaged_frames(dtype in dtypes(), effort in efforts(), seed in any::<u64>(), flips in prop::collection::vec(any::<(u32, u8)>(), 1..4)) {
-            let bytes = weights(dtype, 36_000, 120, seed);
-            let options = Options::new(dtype).shape([300, 120]).effort(effort);
+        fn damaged_frames(dtype in dtypes(), effort in efforts(), long in any::<bool>(), seed in any::<u64>(), flips in prop::collection::vec(any::<(u32, u8)>(), 1..4)) {
+            let rows = if long { 900 } else { 300 };
+            let bytes = weights(dtype, rows * 120, 120, seed);
+            let options = Options::new(dtype).shape([rows as u64, 120]).effort(effort);
             let mut frame = compress_on(&bytes, &options, Kernel::PORTABLE).unwrap();
             for (place, flip) in flips {
                 // The blocks, past the checksummed parts.

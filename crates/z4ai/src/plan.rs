@@ -11,7 +11,7 @@ use crate::transform::float::{AdaptiveModel, FloatModel, Geometry};
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
 
-/// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.1 %.
+/// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.2 %.
 const BLOCK_ELEMENTS: usize = 1 << 17;
 /// The same where most elements may be zeros, so that those that are left fill the coder's lanes.
 const SPARSE_BLOCK_ELEMENTS: usize = 1 << 19;
@@ -24,6 +24,7 @@ const OPAQUE_BLOCK: usize = 1 << 20;
 
 /// Elements of each part of a section on which models are compared.
 const TRIAL_ELEMENTS: usize = 1 << 14;
+const FEWEST_ELEMENTS: usize = 1 << 12;
 /// Parts of a section on which models are compared.
 const TRIAL_PARTS: usize = 4;
 /// Bytes of each part on which zstd is tried for floats.
@@ -193,7 +194,8 @@ fn trial(model: &Model, elements: &[u8], width: usize, kernel: Kernel) -> Result
     let (mut shared, mut blocks) = (Vec::new(), Vec::new());
     model.write(kernel, &mut shared)?;
     let mut sampled = 0;
-    for (offset, part) in parts(elements, TRIAL_ELEMENTS * width, width) {
+    let length = (elements.len() / width / (4 * TRIAL_PARTS)).clamp(FEWEST_ELEMENTS, TRIAL_ELEMENTS);
+    for (offset, part) in parts(elements, length * width, width) {
         model.encode(part, offset / width, &[], kernel, &mut blocks)?;
         sampled += part.len();
     }
@@ -234,7 +236,8 @@ fn values_recur(elements: &[u8], width: usize) -> bool {
     }
     let step = (elements.len() / width).div_ceil(ELEMENTS).max(1);
     let spread = elements.chunks_exact(width).step_by(step);
-    let mut values: Vec<&[u8]> = spread.collect();
+    let number = |element: &[u8]| element.iter().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
+    let mut values: Vec<u64> = spread.map(number).collect();
     let looked = values.len();
     values.sort_unstable();
     values.dedup();

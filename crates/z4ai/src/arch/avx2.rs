@@ -31,8 +31,13 @@ const fn words_to_lanes() -> [Shuffle; 256] {
     table
 }
 
-/// Bytes of words that a group may look at: it reads at most one word per lane, and each load reaches 16 bytes.
-pub(super) const REACH: usize = 2 * LANES + 16;
+/// Bytes of words that a group of [`LANES`] symbols may look at: it reads at most one word per lane, and each load reaches 16 bytes.
+pub(super) const REACH: usize = reach(LANES);
+
+/// The same for a group of so many symbols.
+pub(super) const fn reach(lanes: usize) -> usize {
+    2 * lanes + 16
+}
 
 /// See [`super::Kernel::vectorised`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
@@ -40,71 +45,91 @@ pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// See [`super::Kernel::rans_decode`].
+/// See [`super::Kernel::rans_decode`]; there are [`LANES`] or twice as many states.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) fn rans_decode(
     tables: &DecoderTables,
-    states: &mut [u32; LANES],
+    states: &mut [u32],
     offsets: &[u16],
     words: &[u8],
     out: &mut [u8],
 ) -> (usize, usize) {
-    if offsets.is_empty() {
-        decode::<false>(tables, states, offsets, words, out)
-    } else {
-        decode::<true>(tables, states, offsets, words, out)
+    match (states.len() > LANES, offsets.is_empty()) {
+        (false, true) => decode::<1, false>(tables, states, offsets, words, out),
+        (false, false) => decode::<1, true>(tables, states, offsets, words, out),
+        (true, true) => decode::<2, false>(tables, states, offsets, words, out),
+        (true, false) => decode::<2, true>(tables, states, offsets, words, out),
     }
 }
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-fn decode<const OFFSETS: bool>(
+fn decode<const PARTS: usize, const OFFSETS: bool>(
     tables: &DecoderTables,
-    states: &mut [u32; LANES],
+    states: &mut [u32],
     offsets: &[u16],
     words: &[u8],
     out: &mut [u8],
 ) -> (usize, usize) {
-    let mut groups = out.len() / LANES;
+    let lanes = PARTS * LANES;
+    let mut groups = out.len() / lanes;
     if OFFSETS {
-        groups = groups.min(offsets.len() / LANES);
+        groups = groups.min(offsets.len() / lanes);
     }
     let lookup = Lookup::new(tables);
-    let mut state = [_mm256_setzero_si256(); LANES / 8];
-    for (vector, lanes) in state.iter_mut().zip(states.chunks_exact(8)) {
-        // SAFETY: `lanes` holds eight u32.
-        *vector = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
-    }
-    let [mut first, mut second, mut third, mut fourth] = state;
+    let mut registers = load_states::<PARTS>(states);
     let (mut group, mut bytes) = (0, 0usize);
-    while group < groups && words.len() - bytes >= REACH {
-        // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`; each refill takes at most 16 bytes of words, of which
-        // REACH were left.
-        unsafe {
-            let offset = |vector: usize| {
-                if !OFFSETS {
-                    return _mm256_setzero_si256();
-                }
-                let place = offsets.as_ptr().add(group * LANES + 8 * vector);
-                lookup.masked(_mm256_cvtepu16_epi32(_mm_loadu_si128(place.cast())))
-            };
-            let a = lookup.entry(first, offset(0));
-            let b = lookup.entry(second, offset(1));
-            let c = lookup.entry(third, offset(2));
-            let d = lookup.entry(fourth, offset(3));
-            first = lookup.refill(a.1, words.as_ptr(), &mut bytes);
-            second = lookup.refill(b.1, words.as_ptr(), &mut bytes);
-            third = lookup.refill(c.1, words.as_ptr(), &mut bytes);
-            fourth = lookup.refill(d.1, words.as_ptr(), &mut bytes);
-            let found = pack_symbols([a.0, b.0, c.0, d.0]);
-            _mm256_storeu_si256(out.as_mut_ptr().add(group * LANES).cast(), found);
+    while group < groups && words.len() - bytes >= reach(lanes) {
+        for (part, state) in registers.iter_mut().enumerate() {
+            let start = group * lanes + part * LANES;
+            // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`; each refill takes at most 16 bytes of words, of which
+            // there were enough for all parts of the group.
+            unsafe {
+                let offset = |vector: usize| {
+                    if !OFFSETS {
+                        return _mm256_setzero_si256();
+                    }
+                    let place = offsets.as_ptr().add(start + 8 * vector);
+                    lookup.masked(_mm256_cvtepu16_epi32(_mm_loadu_si128(place.cast())))
+                };
+                let a = lookup.entry(state[0], offset(0));
+                let b = lookup.entry(state[1], offset(1));
+                let c = lookup.entry(state[2], offset(2));
+                let d = lookup.entry(state[3], offset(3));
+                state[0] = lookup.refill(a.1, words.as_ptr(), &mut bytes);
+                state[1] = lookup.refill(b.1, words.as_ptr(), &mut bytes);
+                state[2] = lookup.refill(c.1, words.as_ptr(), &mut bytes);
+                state[3] = lookup.refill(d.1, words.as_ptr(), &mut bytes);
+                let found = pack_symbols([a.0, b.0, c.0, d.0]);
+                _mm256_storeu_si256(out.as_mut_ptr().add(start).cast(), found);
+            }
         }
         group += 1;
     }
-    for (vector, lanes) in [first, second, third, fourth].iter().zip(states.chunks_exact_mut(8)) {
+    store_states(&registers, states);
+    (group * lanes, bytes)
+}
+
+/// States in registers, by parts of [`LANES`].
+pub(super) type States<const PARTS: usize> = [[__m256i; LANES / 8]; PARTS];
+
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_states<const PARTS: usize>(states: &[u32]) -> States<PARTS> {
+    let mut registers = [[_mm256_setzero_si256(); LANES / 8]; PARTS];
+    for (register, lanes) in registers.as_flattened_mut().iter_mut().zip(states.chunks_exact(8)) {
         // SAFETY: `lanes` holds eight u32.
-        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
+        *register = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
     }
-    (group * LANES, bytes)
+    registers
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn store_states<const PARTS: usize>(registers: &States<PARTS>, states: &mut [u32]) {
+    for (register, lanes) in registers.as_flattened().iter().zip(states.chunks_exact_mut(8)) {
+        // SAFETY: `lanes` holds eight u32.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *register) };
+    }
 }
 
 /// The low bytes of 32 entries.
@@ -187,8 +212,6 @@ pub(super) struct Lookup<'a> {
     slots: &'a [u32],
     index_mask: __m256i,
     slot_mask: __m256i,
-    /// The contexts that a scale's fraction can say and the table has.
-    context_mask: i32,
     precision: __m128i,
 }
 
@@ -201,7 +224,6 @@ impl<'a> Lookup<'a> {
             slots,
             index_mask: _mm256_set1_epi32((slots.len() - 1) as i32),
             slot_mask: _mm256_set1_epi32((1 << tables.precision()) - 1),
-            context_mask: ((slots.len() >> tables.precision()) as i32 - 1) & 3,
             precision: _mm_cvtsi32_si128(tables.precision() as i32),
         }
     }
@@ -213,26 +235,11 @@ impl<'a> Lookup<'a> {
         _mm256_and_si256(offsets, self.index_mask)
     }
 
-    /// Where the contexts of eight scales begin.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub fn context_offsets(&self, scales: __m128i) -> __m256i {
-        let contexts = _mm256_and_si256(_mm256_cvtepu16_epi32(scales), _mm256_set1_epi32(self.context_mask));
-        _mm256_sll_epi32(contexts, self.precision)
-    }
-
-    /// The same for one scale, eight times.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub fn context_offset(&self, scale: i16) -> __m256i {
-        _mm256_sll_epi32(_mm256_set1_epi32(i32::from(scale) & self.context_mask), self.precision)
-    }
-
     /// The table's entries for eight states whose contexts begin at these offsets, and the states without the symbol.
     ///
     /// # Safety
     ///
-    /// The offsets must come from one of the functions above, or be zero.
+    /// The offsets must come from [`Lookup::masked`], or be zero.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn entry(&self, state: __m256i, offset: __m256i) -> (__m256i, __m256i) {

@@ -1,6 +1,7 @@
-//! The rANS encoder with AVX2: eight lanes per register, four registers per group.
+//! The rANS encoder with AVX2: eight lanes per register.
 #![allow(unsafe_code)]
 
+use super::avx2::{load_states, store_states};
 use crate::entropy::rans::{EncoderTables, LANES};
 use crate::entropy::table::EncoderSymbol;
 use std::arch::x86_64::*;
@@ -31,17 +32,32 @@ const fn words_to_end() -> [Shuffle; 256] {
     table
 }
 
-/// See [`super::Kernel::rans_encode`]: whole groups only, whose words end at `end`.
+/// See [`super::Kernel::rans_encode`]: whole groups only, whose words end at `end`; there are [`LANES`] or twice as many states.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) fn rans_encode(
     tables: &EncoderTables,
-    states: &mut [u32; LANES],
+    states: &mut [u32],
     symbols: &[u8],
     contexts: &[u8],
     words: &mut [u8],
     end: usize,
 ) -> usize {
-    const VECTORS: usize = LANES / 8;
+    if states.len() > LANES {
+        encode::<2>(tables, states, symbols, contexts, words, end)
+    } else {
+        encode::<1>(tables, states, symbols, contexts, words, end)
+    }
+}
+
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+fn encode<const PARTS: usize>(
+    tables: &EncoderTables,
+    states: &mut [u32],
+    symbols: &[u8],
+    contexts: &[u8],
+    words: &mut [u8],
+    end: usize,
+) -> usize {
     let entries = tables.entries();
     assert!(entries.len().is_power_of_two() && entries.len() <= 1 << 16);
     assert!(contexts.is_empty() || contexts.len() == symbols.len());
@@ -49,39 +65,34 @@ pub(super) fn rans_encode(
     assert!(end <= words.len() && end >= 2 * symbols.len() + 16);
     let index_mask = _mm256_set1_epi16((entries.len() - 1) as u16 as i16);
     let constants = Constants::new(tables.precision());
-    let mut state = [_mm256_setzero_si256(); VECTORS];
-    for (vector, lanes) in state.iter_mut().zip(states.chunks_exact(8)) {
-        // SAFETY: `lanes` holds eight u32.
-        *vector = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
-    }
-    let [mut first, mut second, mut third, mut fourth] = state;
+    let mut registers = load_states::<PARTS>(states);
     let mut start = end;
-    for group in (0..symbols.len() / LANES).rev() {
-        // SAFETY: the group's 32 symbols, and as many contexts if there are any, are inside.
-        let (symbols, contexts) = unsafe {
-            let contexts = match contexts {
-                [] => _mm256_setzero_si256(),
-                _ => _mm256_loadu_si256(contexts.as_ptr().add(group * LANES).cast()),
+    for group in (0..symbols.len() / (PARTS * LANES)).rev() {
+        for (part, state) in registers.iter_mut().enumerate().rev() {
+            let place = (group * PARTS + part) * LANES;
+            // SAFETY: the part's 32 symbols, and as many contexts if there are any, are inside.
+            let (symbols, contexts) = unsafe {
+                let contexts = match contexts {
+                    [] => _mm256_setzero_si256(),
+                    _ => _mm256_loadu_si256(contexts.as_ptr().add(place).cast()),
+                };
+                (_mm256_loadu_si256(symbols.as_ptr().add(place).cast()), contexts)
             };
-            (_mm256_loadu_si256(symbols.as_ptr().add(group * LANES).cast()), contexts)
-        };
-        let even = _mm256_and_si256(_mm256_unpacklo_epi8(symbols, contexts), index_mask);
-        let odd = _mm256_and_si256(_mm256_unpackhi_epi8(symbols, contexts), index_mask);
-        // SAFETY: the indices are masked below the power-of-two number of entries, and `start` is at least 16 before each step (see above).
-        unsafe {
-            let words = words.as_mut_ptr();
-            let index = _mm256_extracti128_si256::<1>(odd);
-            fourth = constants.step(entries, fourth, index, words, &mut start);
-            let index = _mm256_extracti128_si256::<1>(even);
-            third = constants.step(entries, third, index, words, &mut start);
-            second = constants.step(entries, second, _mm256_castsi256_si128(odd), words, &mut start);
-            first = constants.step(entries, first, _mm256_castsi256_si128(even), words, &mut start);
+            let even = _mm256_and_si256(_mm256_unpacklo_epi8(symbols, contexts), index_mask);
+            let odd = _mm256_and_si256(_mm256_unpackhi_epi8(symbols, contexts), index_mask);
+            // SAFETY: the indices are masked below the power-of-two number of entries, and `start` is at least 16 before each step (see above).
+            unsafe {
+                let words = words.as_mut_ptr();
+                let index = _mm256_extracti128_si256::<1>(odd);
+                state[3] = constants.step(entries, state[3], index, words, &mut start);
+                let index = _mm256_extracti128_si256::<1>(even);
+                state[2] = constants.step(entries, state[2], index, words, &mut start);
+                state[1] = constants.step(entries, state[1], _mm256_castsi256_si128(odd), words, &mut start);
+                state[0] = constants.step(entries, state[0], _mm256_castsi256_si128(even), words, &mut start);
+            }
         }
     }
-    for (vector, lanes) in [first, second, third, fourth].iter().zip(states.chunks_exact_mut(8)) {
-        // SAFETY: `lanes` holds eight u32.
-        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
-    }
+    store_states(&registers, states);
     start
 }
 

@@ -2,8 +2,8 @@
 //! the time; the rest of the work fills these gaps.
 #![allow(unsafe_code)]
 
-use super::avx2::{Lookup, Places, REACH};
-use super::{Expected, HeadFormat, HeadInputs};
+use super::avx2::{Lookup, Places, load_states, reach, store_states};
+use super::{HeadFormat, HeadInputs, Sign};
 use crate::entropy::rans::{DecoderTables, LANES};
 use crate::transform::float::JOINT_BITS;
 use std::arch::x86_64::*;
@@ -14,20 +14,20 @@ use std::ops::Range;
 pub(super) fn decode_heads(
     tables: &DecoderTables,
     inputs: HeadInputs,
-    states: &mut [u32; LANES],
+    states: &mut [u32],
     words: &[u8],
     range: Range<usize>,
     escaped: &mut [u32],
     heads: &mut [u16],
 ) -> Option<(usize, usize)> {
     // The numbers of bits that the layouts of floats have, with and without a sign, get loops of their own.
-    let made = match inputs.format.low_bits {
-        2 => choose::<2>(tables, inputs, states, words, range, escaped, heads),
-        3 => choose::<3>(tables, inputs, states, words, range, escaped, heads),
-        5 => choose::<5>(tables, inputs, states, words, range, escaped, heads),
-        6 => choose::<6>(tables, inputs, states, words, range, escaped, heads),
-        8 => choose::<8>(tables, inputs, states, words, range, escaped, heads),
-        9 => choose::<9>(tables, inputs, states, words, range, escaped, heads),
+    let made = match (inputs.format.low_mantissa, inputs.format.sign) {
+        (2, Sign::Constant(_)) => choose::<2>(tables, inputs, states, words, range, escaped, heads),
+        (2, Sign::Stored) => choose::<3>(tables, inputs, states, words, range, escaped, heads),
+        (5, Sign::Constant(_)) => choose::<5>(tables, inputs, states, words, range, escaped, heads),
+        (5, Sign::Stored) => choose::<6>(tables, inputs, states, words, range, escaped, heads),
+        (8, Sign::Constant(_)) => choose::<8>(tables, inputs, states, words, range, escaped, heads),
+        (8, Sign::Stored) => choose::<9>(tables, inputs, states, words, range, escaped, heads),
         _ => return None,
     };
     Some(made)
@@ -37,141 +37,149 @@ pub(super) fn decode_heads(
 fn choose<const BITS: usize>(
     tables: &DecoderTables,
     inputs: HeadInputs,
-    states: &mut [u32; LANES],
+    states: &mut [u32],
     words: &[u8],
     range: Range<usize>,
     escaped: &mut [u32],
     heads: &mut [u16],
 ) -> (usize, usize) {
-    let scales = match inputs.expected {
-        Expected::Each(scales) | Expected::Group(scales) => scales,
-    };
-    match (tables.slots().len() > 1 << tables.precision(), inputs.expected) {
-        (false, Expected::Each(_)) => {
-            decode::<false, false, BITS>(tables, inputs, scales, states, words, range, escaped, heads)
+    let contexts = tables.slots().len() > 1 << tables.precision();
+    match (states.len() > LANES, contexts, inputs.expected.by_group()) {
+        (false, false, false) => {
+            decode::<1, false, false, BITS>(tables, inputs, states, words, range, escaped, heads)
         }
-        (false, Expected::Group(_)) => {
-            decode::<false, true, BITS>(tables, inputs, scales, states, words, range, escaped, heads)
+        (false, false, true) => {
+            decode::<1, false, true, BITS>(tables, inputs, states, words, range, escaped, heads)
         }
-        (true, Expected::Each(_)) => {
-            decode::<true, false, BITS>(tables, inputs, scales, states, words, range, escaped, heads)
+        (false, true, false) => {
+            decode::<1, true, false, BITS>(tables, inputs, states, words, range, escaped, heads)
         }
-        (true, Expected::Group(_)) => {
-            decode::<true, true, BITS>(tables, inputs, scales, states, words, range, escaped, heads)
+        (false, true, true) => {
+            decode::<1, true, true, BITS>(tables, inputs, states, words, range, escaped, heads)
+        }
+        (true, false, false) => {
+            decode::<2, false, false, BITS>(tables, inputs, states, words, range, escaped, heads)
+        }
+        (true, false, true) => {
+            decode::<2, false, true, BITS>(tables, inputs, states, words, range, escaped, heads)
+        }
+        (true, true, false) => {
+            decode::<2, true, false, BITS>(tables, inputs, states, words, range, escaped, heads)
+        }
+        (true, true, true) => {
+            decode::<2, true, true, BITS>(tables, inputs, states, words, range, escaped, heads)
         }
     }
 }
 
-#[expect(clippy::too_many_arguments)]
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-fn decode<const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
+fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
     tables: &DecoderTables,
     inputs: HeadInputs,
-    scales: &[i16],
-    states: &mut [u32; LANES],
+    states: &mut [u32],
     words: &[u8],
     range: Range<usize>,
     escaped: &mut [u32],
     heads: &mut [u16],
 ) -> (usize, usize) {
-    let HeadInputs { format, packed, .. } = inputs;
-    let count = heads.len();
+    let HeadInputs { format, expected, packed } = inputs;
+    let (octaves, offsets) = (expected.octaves(), expected.offsets());
+    let (count, lanes) = (heads.len(), PARTS * LANES);
     assert!(count.is_multiple_of(8 * LANES) && escaped.len() == count / LANES);
-    assert!(range.start.is_multiple_of(LANES) && range.end <= count && range.end.is_multiple_of(LANES));
-    assert!(scales.len() == if GROUPS { count / LANES } else { count });
+    assert!(range.start.is_multiple_of(lanes) && range.end <= count && range.end.is_multiple_of(lanes));
+    let scales = if GROUPS { count / LANES } else { count };
+    assert!(octaves.len() == scales && (!CONTEXTS || offsets.len() == scales));
+    // Below a power of two, slots and offsets stay there when they are put together.
+    assert!(!CONTEXTS || expected.slots() <= tables.slots().len());
     assert!(packed.len() >= count / 8 * BITS);
     let lookup = Lookup::new(tables);
-    let assembly = Assembly::new(format);
-    let mut state = [_mm256_setzero_si256(); LANES / 8];
-    for (vector, lanes) in state.iter_mut().zip(states.chunks_exact(8)) {
-        // SAFETY: `lanes` holds eight u32.
-        *vector = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
-    }
-    let [mut first, mut second, mut third, mut fourth] = state;
+    let assembly = Assembly::<BITS>::new(format);
+    let mut registers = load_states::<PARTS>(states);
     let mut parts = Parts::<BITS>::new(count, range.start);
     let (mut done, mut bytes) = (range.start, 0usize);
-    // Where in the scales those of a group are, and where in the slots its contexts begin.
+    // Where the scales of a group are, and where in the slots its contexts begin.
     let scale_at = |group: usize| if GROUPS { group / LANES } else { group };
     let offset = |group: usize, vector: usize| {
-        // SAFETY: the callers' groups begin before `count`, with which the length of `scales` agrees.
+        // SAFETY: the callers' groups begin before `count`, with which the length of `offsets` agrees.
         unsafe {
-            let scale = scales.as_ptr().add(scale_at(group));
+            let offset = offsets.as_ptr().add(scale_at(group));
             match (CONTEXTS, GROUPS) {
                 (false, _) => _mm256_setzero_si256(),
-                (true, false) => lookup.context_offsets(_mm_loadu_si128(scale.add(8 * vector).cast())),
-                (true, true) => lookup.context_offset(*scale),
+                (true, false) => _mm256_cvtepu16_epi32(_mm_loadu_si128(offset.add(8 * vector).cast())),
+                (true, true) => _mm256_set1_epi32(i32::from(*offset)),
             }
         }
     };
-    let mut places = [Places::default(); LANES / 8];
+    let mut places = [[Places::default(); LANES / 8]; PARTS];
     if done < range.end {
-        for (vector, (places, state)) in places.iter_mut().zip(state).enumerate() {
-            places.store(lookup.index(state, offset(done, vector)));
-        }
-    }
-    while done < range.end && words.len() - bytes >= REACH {
-        if done == parts.end {
-            parts = Parts::new(count, done);
-        }
-        // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `scales` and `escaped` agree; REACH bytes of words are
-        // left, and each refill takes at most 16 of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
-        unsafe {
-            let scale = scales.as_ptr().add(scale_at(done));
-            let a = lookup.entry_at(first, &places[0]);
-            let b = lookup.entry_at(second, &places[1]);
-            let c = lookup.entry_at(third, &places[2]);
-            let d = lookup.entry_at(fourth, &places[3]);
-            // The places of the next group are on their way while this one is put together. Behind the last they are not used.
-            let next = (done + LANES).min(count - LANES);
-            first = lookup.refill(a.1, words.as_ptr(), &mut bytes);
-            places[0].store(lookup.index(first, offset(next, 0)));
-            second = lookup.refill(b.1, words.as_ptr(), &mut bytes);
-            places[1].store(lookup.index(second, offset(next, 1)));
-            third = lookup.refill(c.1, words.as_ptr(), &mut bytes);
-            places[2].store(lookup.index(third, offset(next, 2)));
-            fourth = lookup.refill(d.1, words.as_ptr(), &mut bytes);
-            places[3].store(lookup.index(fourth, offset(next, 3)));
-            let symbols = [symbols_of(a.0, b.0), symbols_of(c.0, d.0)];
-            *escaped.as_mut_ptr().add(done / LANES) = escapes_of(symbols);
-
-            let one = parts.ones.at(packed, done);
-            let low = if BITS >= 8 {
-                parts.eights.at(packed, done)
-            } else {
-                let (fours, twos) = (parts.fours.at(packed, done), parts.twos.at(packed, done));
-                _mm256_or_si256(_mm256_or_si256(fours, twos), one)
-            };
-            let target = heads.as_mut_ptr().add(done);
-            for (half, symbols) in symbols.into_iter().enumerate() {
-                let bytes_of = |whole: __m256i| {
-                    let half = if half == 0 {
-                        _mm256_castsi256_si128(whole)
-                    } else {
-                        _mm256_extracti128_si256::<1>(whole)
-                    };
-                    _mm256_cvtepu8_epi16(half)
-                };
-                let mut field = bytes_of(low);
-                if BITS > 8 {
-                    field = _mm256_or_si256(field, _mm256_slli_epi16::<8>(bytes_of(one)));
-                }
-                let scale = if GROUPS {
-                    _mm256_set1_epi16(*scale)
-                } else {
-                    _mm256_loadu_si256(scale.add(16 * half).cast())
-                };
-                _mm256_storeu_si256(
-                    target.add(16 * half).cast(),
-                    assembly.head::<BITS>(symbols, field, scale),
-                );
+        for (part, (places, state)) in places.iter_mut().zip(&registers).enumerate() {
+            for (vector, (places, &state)) in places.iter_mut().zip(state).enumerate() {
+                places.store(lookup.index(state, offset(done + part * LANES, vector)));
             }
         }
-        done += LANES;
     }
-    for (vector, lanes) in [first, second, third, fourth].iter().zip(states.chunks_exact_mut(8)) {
-        // SAFETY: `lanes` holds eight u32.
-        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
+    while done < range.end && words.len() - bytes >= reach(lanes) {
+        // The places of the next groups are on their way while these are put together. Behind the last they are not used.
+        let ahead = if done + lanes < count { lanes } else { 0 };
+        for (state, places) in registers.iter_mut().zip(&mut places) {
+            if done == parts.end {
+                parts = Parts::new(count, done);
+            }
+            // The next chunk's fields follow. They are read in more places at once than CPUs look ahead from.
+            let ahead_of_fields = packed.as_ptr().wrapping_add(count / 8 * BITS + done / 8 * BITS);
+            _mm_prefetch::<_MM_HINT_T0>(ahead_of_fields.cast());
+            // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `octaves` and `escaped` agree; there were words for all
+            // parts, and each refill takes at most 16 bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
+            unsafe {
+                let octave = octaves.as_ptr().add(scale_at(done));
+                let mut entries = [_mm256_setzero_si256(); LANES / 8];
+                // Two by two, so that few wait in registers.
+                for pair in [0, 2] {
+                    let low = lookup.entry_at(state[pair], &places[pair]);
+                    let high = lookup.entry_at(state[pair + 1], &places[pair + 1]);
+                    state[pair] = lookup.refill(low.1, words.as_ptr(), &mut bytes);
+                    places[pair].store(lookup.index(state[pair], offset(done + ahead, pair)));
+                    state[pair + 1] = lookup.refill(high.1, words.as_ptr(), &mut bytes);
+                    places[pair + 1].store(lookup.index(state[pair + 1], offset(done + ahead, pair + 1)));
+                    (entries[pair], entries[pair + 1]) = (low.0, high.0);
+                }
+                let [a, b, c, d] = entries;
+                let symbols = [symbols_of(a, b), symbols_of(c, d)];
+                *escaped.as_mut_ptr().add(done / LANES) = escapes_of(symbols);
+
+                let one = parts.ones.at(packed, done);
+                let low = if BITS >= 8 {
+                    parts.eights.at(packed, done)
+                } else {
+                    let (fours, twos) = (parts.fours.at(packed, done), parts.twos.at(packed, done));
+                    _mm256_or_si256(_mm256_or_si256(fours, twos), one)
+                };
+                let target = heads.as_mut_ptr().add(done);
+                for (half, symbols) in symbols.into_iter().enumerate() {
+                    let bytes_of = |whole: __m256i| {
+                        let half = if half == 0 {
+                            _mm256_castsi256_si128(whole)
+                        } else {
+                            _mm256_extracti128_si256::<1>(whole)
+                        };
+                        _mm256_cvtepu8_epi16(half)
+                    };
+                    let mut field = bytes_of(low);
+                    if BITS > 8 {
+                        field = _mm256_or_si256(field, _mm256_slli_epi16::<8>(bytes_of(one)));
+                    }
+                    let octave = if GROUPS {
+                        _mm256_set1_epi16(*octave)
+                    } else {
+                        _mm256_loadu_si256(octave.add(16 * half).cast())
+                    };
+                    _mm256_storeu_si256(target.add(16 * half).cast(), assembly.head(symbols, field, octave));
+                }
+            }
+            done += LANES;
+        }
     }
+    store_states(&registers, states);
     (done, bytes)
 }
 
@@ -190,14 +198,9 @@ fn symbols_of(low: __m256i, high: __m256i) -> __m256i {
 #[target_feature(enable = "avx2")]
 fn escapes_of(symbols: [__m256i; 2]) -> u32 {
     let last = _mm256_set1_epi8((1 << JOINT_BITS) - 1);
-    let bytes = _mm256_packus_epi16(symbols[0], symbols[1]);
-    let escaped = _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(bytes, last), bytes));
-    // Most groups have none, whose order does not matter.
-    if escaped == 0 {
-        return 0;
-    }
-    let [first, third, second, fourth] = escaped.to_le_bytes();
-    u32::from_le_bytes([first, second, third, fourth])
+    // Packing works per 128-bit half; the permutation puts the groups of eight back in order.
+    let bytes = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(symbols[0], symbols[1]));
+    _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(bytes, last), bytes)) as u32
 }
 
 /// Where the parts of packed fields are, for as many fields as the shifts stay the same. See `low_bits` for how fields are stored.
@@ -266,51 +269,46 @@ impl<const BITS: usize, const WIDTH: usize> Part<BITS, WIDTH> {
     }
 }
 
-/// The constants of putting heads together.
-struct Assembly {
-    /// By which symbols are shifted to where the exponent and the joint mantissa bits are.
-    low_mantissa: __m128i,
-    /// The exponent and the joint mantissa bits.
-    top_mask: __m256i,
-    /// By which the sign is shifted from above the low mantissa to the top.
-    sign_shift: __m128i,
-    /// The low mantissa.
-    low_mask: __m256i,
-    /// The sign and the low mantissa.
-    field_mask: __m256i,
+/// How heads of BITS stored bits are put together.
+struct Assembly<const BITS: usize> {
     /// The constant sign.
     sign: __m256i,
-    /// What is taken from the scale, without its fraction.
-    centre: __m256i,
 }
 
-impl Assembly {
+impl<const BITS: usize> Assembly<BITS> {
+    /// Two, five or eight mantissa bits are stored, and the sign above them or not.
+    const HAS_SIGN: bool = BITS.is_multiple_of(3);
+    const LOW: usize = BITS - Self::HAS_SIGN as usize;
+
     #[target_feature(enable = "avx2")]
     fn new(format: HeadFormat) -> Self {
-        let low = format.low_mantissa;
-        let low_mask = (1u16 << low) - 1;
-        let field_mask = low_mask | 0x8000;
-        Self {
-            low_mantissa: _mm_cvtsi32_si128(low as i32),
-            top_mask: _mm256_set1_epi16(!field_mask as i16),
-            sign_shift: _mm_cvtsi32_si128(15 - low as i32),
-            low_mask: _mm256_set1_epi16(low_mask as i16),
-            field_mask: _mm256_set1_epi16(field_mask as i16),
-            sign: _mm256_set1_epi16(format.sign as i16),
-            centre: _mm256_set1_epi16(format.centre << JOINT_BITS),
-        }
+        let sign = if let Sign::Constant(true) = format.sign { 0x8000u16 } else { 0 };
+        Self { sign: _mm256_set1_epi16(sign as i16) }
     }
 
-    /// Sixteen heads. Scales have as many fraction bits as symbols have mantissa bits, so that whole octaves can be added as they are.
+    /// Sixteen heads. Octaves are above as many zero bits as symbols have mantissa bits, so that they can be added as they are.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn head<const BITS: usize>(&self, symbols: __m256i, fields: __m256i, scales: __m256i) -> __m256i {
-        let octaves = _mm256_sub_epi16(_mm256_and_si256(scales, _mm256_set1_epi16(!3)), self.centre);
-        let top = _mm256_sll_epi16(_mm256_add_epi16(symbols, octaves), self.low_mantissa);
-        // The sign is the field's top bit, or zero. In wide fields the bits below it must not go along.
-        let signs = if BITS < 8 { fields } else { _mm256_andnot_si256(self.low_mask, fields) };
-        let fields = _mm256_or_si256(_mm256_sll_epi16(signs, self.sign_shift), fields);
-        let fields = _mm256_or_si256(_mm256_and_si256(fields, self.field_mask), self.sign);
-        _mm256_or_si256(_mm256_and_si256(top, self.top_mask), fields)
+    fn head(&self, symbols: __m256i, fields: __m256i, octaves: __m256i) -> __m256i {
+        let top = shift_left(_mm256_add_epi16(symbols, octaves), Self::LOW);
+        let low = (1u16 << Self::LOW) - 1;
+        if !Self::HAS_SIGN {
+            // The fields end where the top begins.
+            let top = _mm256_and_si256(top, _mm256_set1_epi16(0x7fff));
+            return _mm256_or_si256(_mm256_or_si256(top, fields), self.sign);
+        }
+        // The sign is the field's top bit. In wide fields the bits below it must not go along.
+        let low_mask = _mm256_set1_epi16(low as i16);
+        let signs = if BITS < 8 { fields } else { _mm256_andnot_si256(low_mask, fields) };
+        let fields = _mm256_or_si256(shift_left(signs, 15 - Self::LOW), fields);
+        let field_mask = _mm256_set1_epi16((low | 0x8000) as i16);
+        _mm256_or_si256(_mm256_andnot_si256(field_mask, top), _mm256_and_si256(fields, field_mask))
     }
+}
+
+/// Sixteen numbers shifted by a number of bits that the compiler knows.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn shift_left(numbers: __m256i, bits: usize) -> __m256i {
+    _mm256_sll_epi16(numbers, _mm_cvtsi32_si128(bits as i32))
 }

@@ -28,11 +28,14 @@ mod avx2_signs;
 mod avx2_spread;
 #[cfg(target_arch = "x86_64")]
 mod avx2_symbols;
+mod heads;
 pub(crate) mod memory;
 mod portable;
 
+pub(crate) use heads::{Expected, HeadFormat, HeadInputs, Sign};
+
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};
-use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, MIXED_LANES, MixedDecoder};
+use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, MIXED_LANES, MOST_LANES, MixedDecoder};
 use crate::error::Result;
 use crate::transform::float::{MagnitudeRun, SignRun};
 use crate::transform::reference::{Alphabet, CLASSES, EXPONENTS, Movement, RawLanes, RawReader, Word, Words};
@@ -47,37 +50,6 @@ enum Level {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
-}
-
-/// Where the bits of a float's head come from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeadFormat {
-    /// Mantissa bits that are stored verbatim.
-    pub low_mantissa: u32,
-    /// All bits that are stored verbatim: these, and the sign above them unless it is constant.
-    pub low_bits: u32,
-    /// The constant sign, in its place.
-    pub sign: u16,
-    /// What is taken from the expected exponent.
-    pub centre: i16,
-}
-
-/// The scales that are expected of a chunk's elements.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Expected<'a> {
-    /// One for each element.
-    Each(&'a [i16]),
-    /// One for each group of [`LANES`] elements.
-    Group(&'a [i16]),
-}
-
-/// What the heads of a chunk are made from besides the entropy-coded symbols.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeadInputs<'a> {
-    pub format: HeadFormat,
-    pub expected: Expected<'a>,
-    /// The verbatim bits.
-    pub packed: &'a [u8],
 }
 
 /// What the elements of a block are made from besides the entropy-coded symbols and the raw bits.
@@ -159,13 +131,13 @@ impl Kernel {
         }
     }
 
-    /// Decodes whole groups of one symbol per lane, of a stream with 1, 4 or [`LANES`], while `words` certainly suffices for the next group, and returns how many
+    /// Decodes whole groups of one symbol per lane, of a stream with 1, 4, [`LANES`] or [`MOST_LANES`], while `words` certainly suffices for the next group, and returns how many
     /// symbols were written and bytes of `words` read. The caller finishes the rest one by one.
     pub fn rans_decode(
         self,
         tables: &DecoderTables,
         lanes: usize,
-        states: &mut [u32; LANES],
+        states: &mut [u32; MOST_LANES],
         offsets: &[u16],
         words: &[u8],
         out: &mut [u8],
@@ -177,23 +149,28 @@ impl Kernel {
                 || portable::rans_decode::<4>(tables, states, offsets, words, out),
             ),
             _ => match self.0 {
-                Level::Portable => portable::rans_decode::<LANES>(tables, states, offsets, words, out),
+                Level::Portable if lanes == LANES => {
+                    portable::rans_decode::<LANES>(tables, states, offsets, words, out)
+                }
+                Level::Portable => portable::rans_decode::<MOST_LANES>(tables, states, offsets, words, out),
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-                Level::Avx2 => unsafe { avx2::rans_decode(tables, states, offsets, words, out) },
+                Level::Avx2 => unsafe {
+                    avx2::rans_decode(tables, &mut states[..lanes], offsets, words, out)
+                },
             },
         }
     }
 
-    /// Decodes the symbols of elements `range` of a chunk of floats as [`Self::rans_decode`] does, in the contexts of the expected scales, and makes their heads with
-    /// them. Returns up to where heads were made and how many bytes of `words` were read. Each group's escaped exponents, whose heads are yet to be corrected, are
+    /// Decodes the symbols of elements `range` of a chunk of floats as [`Self::rans_decode`] does, of a stream with [`LANES`] or [`MOST_LANES`], in the contexts of the expected scales, and
+    /// makes their heads with them. Returns up to where heads were made and how many bytes of `words` were read. Each group's escaped exponents, whose heads are yet to be corrected, are
     /// told by a bit in `escaped`. The chunk has a multiple of 256 elements. `None`, always on the portable kernel, leaves all of it to the caller.
     #[expect(clippy::too_many_arguments)]
     pub fn decode_heads(
         self,
         tables: &DecoderTables,
         inputs: HeadInputs,
-        states: &mut [u32; LANES],
+        states: &mut [u32],
         words: &[u8],
         range: Range<usize>,
         escaped: &mut [u32],
@@ -238,13 +215,13 @@ impl Kernel {
         }
     }
 
-    /// Encodes a stream of 1, 4 or [`LANES`] lanes from its last symbol to its first, and returns where its words begin; they fill `words` to the end. There is
+    /// Encodes a stream of 1, 4, [`LANES`] or [`MOST_LANES`] lanes from its last symbol to its first, and returns where its words begin; they fill `words` to the end. There is
     /// room for two bytes per symbol and two per lane more. `contexts` is as long as `symbols`, or empty.
     pub fn rans_encode(
         self,
         tables: &EncoderTables,
         lanes: usize,
-        states: &mut [u32; LANES],
+        states: &mut [u32; MOST_LANES],
         symbols: &[u8],
         contexts: &[u8],
         words: &mut [u8],
@@ -260,15 +237,21 @@ impl Kernel {
                 || portable::rans_encode::<4>(tables, states, symbols, contexts, words, end),
             ),
             _ => match self.0 {
-                Level::Portable => {
+                Level::Portable if lanes == LANES => {
                     portable::rans_encode::<LANES>(tables, states, symbols, contexts, words, end)
+                }
+                Level::Portable => {
+                    portable::rans_encode::<MOST_LANES>(tables, states, symbols, contexts, words, end)
                 }
                 #[cfg(target_arch = "x86_64")]
                 Level::Avx2 => {
-                    let whole = symbols.len() / LANES * LANES;
+                    let whole = symbols.len() / lanes * lanes;
                     let (symbols, last) = symbols.split_at(whole);
                     let (contexts, last_contexts) = contexts.split_at(whole.min(contexts.len()));
-                    let end = portable::rans_encode::<LANES>(tables, states, last, last_contexts, words, end);
+                    // The last group is one group for any number of lanes that it may have.
+                    let end =
+                        portable::rans_encode::<MOST_LANES>(tables, states, last, last_contexts, words, end);
+                    let states = &mut states[..lanes];
                     // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
                     unsafe { avx2_encode::rans_encode(tables, states, symbols, contexts, words, end) }
                 }

@@ -1,12 +1,12 @@
 //! The reference implementation of the hot loops, without `unsafe` or intrinsics.
 
-use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, STATE_MIN};
+use crate::entropy::rans::{DecoderTables, EncoderTables, MOST_LANES, STATE_MIN};
 
 /// See [`super::Kernel::rans_decode`], for streams of N lanes.
 #[inline(always)]
 pub(super) fn rans_decode<const N: usize>(
     tables: &DecoderTables,
-    states: &mut [u32; LANES],
+    states: &mut [u32; MOST_LANES],
     offsets: &[u16],
     words: &[u8],
     out: &mut [u8],
@@ -21,7 +21,7 @@ pub(super) fn rans_decode<const N: usize>(
 #[inline(always)]
 fn decode<const N: usize, const OFFSETS: bool>(
     tables: &DecoderTables,
-    states: &mut [u32; LANES],
+    states: &mut [u32; MOST_LANES],
     offsets: &[u16],
     words: &[u8],
     out: &mut [u8],
@@ -29,7 +29,7 @@ fn decode<const N: usize, const OFFSETS: bool>(
     let (slots, precision) = (tables.slots(), tables.precision());
     let slot_mask = (1usize << precision) - 1;
     let (mut symbols, mut bytes) = (0, 0);
-    let mut lanes: [u32; N] = std::array::from_fn(|lane| states[lane & (LANES - 1)]);
+    let mut lanes: [u32; N] = std::array::from_fn(|lane| states[lane & (MOST_LANES - 1)]);
     for group in out.as_chunks_mut::<N>().0 {
         // A group takes at most one word per lane.
         let Some(window) = Window::<N>::at(words, bytes) else { break };
@@ -62,7 +62,7 @@ fn decode<const N: usize, const OFFSETS: bool>(
 /// The next words of a stream with N lanes. Those of few lanes fit a register, from where a word comes sooner than from memory.
 enum Window<'w, const N: usize> {
     Register(u64),
-    Memory(&'w [u8; 2 * LANES]),
+    Memory(&'w [u8; 2 * MOST_LANES]),
 }
 
 impl<'w, const N: usize> Window<'w, N> {
@@ -81,7 +81,7 @@ impl<'w, const N: usize> Window<'w, N> {
         match self {
             Self::Register(words) => (words >> (16 * (used & 3))) as u32 & 0xffff,
             Self::Memory(words) => {
-                let position = 2 * (used & (LANES - 1));
+                let position = 2 * (used & (MOST_LANES - 1));
                 u32::from(words[position]) | u32::from(words[position + 1]) << 8
             }
         }
@@ -92,7 +92,7 @@ impl<'w, const N: usize> Window<'w, N> {
 #[inline(always)]
 pub(super) fn rans_encode<const N: usize>(
     tables: &EncoderTables,
-    states: &mut [u32; LANES],
+    states: &mut [u32; MOST_LANES],
     symbols: &[u8],
     contexts: &[u8],
     words: &mut [u8],
@@ -108,7 +108,7 @@ pub(super) fn rans_encode<const N: usize>(
 #[inline(always)]
 fn encode<const N: usize, const CONTEXTS: bool>(
     tables: &EncoderTables,
-    states: &mut [u32; LANES],
+    states: &mut [u32; MOST_LANES],
     symbols: &[u8],
     contexts: &[u8],
     words: &mut [u8],
@@ -119,9 +119,9 @@ fn encode<const N: usize, const CONTEXTS: bool>(
     for (index, group) in symbols.chunks(N).enumerate().rev() {
         let contexts = if CONTEXTS { contexts.get(index * N..).unwrap_or_default() } else { &[] };
         // A group has at most one word per lane.
-        let window = words.get_mut(..start).and_then(<[u8]>::last_chunk_mut::<{ 2 * LANES }>);
+        let window = words.get_mut(..start).and_then(<[u8]>::last_chunk_mut::<{ 2 * MOST_LANES }>);
         let Some(window) = window else { break };
-        let mut used = 2 * LANES;
+        let mut used = 2 * MOST_LANES;
         for (lane, &symbol) in group.iter().enumerate().rev() {
             let context =
                 if CONTEXTS { contexts.get(lane).map_or(0, |&context| usize::from(context)) } else { 0 };
@@ -129,13 +129,13 @@ fn encode<const N: usize, const CONTEXTS: bool>(
             let state = states[lane];
             // Whether a word leaves is a coin toss to a branch predictor, so it is always written and kept only if it had to leave.
             let spill = u32::from(state >= entry.frequency() << (31 - precision));
-            let place = (used - 2) & (2 * LANES - 2);
+            let place = (used - 2) & (2 * MOST_LANES - 2);
             window[place] = state as u8;
             window[place + 1] = (state >> 8) as u8;
             used -= 2 * spill as usize;
             states[lane] = entry.push(state >> (16 * spill), precision);
         }
-        start -= 2 * LANES - used;
+        start -= 2 * MOST_LANES - used;
     }
     start
 }

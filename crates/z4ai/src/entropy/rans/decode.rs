@@ -1,6 +1,6 @@
 //! The decoder's side of a stream.
 
-use super::{DecoderTables, LANES, STATE_END, STATE_MIN, lanes_for};
+use super::{DecoderTables, LANES, MOST_LANES, STATE_END, STATE_MIN, lanes_for};
 use crate::arch::{HeadInputs, Kernel, Restoration};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -10,7 +10,7 @@ use crate::transform::reference::{RawReader, Word};
 #[derive(Debug)]
 pub(crate) struct Decoder<'a> {
     tables: &'a DecoderTables,
-    states: [u32; LANES],
+    states: [u32; MOST_LANES],
     lanes: usize,
     words: &'a [u8],
     kernel: Kernel,
@@ -27,7 +27,7 @@ impl<'a> Decoder<'a> {
         Self::open_in(lanes_for(count), tables, reader, kernel)
     }
 
-    /// Opens the stream of this number of lanes (1, 4 or [`LANES`]) at the reader's position.
+    /// Opens the stream of this number of lanes (1, 4, [`LANES`] or [`MOST_LANES`]) at the reader's position.
     pub fn open_in<'f: 'a>(
         lanes: usize,
         tables: &'a DecoderTables,
@@ -38,7 +38,7 @@ impl<'a> Decoder<'a> {
         let stream = reader.take(length)?;
         let (head, words) =
             stream.split_at_checked(4 * lanes).ok_or_else(|| Error::truncated("entropy-coded stream"))?;
-        let mut states = [STATE_MIN; LANES];
+        let mut states = [STATE_MIN; MOST_LANES];
         for (state, bytes) in states.iter_mut().zip(head.chunks_exact(4)) {
             *state = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
             if !(STATE_MIN..STATE_END).contains(state) {
@@ -48,7 +48,7 @@ impl<'a> Decoder<'a> {
         Ok(Self { tables, states, lanes, words, kernel })
     }
 
-    /// Decodes the next `out.len()` symbols; every piece but the last must be a multiple of [`LANES`] long. `offsets` has where in the slots each symbol's
+    /// Decodes the next `out.len()` symbols; every piece but the last must be a multiple of [`MOST_LANES`] long. `offsets` has where in the slots each symbol's
     /// context begins ([`DecoderTables::precision`] bits to the left of its number), or is empty for context 0 throughout.
     pub fn decode(&mut self, offsets: &[u16], out: &mut [u8]) -> Result<()> {
         let (tables, states) = (self.tables, &mut self.states);
@@ -68,11 +68,11 @@ impl<'a> Decoder<'a> {
         heads: &mut [u16],
     ) -> Result<bool> {
         /// Elements that are decoded at a time where the words end, since kernels read further than they need.
-        const LAST: usize = 4 * LANES;
-        if self.lanes != LANES || !heads.len().is_multiple_of(8 * LANES) {
+        const LAST: usize = 2 * MOST_LANES;
+        if self.lanes < LANES || !heads.len().is_multiple_of(8 * LANES) {
             return Ok(false);
         }
-        let (tables, states, kernel) = (self.tables, &mut self.states, self.kernel);
+        let (tables, states, kernel) = (self.tables, &mut self.states[..self.lanes], self.kernel);
         let count = heads.len();
         let made = kernel.decode_heads(tables, inputs, states, self.words, 0..count, escaped, heads);
         let Some((mut done, bytes)) = made else { return Ok(false) };
@@ -101,10 +101,8 @@ impl<'a> Decoder<'a> {
     ) -> Result<usize> {
         /// Kernels read no further than this from the words that they need.
         const MARGIN: usize = 4 * LANES;
-        if self.lanes != LANES {
-            return Ok(0);
-        }
-        let (tables, states, kernel) = (self.tables, &mut self.states, self.kernel);
+        let (tables, kernel) = (self.tables, self.kernel);
+        let Ok(states) = <&mut [u32; LANES]>::try_from(&mut self.states[..self.lanes]) else { return Ok(0) };
         let (made, bytes) = kernel.restore::<W>(tables, inputs, states, self.words, raw, out);
         self.words = self.words.get(bytes..).unwrap_or_default();
         if self.words.len() > MARGIN {
@@ -122,7 +120,7 @@ impl<'a> Decoder<'a> {
     /// Decodes symbol `index` of the stream, for contexts that depend on the symbols before it.
     #[inline(always)]
     pub fn step(&mut self, index: usize, offset: usize) -> Result<u8> {
-        let state = &mut self.states[index & (self.lanes - 1) & (LANES - 1)];
+        let state = &mut self.states[index & (self.lanes - 1) & (MOST_LANES - 1)];
         let slot = *state as usize & ((1 << self.tables.precision) - 1);
         let entry = self.tables.slots[(offset | slot) & (self.tables.slots.len() - 1)];
         *state = (entry >> 20) * (*state >> self.tables.precision) + (entry >> 8 & 0xfff);

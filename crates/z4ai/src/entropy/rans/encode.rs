@@ -1,13 +1,13 @@
 //! The encoder's side of a stream. It runs backwards, from the last symbol to the first, so that the decoder can run forwards; for the same reason its
 //! words fill a buffer from the end.
 
-use super::{EncoderTables, LANES, STATE_MIN, lanes_for};
+use super::{EncoderTables, MOST_LANES, STATE_MIN, lanes_for};
 use crate::arch::Kernel;
 use crate::frame::wire::put_length;
 use std::cell::RefCell;
 
 /// Bytes that kernels may touch before the words of a group.
-pub(crate) const MARGIN: usize = 2 * LANES;
+pub(crate) const MARGIN: usize = 2 * MOST_LANES;
 
 thread_local! {
     /// The words of the stream at hand. Blocks have streams of about the same length, so the memory is kept.
@@ -26,7 +26,7 @@ pub(crate) fn encode(
     encode_in(lanes_for(symbols.len()), tables, symbols, contexts, kernel, out);
 }
 
-/// [`encode`] with this number of lanes: 1, 4 or [`LANES`].
+/// [`encode`] with this number of lanes: 1, 4, [`super::LANES`] or [`MOST_LANES`].
 pub(crate) fn encode_in(
     lanes: usize,
     tables: &EncoderTables,
@@ -40,7 +40,7 @@ pub(crate) fn encode_in(
         if words.len() < needed {
             words.resize(needed, 0);
         }
-        let mut states = [STATE_MIN; LANES];
+        let mut states = [STATE_MIN; MOST_LANES];
         let start = kernel.rans_encode(tables, lanes, &mut states, symbols, contexts, words);
         let words = words.get(start..).unwrap_or_default();
         put_length(out, 4 * lanes + words.len());

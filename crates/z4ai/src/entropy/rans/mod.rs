@@ -1,5 +1,5 @@
-//! Interleaved rANS: the entropy coder of the default tier. A stream has 1, 4 or 32 states ("lanes"); symbol `i` belongs to lane `i mod lanes`,
-//! so that neighbouring symbols do not wait for each other and 32 of them are coded at once in vector registers. Each symbol may be coded
+//! Interleaved rANS: the entropy coder of the default tier. A stream has 1, 4, 32 or 64 states ("lanes"); symbol `i` belongs to lane `i mod lanes`,
+//! so that neighbouring symbols do not wait for each other and many of them are coded at once in vector registers. Each symbol may be coded
 //! in a context, which selects one of several frequency tables.
 //!
 //! States live in `[2^15, 2^31)` and exchange 16-bit little-endian words with the stream. A stream is: the final states (4 bytes per lane),
@@ -26,8 +26,10 @@ use std::sync::OnceLock;
 pub(crate) const STATE_MIN: u32 = 1 << 15;
 /// Upper bound (exclusive).
 pub(crate) const STATE_END: u32 = 1 << 31;
-/// Lanes of a large stream.
+/// Lanes of a stream that vector registers code.
 pub(crate) const LANES: usize = 32;
+/// Lanes of a long stream. What a symbol waits for takes longer than coding 32 of them.
+pub(crate) const MOST_LANES: usize = 2 * LANES;
 
 /// How many lanes a stream of `count` symbols has; flushing a state costs 4 bytes, which short streams cannot afford.
 pub(crate) fn lanes_for(count: usize) -> usize {
@@ -36,6 +38,11 @@ pub(crate) fn lanes_for(count: usize) -> usize {
         512..32768 => 4,
         _ => LANES,
     }
+}
+
+/// The same for symbols whose decoder has other work to do between them, and much of it: long streams can afford more lanes.
+pub(crate) fn most_lanes_for(count: usize) -> usize {
+    if count < 98304 { lanes_for(count) } else { MOST_LANES }
 }
 
 /// The tables of a power-of-two number of contexts. The forms that the two directions look symbols up in are made when they are first needed:

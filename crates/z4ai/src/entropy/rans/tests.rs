@@ -19,6 +19,7 @@ fn tables(symbols: &[u8], contexts: &[u8], count: usize, precision: u32) -> Vec<
 }
 
 fn decode_all(
+    lanes: usize,
     tables: &DecoderTables,
     stream: &[u8],
     offsets: &[u16],
@@ -26,7 +27,7 @@ fn decode_all(
     kernel: Kernel,
 ) -> Result<Vec<u8>> {
     let mut reader = Reader::new(stream, "test");
-    let mut decoder = Decoder::open(tables, &mut reader, count, kernel)?;
+    let mut decoder = Decoder::open_in(lanes, tables, &mut reader, kernel)?;
     let mut decoded = vec![0; count];
     for (start, piece) in decoded.chunks_mut(4096).enumerate() {
         let offsets = if offsets.is_empty() { offsets } else { &offsets[start * 4096..][..piece.len()] };
@@ -40,12 +41,18 @@ fn round_trip(symbols: &[u8], contexts: &[u8], count: usize, precision: u32) {
     let tables = tables(symbols, contexts, count, precision);
     let tables = Tables::new(tables).unwrap();
     let offsets: Vec<u16> = contexts.iter().map(|&context| u16::from(context) << precision).collect();
+    for lanes in [1, 4, LANES, MOST_LANES] {
+        round_trip_in(lanes, &tables, symbols, contexts, &offsets);
+    }
+}
+
+fn round_trip_in(lanes: usize, tables: &Tables, symbols: &[u8], contexts: &[u8], offsets: &[u16]) {
     let mut reference: Option<Vec<u8>> = None;
     for kernel in Kernel::available() {
         let mut stream = Vec::new();
-        encode(tables.encoder(), symbols, contexts, kernel, &mut stream);
+        encode_in(lanes, tables.encoder(), symbols, contexts, kernel, &mut stream);
         assert_eq!(*reference.get_or_insert_with(|| stream.clone()), stream, "{kernel:?}");
-        let decoded = decode_all(tables.decoder(), &stream, &offsets, symbols.len(), kernel).unwrap();
+        let decoded = decode_all(lanes, tables.decoder(), &stream, offsets, symbols.len(), kernel).unwrap();
         assert_eq!(decoded, symbols, "{kernel:?}");
         // The same without its last word, or without the last byte of its states.
         let mut length = Reader::new(&stream, "test");
@@ -53,7 +60,7 @@ fn round_trip(symbols: &[u8], contexts: &[u8], count: usize, precision: u32) {
         let mut cut = Vec::new();
         put_length(&mut cut, body);
         cut.extend_from_slice(&length.rest()[..body]);
-        assert!(decode_all(tables.decoder(), &cut, &offsets, symbols.len(), kernel).is_err());
+        assert!(decode_all(lanes, tables.decoder(), &cut, offsets, symbols.len(), kernel).is_err());
     }
 }
 

@@ -1,11 +1,10 @@
 //! Symbols, escapes and planes back to floats, one block at a time.
 
 use super::model::FloatModel;
-use super::scale::STEPS;
 use super::signs::Signs;
 use super::tails::MAX_TAILS;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
-use crate::arch::{Expected, HeadFormat, HeadInputs, Kernel};
+use crate::arch::{Expected, HeadFormat, HeadInputs, Kernel, Sign};
 use crate::entropy::plane;
 use crate::entropy::rans::{self, LANES};
 use crate::error::{Error, Result};
@@ -15,7 +14,7 @@ use std::cell::RefCell;
 /// The temporaries of one chunk. The paddings keep arrays that are walked together from sharing the low bits of their addresses, which CPUs take for
 /// a dependency between a store and the loads behind it. Each thread has one: clearing them takes longer than decoding a small tensor.
 struct Scratch {
-    expected: [i16; CHUNK + PADDING],
+    octaves: [i16; CHUNK + PADDING],
     offsets: [u16; CHUNK + 2 * PADDING],
     symbols: [u8; CHUNK + 2 * PADDING],
     fields: [u16; CHUNK + 3 * PADDING],
@@ -29,7 +28,7 @@ const PADDING: usize = 128;
 
 thread_local! {
     static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
-        expected: [0; CHUNK + PADDING],
+        octaves: [0; CHUNK + PADDING],
         offsets: [0; CHUNK + 2 * PADDING],
         symbols: [0; CHUNK + 2 * PADDING],
         fields: [0; CHUNK + 3 * PADDING],
@@ -47,7 +46,7 @@ struct HeadDecoder<'s, 'a> {
     start: usize,
     /// The verbatim bits.
     packed: &'s [u8],
-    expected: &'s mut [i16],
+    octaves: &'s mut [i16],
     /// Where the slots of each symbol's context begin.
     offsets: &'s mut [u16],
     found: &'s mut [u8],
@@ -76,7 +75,8 @@ impl FloatModel {
     ) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let mut symbols = rans::Decoder::open(self.tables.decoder(), reader, count, kernel)?;
+        let lanes = rans::most_lanes_for(count);
+        let mut symbols = rans::Decoder::open_in(lanes, self.tables.decoder(), reader, kernel)?;
         let escape_bytes = reader.length()?;
         if escape_bytes > count * self.escape_bytes() {
             return Err(Error::corrupt("a block has more escapes than elements"));
@@ -95,7 +95,7 @@ impl FloatModel {
                 kernel,
                 start: start + index * CHUNK,
                 packed,
-                expected: &mut scratch.expected[..elements],
+                octaves: &mut scratch.octaves[..elements],
                 offsets: &mut scratch.offsets[..elements],
                 found: &mut scratch.symbols[..elements],
                 fields: &mut scratch.fields[..elements],
@@ -126,48 +126,53 @@ impl FloatModel {
 
     /// Decodes the heads of a chunk: all at once where the kernel can, else step by step.
     fn decode_heads(&self, decoder: &mut HeadDecoder, escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
-        let kernel = decoder.kernel;
-        let groups = heads.len() / LANES;
-        let expected = if self.scales.fill_groups(decoder.start, LANES, &mut decoder.expected[..groups]) {
-            Expected::Group(&decoder.expected[..groups])
-        } else {
-            kernel.vectorised(
-                #[inline(always)]
-                || self.scales.fill(decoder.start, decoder.expected),
-            );
-            Expected::Each(decoder.expected)
-        };
-        let inputs = HeadInputs { format: self.head_format(), expected, packed: decoder.packed };
-        if decoder.symbols.decode_heads(inputs, decoder.escaped, heads)? {
+        let HeadDecoder { symbols, kernel, start, packed, octaves, offsets, .. } = decoder;
+        let group = if self.scales.is_even(*start, LANES) { LANES } else { 1 };
+        let groups = &mut octaves[..heads.len() / group];
+        let expected = self.expected(*kernel, *start, group, groups, offsets);
+        let inputs = HeadInputs { format: self.head_format(), expected, packed };
+        if symbols.decode_heads(inputs, decoder.escaped, heads)? {
             return self.place_escapes(decoder.escaped, escapes, heads);
         }
-        kernel.vectorised(
-            #[inline(always)]
-            || self.scales.fill(decoder.start, decoder.expected),
-        );
-        self.decode_symbols(decoder)?;
+        let expected = self.expected(*kernel, *start, 1, octaves, offsets);
+        symbols.decode(expected.offsets(), decoder.found)?;
         kernel.vectorised(
             #[inline(always)]
             || {
-                low_bits::unpack(decoder.packed, self.low_bits(), decoder.fields);
-                self.assemble(decoder, heads);
+                low_bits::unpack(packed, self.low_bits(), decoder.fields);
+                self.assemble(decoder.found, decoder.fields, expected.octaves(), heads);
                 self.place_escapes_of(decoder.found, escapes, heads)
             },
         )
     }
 
-    fn head_format(&self) -> HeadFormat {
-        HeadFormat {
-            low_mantissa: self.layout.head_mantissa_bits() - JOINT_BITS,
-            low_bits: self.low_bits(),
-            sign: self.constant_sign(),
-            centre: CENTRE as i16,
-        }
+    /// What is expected of each `group` of elements from `start` on.
+    fn expected<'s>(
+        &self,
+        kernel: Kernel,
+        start: usize,
+        group: usize,
+        octaves: &'s mut [i16],
+        offsets: &'s mut [u16],
+    ) -> Expected<'s> {
+        let tables = self.tables.decoder();
+        kernel.vectorised(
+            #[inline(always)]
+            || {
+                let scales = self.scales.segments(start, octaves.len(), group);
+                Expected::new(scales, group > 1, CENTRE as i16, tables, octaves, offsets)
+            },
+        )
     }
 
-    /// The sign that all elements have, in its place in a head; 0 if they differ.
-    fn constant_sign(&self) -> u16 {
-        if let Signs::Constant(true) = self.signs { 0x8000 } else { 0 }
+    fn head_format(&self) -> HeadFormat {
+        let sign = match self.signs {
+            Signs::Verbatim => Sign::Stored,
+            Signs::Constant(negative) => Sign::Constant(negative),
+            // They are put in their places later.
+            Signs::Context(_) => Sign::Constant(false),
+        };
+        HeadFormat { low_mantissa: self.layout.head_mantissa_bits() - JOINT_BITS, sign }
     }
 
     /// The planes of a block of `elements` elements, by name and encoded length.
@@ -188,42 +193,17 @@ impl FloatModel {
         Ok(parts)
     }
 
-    /// Decodes the symbols of a chunk.
-    fn decode_symbols(&self, decoder: &mut HeadDecoder) -> Result<()> {
-        if !self.has_contexts() {
-            return decoder.symbols.decode(&[], decoder.found);
-        }
-        let precision = self.tables.precision();
-        decoder.kernel.vectorised(
-            #[inline(always)]
-            || {
-                for (&expected, offset) in decoder.expected.iter().zip(decoder.offsets.iter_mut()) {
-                    *offset = ((expected & (STEPS - 1) as i16) as u16) << precision;
-                }
-            },
-        );
-        decoder.symbols.decode(decoder.offsets, decoder.found)
-    }
-
-    /// Heads from symbols, fields and expectations.
+    /// Heads from symbols, fields and octaves.
     #[inline(always)]
-    fn assemble(&self, decoder: &HeadDecoder, heads: &mut [u16]) {
-        let mantissa_bits = self.layout.head_mantissa_bits();
-        let low_mantissa = mantissa_bits - JOINT_BITS;
-        let exponent_mask = (1u16 << self.layout.exponent_bits) - 1;
+    fn assemble(&self, symbols: &[u8], fields: &[u16], octaves: &[i16], heads: &mut [u16]) {
+        let low_mantissa = self.layout.head_mantissa_bits() - JOINT_BITS;
         let mantissa_mask = (1u16 << low_mantissa) - 1;
-        let joint_mask = (1u16 << JOINT_BITS) - 1;
-        let sign = self.constant_sign();
-        let inputs = decoder.found.iter().zip(decoder.fields.iter()).zip(decoder.expected.iter());
-        for (head, ((&symbol, &field), &expected)) in heads.iter_mut().zip(inputs) {
-            let symbol = u16::from(symbol);
-            let octave = (expected >> STEPS.trailing_zeros()) - CENTRE as i16;
-            let exponent = (symbol >> JOINT_BITS).wrapping_add(octave as u16) & exponent_mask;
-            *head = (field & !mantissa_mask) << (15 - low_mantissa)
-                | sign
-                | exponent << mantissa_bits
-                | (symbol & joint_mask) << low_mantissa
-                | field & mantissa_mask;
+        let sign = if let Signs::Constant(true) = self.signs { 0x8000 } else { 0 };
+        for (head, ((&symbol, &field), &octave)) in
+            heads.iter_mut().zip(symbols.iter().zip(fields).zip(octaves))
+        {
+            let top = u16::from(symbol).wrapping_add(octave as u16) << low_mantissa & 0x7fff;
+            *head = (field & !mantissa_mask) << (15 - low_mantissa) | sign | top | field & mantissa_mask;
         }
     }
 
@@ -232,8 +212,10 @@ impl FloatModel {
         for (&escaped, heads) in
             escaped.iter().zip(heads.chunks_exact_mut(LANES)).filter(|(bits, _)| **bits != 0)
         {
-            for (_, head) in heads.iter_mut().enumerate().filter(|(index, _)| escaped >> index & 1 == 1) {
+            let mut rest = escaped;
+            while let Some(head) = heads.get_mut(rest.trailing_zeros() as usize) {
                 *head = self.place_escape(*head, escapes)?;
+                rest &= rest - 1;
             }
         }
         Ok(())

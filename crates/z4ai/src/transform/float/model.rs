@@ -21,11 +21,14 @@ use crate::threads;
 const SAMPLE: usize = 1 << 13;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
-/// Elements whose symbols are counted, about, in sections with many more: what tables of these lose is not worth a look at all the others.
+/// Elements whose symbols are counted, about, in sections with many more: what tables of these lose is not worth a look at all the others. In shorter sections it is
+/// one in [`THINNED`], but not fewer than [`FEWEST`].
 const COUNTED: usize = 1 << 18;
+const THINNED: usize = 4;
+const FEWEST: usize = 1 << 16;
 
 /// Elements that are counted together then, short so that they come from everywhere.
-const PIECE: usize = 256;
+const PIECE: usize = 64;
 
 /// Symbols, of all contexts together, that may then have gone unmet.
 const UNMET: usize = 64;
@@ -127,7 +130,7 @@ impl SymbolCounts {
 
     /// Turns the exponents at both ends that are too rare for a table's precision into escapes: a frequency of 1 for each of their symbols would overpay them at
     /// the cost of all others.
-    fn escape_rare(&mut self) -> Parts {
+    fn escape_rare(&mut self, precision: u32) -> Parts {
         let mut counts = [0u64; EXPONENT_PARTS as usize];
         for histogram in &self.histograms {
             for (count, symbols) in counts.iter_mut().zip(histogram.chunks_exact(1 << JOINT_BITS)) {
@@ -135,8 +138,8 @@ impl SymbolCounts {
             }
         }
         let total: u64 = counts.iter().sum();
-        // Worth it below a sixth of a frequency of 1 in each of the tables' symbols.
-        let kept = |&part: &i16| (counts[part as usize] * 6) << (MAX_PRECISION - 2) >= total.max(1);
+        // Worth it below a third of a frequency of 1 in each of the tables' symbols.
+        let kept = |&part: &i16| (counts[part as usize] * 3) << (precision - 2) >= total.max(1);
         let all = Parts::ALL.first..=Parts::ALL.last;
         let first = all.clone().find(kept).unwrap_or(Parts::ALL.first);
         let last = all.rev().find(kept).unwrap_or(Parts::ALL.first);
@@ -188,15 +191,17 @@ impl FloatModel {
         kernel: Kernel,
     ) -> Result<Self> {
         let elements = bytes.len() / layout.width;
-        let stride = if effort == Effort::Max { 1 } else { (elements / COUNTED).max(1) };
+        let thinned = (elements / FEWEST).clamp(1, THINNED);
+        let stride = if effort == Effort::Max { 1 } else { thinned.max(elements / COUNTED) };
         let mut counts = count_blocks(layout, &scales, bytes, block, stride, kernel);
+        let precision = if effort == Effort::Max { MAX_PRECISION } else { QUICK_PRECISION };
         let shaped = (elements <= SHAPED).then(|| Shape::fit_quickly(&counts.histograms));
-        let mut parts = counts.escape_rare();
+        let mut parts = counts.escape_rare(precision);
         // Four times as many say enough most of the time.
         for (stride, denser) in [(stride, stride / 4), (stride / 4, 1)] {
             if stride > 1 && !counts.extrapolate(stride, parts) {
                 counts = count_blocks(layout, &scales, bytes, block, denser.max(1), kernel);
-                parts = counts.escape_rare();
+                parts = counts.escape_rare(precision);
             } else {
                 break;
             }
@@ -210,7 +215,7 @@ impl FloatModel {
             let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
             signs = coded.unwrap_or(Signs::Verbatim);
         }
-        let (tables, cost) = choose_tables(&counts);
+        let (tables, cost) = choose_tables(&counts, precision);
         let tails = Tails::fit(layout, bytes, row_length)?;
         let model = Self::new(layout, scales, signs, tables, None, tails)?;
         if let Some((shape, rate, shape_cost)) = shaped
@@ -291,6 +296,9 @@ impl FloatModel {
         Self::new(layout, scales, signs, tables, shape, tails)
     }
 }
+
+/// The precision of four tables that are to be decoded quickly: with another bit they would not fit the first-level cache.
+const QUICK_PRECISION: u32 = MAX_PRECISION - 1;
 
 /// In place of a precision: tables that follow from a shape.
 const SHAPE: u8 = 0;
@@ -399,15 +407,15 @@ fn cost_with(scales: &Scales, layout: FloatLayout, bytes: &[u8], kernel: Kernel)
     (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64 + side[0] + side[1]
 }
 
-/// Four tables, or one when four do not pay for their own description, and the bits that they and what they code take.
-fn choose_tables(counts: &SymbolCounts) -> (Vec<FrequencyTable>, u64) {
-    let make = |histogram: &Histogram| FrequencyTable::normalise(histogram, MAX_PRECISION);
+/// Four tables of this precision, or one when four do not pay for their own description, and the bits that they and what they code take.
+fn choose_tables(counts: &SymbolCounts, precision: u32) -> (Vec<FrequencyTable>, u64) {
     let mut merged = [0u32; SYMBOLS];
     for histogram in &counts.histograms {
         merged.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
     }
-    let one = vec![make(&merged)];
-    let four: Vec<_> = counts.histograms.iter().map(make).collect();
+    let one = vec![FrequencyTable::normalise(&merged, MAX_PRECISION)];
+    let four = counts.histograms.iter().map(|histogram| FrequencyTable::normalise(histogram, precision));
+    let four: Vec<_> = four.collect();
     let side = |tables: &[FrequencyTable]| {
         let mut out = Vec::new();
         tables.iter().for_each(|table| table.write(&mut out));

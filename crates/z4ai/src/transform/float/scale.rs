@@ -26,51 +26,48 @@ pub(crate) struct Scales {
     pub columns: Vec<i8>,
 }
 
+/// Neighbours in a row, of which `base` is expected, with something added for each unless `columns` is empty.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment<'a> {
+    pub length: usize,
+    pub base: i16,
+    pub columns: &'a [i8],
+}
+
 impl Scales {
     /// Writes the expectations of elements `start..start + out.len()`.
     #[inline(always)]
     pub fn fill(&self, start: usize, out: &mut [i16]) {
-        if self.row_length == 0 {
-            return out.fill(self.base);
-        }
-        let (mut row, mut column) = (start / self.row_length, start % self.row_length);
         let mut rest = out;
-        while !rest.is_empty() {
-            let count = rest.len().min(self.row_length - column);
-            let (segment, after) = rest.split_at_mut(count);
-            let base = self.base + i16::from(self.rows.get(row).copied().unwrap_or(0));
-            match self.columns.get(column..column + count) {
-                Some(columns) => {
-                    segment
-                        .iter_mut()
-                        .zip(columns)
-                        .for_each(|(out, &offset)| *out = base + i16::from(offset));
-                }
-                None => segment.fill(base),
+        for Segment { length, base, columns } in self.segments(start, rest.len(), 1) {
+            let (segment, after) = rest.split_at_mut(length);
+            rest = after;
+            if columns.is_empty() {
+                segment.fill(base);
             }
-            (row, column, rest) = (row + 1, 0, after);
+            segment.iter_mut().zip(columns).for_each(|(out, &offset)| *out = base + i16::from(offset));
         }
     }
 
-    /// Writes the expectations of every `group` elements from `start` on, if they are the same for all elements of each.
-    pub fn fill_groups(&self, start: usize, group: usize, out: &mut [i16]) -> bool {
-        if self.row_length == 0 {
-            out.fill(self.base);
-            return true;
-        }
-        if !self.columns.is_empty() || !start.is_multiple_of(group) || !self.row_length.is_multiple_of(group)
-        {
-            return false;
-        }
-        let per_row = self.row_length / group;
-        let (mut row, mut place) = (start / self.row_length, start % self.row_length / group);
-        let mut rest = out;
-        while !rest.is_empty() {
-            let (segment, after) = rest.split_at_mut(rest.len().min(per_row - place));
-            segment.fill(self.base + i16::from(self.rows.get(row).copied().unwrap_or(0)));
-            (row, place, rest) = (row + 1, 0, after);
-        }
-        true
+    /// Whether the expectations of `group` elements each, from `start` on, are the same.
+    pub fn is_even(&self, start: usize, group: usize) -> bool {
+        let in_rows = start.is_multiple_of(group) && self.row_length.is_multiple_of(group);
+        self.row_length == 0 || self.columns.is_empty() && in_rows
+    }
+
+    /// The expectations of `count` groups of elements from element `start` on, which must be even.
+    #[inline(always)]
+    pub fn segments(&self, start: usize, count: usize, group: usize) -> impl Iterator<Item = Segment<'_>> {
+        let row_length = if self.row_length == 0 { usize::MAX } else { self.row_length / group };
+        let (mut row, mut column) = (start / group / row_length, start / group % row_length);
+        let mut rest = count;
+        std::iter::from_fn(move || {
+            let length = rest.min(row_length - column);
+            let base = self.base + i16::from(self.rows.get(row).copied().unwrap_or(0));
+            let columns = self.columns.get(column..column + length).unwrap_or_default();
+            (row, column, rest) = (row + 1, 0, rest - length);
+            (length > 0).then_some(Segment { length, base, columns })
+        })
     }
 
     /// Leaves out offsets that are all zero.
@@ -144,7 +141,7 @@ struct BatchSums {
 /// Octaves below the median magnitude at which dust begins.
 const DUST_OCTAVES: u16 = 24;
 /// Elements that the median is taken of.
-const MEDIAN_SAMPLE: usize = 2048;
+const MEDIAN_SAMPLE: usize = 256;
 
 /// The least magnitude (as a head without sign) that counts.
 fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
