@@ -10,6 +10,7 @@ use crate::frame::wire::Reader;
 use crate::model::Model;
 use crate::reference::Identification;
 use crate::threads;
+use std::iter;
 use std::ops::Range;
 
 /// The structure of a frame, read without decoding anything.
@@ -154,7 +155,8 @@ impl<'a> Layout<'a> {
             Model::read(section.model, self.header.dtype, section.original_length, kernel)
         });
         let models = models.into_iter().collect::<Result<Vec<_>>>()?;
-        let mut blocks = Vec::new();
+        let end = wanted.last().map_or(0, |last| last.start + last.range.end as u64);
+        let (mut tasks, mut last_tasks) = (Vec::new(), Vec::new());
         for (Wanted { section, start, reference, range, target }, model) in wanted.into_iter().zip(&models) {
             let context = BlockContext { model, width: self.width(), kernel, reference };
             if !section.copies.is_empty() {
@@ -165,25 +167,63 @@ impl<'a> Layout<'a> {
             let (first, skip) = (range.start / section.block_length, range.start % section.block_length);
             // The first block's share may be shorter; cut it off so that all others are regular.
             let (head, body) = target.split_at_mut((section.block_length - skip).min(target.len()));
-            blocks.push((context, section, start, first, skip, head));
             let body = body.chunks_mut(section.block_length).zip(first + 1..);
-            blocks.extend(body.map(|(target, index)| (context, section, start, index, 0, target)));
+            let body = body.map(|(target, index)| WantedBlock { context, section, index, skip: 0, target });
+            let head = WantedBlock { context, section, index: first, skip, target: head };
+            for block in iter::once(head).chain(body) {
+                let start = start + (block.index * section.block_length) as u64;
+                let block_end = start + section.decoded_block_length(block.index) as u64;
+                let mut pieces = self.identification.as_ref().map_or(0..0, |id| id.pieces(start..block_end));
+                if start + LAST >= end {
+                    last_tasks.extend(pieces.map(|piece| Task { block: None, pieces: piece..piece + 1 }));
+                    pieces = 0..0;
+                }
+                tasks.push(Task { block: Some(block), pieces });
+            }
         }
-        let results = threads::map(blocks.into_iter(), |(context, section, start, index, skip, target)| {
-            let length = section.decoded_block_length(index);
-            if let Some(identification) = &self.identification {
-                let start = start + (index * section.block_length) as u64;
-                identification.pass(start..start + length as u64);
+        tasks.append(&mut last_tasks);
+        let results = threads::map(tasks.into_iter(), |Task { block, pieces }| {
+            block.map_or(Ok(()), WantedBlock::decode)?;
+            for piece in pieces {
+                self.identification.as_ref().map(|identification| identification.digest(piece));
             }
-            if skip == 0 && target.len() == length {
-                return context.decode(section, index, target);
-            }
-            let mut whole = zeroed(length)?;
-            context.decode(section, index, &mut whole)?;
-            target.copy_from_slice(&whole[skip..skip + target.len()]);
             Ok(())
         });
         results.into_iter().collect()
+    }
+}
+
+/// What a thread does at a time: it decodes a block, and takes the digests of the pieces of the reference that the block needed, which it then has at hand. At the end of the data digests are work of
+/// their own: short work that comes last lets the threads end together.
+struct Task<'a, 'o> {
+    block: Option<WantedBlock<'a, 'o>>,
+    pieces: Range<usize>,
+}
+
+/// Bytes at the end of the data whose reference is identified last.
+const LAST: u64 = 8 << 20;
+
+/// A block of which all or a part is to be decoded.
+struct WantedBlock<'a, 'o> {
+    context: BlockContext<'a>,
+    section: &'a Section<'a>,
+    index: usize,
+    /// Where the part begins.
+    skip: usize,
+    target: &'o mut [u8],
+}
+
+impl WantedBlock<'_, '_> {
+    fn decode(self) -> Result<()> {
+        let Self { context, section, index, skip, target } = self;
+        let length = section.decoded_block_length(index);
+        if skip == 0 && target.len() == length {
+            return context.decode(section, index, target);
+        }
+        let mut whole = zeroed(length)?;
+        context.decode(section, index, &mut whole)?;
+        target.copy_from_slice(&whole[skip..skip + target.len()]);
+        Ok(())
     }
 }
 

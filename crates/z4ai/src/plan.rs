@@ -13,6 +13,8 @@ use crate::transform::planes::PlanesModel;
 
 /// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.2 %.
 const BLOCK_ELEMENTS: usize = 1 << 17;
+/// The same where most elements may be zeros, so that those that are left fill the coder's lanes.
+const SPARSE_BLOCK_ELEMENTS: usize = 1 << 19;
 /// Blocks consist of whole chunks of the float and nested coders.
 const BLOCK_UNIT: usize = 1 << 12;
 /// Elements per block of a model that begins to learn anew with each.
@@ -43,10 +45,14 @@ impl Plan {
         let Some(dtype) = options.dtype.filter(|_| !elements.is_empty()) else {
             return Ok(Self::opaque(options));
         };
-        let block_length = block_elements(elements.len() / width) * width;
+        let block_length = block_elements(elements.len() / width, BLOCK_ELEMENTS) * width;
         let mut candidates = Self::structures(elements, dtype, options, block_length, kernel)?;
         candidates.push(Self::dense(elements, dtype, options, block_length, kernel)?);
         let model = smallest(candidates, elements, width, kernel)?;
+        let block_length = match model {
+            Model::Sparse(_) => block_elements(elements.len() / width, SPARSE_BLOCK_ELEMENTS) * width,
+            _ => block_length,
+        };
         Ok(Self { model, block_length })
     }
 
@@ -83,7 +89,7 @@ impl Plan {
     /// Whether a grid is what elements have in common, rather than that they are few.
     pub fn has_grid(elements: &[u8], dtype: Dtype, options: &Options) -> Result<bool> {
         let width = dtype.scalar_width();
-        let block = block_elements(elements.len() / width) * width;
+        let block = block_elements(elements.len() / width, BLOCK_ELEMENTS) * width;
         let palette = PaletteModel::fit(elements, width, block, block_level(options))?;
         let few = palette.is_some_and(|palette| palette.has_one_plane());
         Ok(!few && Self::grid(elements, dtype, options).is_some())
@@ -148,9 +154,9 @@ impl Plan {
     }
 }
 
-/// Elements per block: blocks of about the same length, since a short last one would cost more and decode more slowly than its share.
-fn block_elements(elements: usize) -> usize {
-    let blocks = (elements / BLOCK_ELEMENTS).max(1);
+/// Elements per block, `fewest` in sections that have as many: blocks of about the same length, since a short last one would cost more and decode more slowly than its share.
+fn block_elements(elements: usize, fewest: usize) -> usize {
+    let blocks = (elements / fewest).max(1);
     elements.div_ceil(blocks).next_multiple_of(BLOCK_UNIT)
 }
 

@@ -84,12 +84,10 @@ impl<'a> Identification<'a> {
         Self { bytes, digests: bytes.chunks(PIECE).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Takes the digests of the pieces that begin in `range`, from any thread.
-    pub fn pass(&self, range: Range<u64>) {
+    /// The numbers of the pieces that begin in `range`.
+    pub fn pieces(&self, range: Range<u64>) -> Range<usize> {
         let number = |offset: u64| usize::try_from(offset.div_ceil(PIECE as u64)).unwrap_or(usize::MAX);
-        for piece in number(range.start)..number(range.end).min(self.digests.len()) {
-            self.digest(piece);
-        }
+        number(range.start)..number(range.end).min(self.digests.len())
     }
 
     /// The identity, after those digests that are missing have been taken with this many threads (0: all cores).
@@ -101,7 +99,8 @@ impl<'a> Identification<'a> {
         ReferenceId { length: self.bytes.len() as u64, digest: digest.finish_128().to_le_bytes() }
     }
 
-    fn digest(&self, piece: usize) -> u128 {
+    /// The digest of a piece, from any thread.
+    pub fn digest(&self, piece: usize) -> u128 {
         let take = || self.bytes.chunks(PIECE).nth(piece).map_or(0, XxHash3_128::oneshot);
         self.digests.get(piece).map_or(0, |digest| *digest.get_or_init(take))
     }
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_may_be_passed_in_any_order_or_not_at_all() {
+    fn pieces_may_be_taken_in_any_order_or_not_at_all() {
         let bytes: Vec<u8> =
             (0..3 * PIECE as u32 + 7).map(|i| (i.wrapping_mul(2654435761) >> 24) as u8).collect();
         let (id, piece) = (ReferenceId::of(&bytes, 1).unwrap(), PIECE as u64);
@@ -133,7 +132,9 @@ mod tests {
             [vec![], vec![0..1, 1..u64::MAX], vec![2 * piece..2 * piece + 1, 1..piece, 0..5, 5..3 * piece]]
         {
             let identification = Identification::new(&bytes);
-            ranges.into_iter().for_each(|range| identification.pass(range));
+            for piece in ranges.into_iter().flat_map(|range| identification.pieces(range)) {
+                identification.digest(piece);
+            }
             assert_eq!(identification.finish(1), id);
         }
     }

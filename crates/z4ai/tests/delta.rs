@@ -196,6 +196,35 @@ fn other_references_are_refused() {
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
 }
 
+/// Weights, and the same with some of them one step nearer to zero, as weight decay leaves them: in each 256 none to eight, and in every tenth all.
+fn stepped(count: usize, dtype: Dtype) -> (Vec<u8>, Vec<u8>) {
+    let reference = bytes(&trained(count, 1e-3, 100).0, dtype);
+    let mut current = reference.clone();
+    for (index, element) in current.chunks_exact_mut(dtype.width()).enumerate() {
+        let (chunk, place) = (index / 256, index % 256);
+        let moves = (0..chunk % 9).any(|step| (chunk * 77 + step * 59) % 256 == place) || chunk % 10 == 9;
+        if moves && element[0] > 0 {
+            element[0] -= 1;
+        }
+    }
+    (current, reference)
+}
+
+#[test]
+fn single_steps_are_listed() {
+    for dtype in [Dtype::Bf16, Dtype::F32] {
+        for count in [200_000, 70_001] {
+            let (current, reference) = stepped(count, dtype);
+            let frame = z4ai::compress_delta(&current, &reference, &Options::new(dtype)).unwrap();
+            assert_eq!(z4ai::decompress_delta(&frame, &reference).unwrap(), current);
+            let planes = z4ai::Info::read(&frame).unwrap().planes;
+            let sets = planes.iter().find(|part| part.name == "sets of elements").unwrap();
+            // Four elements in 28 bits, on average.
+            assert!((count / 256 * 2..count / 256 * 5).contains(&(sets.encoded_len as usize)), "{sets:?}");
+        }
+    }
+}
+
 /// Small deltas of every kind of section and block, with what they restore and what they need for it.
 fn frames() -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
     let (base, tuned) = trained(700, 1e-3, 100);
@@ -212,6 +241,9 @@ fn frames() -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
             frames.push((current.clone(), reference.to_vec(), frame));
         }
     }
+    let (current, reference) = stepped(4000, Dtype::Bf16);
+    let frame = z4ai::compress_delta(&current, &reference, &Options::new(Dtype::Bf16)).unwrap();
+    frames.push((current, reference, frame));
     frames
 }
 

@@ -337,11 +337,10 @@ fn short<const DECAY: bool>(differences: __m256i, base: __m256i, movement: Movem
     if DECAY {
         steps = _mm256_add_epi16(steps, short_decay(base, movement));
     }
-    let sign = _mm256_and_si256(base, _mm256_set1_epi16(i16::MIN));
-    let moved = _mm256_add_epi16(_mm256_xor_si256(base, sign), steps);
-    // A magnitude that fell below zero is one of the other sign.
-    let below = _mm256_srli_epi16::<1>(_mm256_srai_epi16::<15>(moved));
-    _mm256_xor_si256(_mm256_xor_si256(moved, sign), below)
+    let moved = _mm256_add_epi16(base, steps);
+    // A magnitude that fell below zero has changed the sign, and is to be counted from there.
+    let below = _mm256_srai_epi16::<15>(_mm256_xor_si256(moved, base));
+    _mm256_xor_si256(moved, _mm256_srli_epi16::<1>(below))
 }
 
 /// Eight elements of four bytes with these differences from their base.
@@ -354,8 +353,7 @@ fn long<const DECAY: bool>(differences: __m256i, base: __m256i, movement: Moveme
     if DECAY {
         steps = _mm256_add_epi32(steps, long_decay(base, movement));
     }
-    let sign = _mm256_and_si256(base, _mm256_set1_epi32(i32::MIN));
-    let moved = _mm256_add_epi32(_mm256_xor_si256(base, sign), steps);
-    let below = _mm256_srli_epi32::<1>(_mm256_srai_epi32::<31>(moved));
-    _mm256_xor_si256(_mm256_xor_si256(moved, sign), below)
+    let moved = _mm256_add_epi32(base, steps);
+    let below = _mm256_srai_epi32::<31>(_mm256_xor_si256(moved, base));
+    _mm256_xor_si256(moved, _mm256_srli_epi32::<1>(below))
 }

@@ -25,6 +25,8 @@ mod avx2_restore;
 #[cfg(target_arch = "x86_64")]
 mod avx2_signs;
 #[cfg(target_arch = "x86_64")]
+mod avx2_spread;
+#[cfg(target_arch = "x86_64")]
 mod avx2_symbols;
 mod heads;
 pub(crate) mod memory;
@@ -284,6 +286,22 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 => unsafe { avx2_signs::decode(run, stream) },
+        }
+    }
+
+    /// Puts the next elements of `dense` where bits are set, from the low end of each byte, and zeros elsewhere, in groups of eight for which `dense` certainly suffices. Returns how many
+    /// groups were made and how many elements of `dense` they took. The caller makes the rest; with the portable kernel that is all.
+    pub fn spread<const WIDTH: usize>(
+        self,
+        bitmap: &[u8],
+        dense: &[[u8; WIDTH]],
+        elements: &mut [[u8; WIDTH]],
+    ) -> (usize, usize) {
+        match self.0 {
+            Level::Portable => (0, 0),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx2 => unsafe { avx2_spread::spread(bitmap, dense, elements) },
         }
     }
 

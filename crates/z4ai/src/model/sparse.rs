@@ -77,7 +77,7 @@ impl SparseModel {
         let zero_signs = plane::read_bytes(reader, sign_bytes, kernel)?;
         let mut dense = zeroed(sparse::dense_count(&bitmap, count)? * self.width)?;
         self.dense.decode(reader, 0, &[], kernel, &mut dense)?;
-        sparse::decode(&bitmap, &zero_signs, &dense, self.width, out)
+        sparse::decode(&bitmap, &zero_signs, &dense, self.width, kernel, out)
     }
 
     /// The planes of a block of `elements` elements, by name and encoded length. How the bitmap splits them is not known without decoding it.

@@ -3,6 +3,7 @@
 //! Pruning by a mask turns negative weights into minus zero, so floats have a second bitmap with the signs of the zeros,
 //! present only when there is a minus zero. The dense rest is again a tensor of the same dtype for the usual coder.
 
+use crate::arch::Kernel;
 use crate::error::{Error, Result};
 
 /// Zeros per 256 elements from which the bitmap pays for itself.
@@ -126,7 +127,9 @@ pub(crate) fn dense_count(bitmap: &[u8], count: usize) -> Result<usize> {
     if bitmap.last().is_some_and(|&last| u32::from(last) >> (8 - unused) != 0) {
         return Err(Error::corrupt("a sparse bitmap marks elements past the end"));
     }
-    Ok(bitmap.iter().map(|byte| byte.count_ones() as usize).sum())
+    let (words, rest) = bitmap.as_chunks();
+    let count: u32 = words.iter().map(|word| u64::from_le_bytes(*word).count_ones()).sum();
+    Ok(count as usize + rest.iter().map(|byte| byte.count_ones() as usize).sum::<usize>())
 }
 
 /// Put zeros and dense elements of a block together again.
@@ -135,13 +138,14 @@ pub(crate) fn decode(
     zero_signs: &[u8],
     dense: &[u8],
     width: usize,
+    kernel: Kernel,
     out: &mut [u8],
 ) -> Result<()> {
     match width {
-        1 => decode_width::<1>(bitmap, zero_signs, dense, out),
-        2 => decode_width::<2>(bitmap, zero_signs, dense, out),
-        4 => decode_width::<4>(bitmap, zero_signs, dense, out),
-        8 => decode_width::<8>(bitmap, zero_signs, dense, out),
+        1 => decode_width::<1>(bitmap, zero_signs, dense, kernel, out),
+        2 => decode_width::<2>(bitmap, zero_signs, dense, kernel, out),
+        4 => decode_width::<4>(bitmap, zero_signs, dense, kernel, out),
+        8 => decode_width::<8>(bitmap, zero_signs, dense, kernel, out),
         _ => Err(Error::corrupt("sparse elements have 1, 2, 4 or 8 bytes")),
     }
 }
@@ -150,6 +154,7 @@ fn decode_width<const WIDTH: usize>(
     bitmap: &[u8],
     zero_signs: &[u8],
     dense: &[u8],
+    kernel: Kernel,
     out: &mut [u8],
 ) -> Result<()> {
     let (elements, rest) = out.as_chunks_mut::<WIDTH>();
@@ -159,8 +164,8 @@ fn decode_width<const WIDTH: usize>(
     if !rest.is_empty() || !partial.is_empty() || dense.len() != filled || zero_signs.len() != sign_bytes {
         return Err(Error::corrupt("the planes of a sparse block have the lengths that its bitmap asks for"));
     }
-    let mut position = 0;
-    for (elements, &mask) in elements.chunks_mut(8).zip(bitmap) {
+    let (groups, mut position) = kernel.spread(bitmap, dense, elements);
+    for (elements, &mask) in elements.chunks_mut(8).zip(bitmap).skip(groups) {
         // Rows that were never touched, and whole ones, come in runs.
         if mask == 0 {
             elements.fill([0; WIDTH]);
@@ -206,9 +211,11 @@ mod tests {
 
     fn round_trip(elements: &[u8], width: usize, is_float: bool) -> Sparse {
         let sparse = encode(elements, width, is_float);
-        let mut out = vec![0xcc; elements.len()];
-        decode(&sparse.bitmap, &sparse.zero_signs, &sparse.dense, width, &mut out).unwrap();
-        assert!(out == elements);
+        for kernel in Kernel::available() {
+            let mut out = vec![0xcc; elements.len()];
+            decode(&sparse.bitmap, &sparse.zero_signs, &sparse.dense, width, kernel, &mut out).unwrap();
+            assert!(out == elements);
+        }
         assert_eq!(dense_count(&sparse.bitmap, elements.len() / width).unwrap() * width, sparse.dense.len());
         sparse
     }
@@ -255,6 +262,9 @@ mod tests {
         let sparse = encode(&elements, 4, true);
         let mut out = vec![0; elements.len()];
         let Sparse { bitmap, zero_signs, dense } = &sparse;
+        let decode = |bitmap: &[u8], zero_signs: &[u8], dense: &[u8], width: usize, out: &mut [u8]| {
+            decode(bitmap, zero_signs, dense, width, Kernel::detect(), out)
+        };
         assert!(decode(&bitmap[1..], zero_signs, dense, 4, &mut out).is_err());
         assert!(decode(bitmap, &zero_signs[1..], dense, 4, &mut out).is_err());
         assert!(decode(bitmap, zero_signs, &dense[4..], 4, &mut out).is_err());

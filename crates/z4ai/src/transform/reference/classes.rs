@@ -3,7 +3,7 @@
 
 use super::counts::{ChunkScratch, View};
 use super::element::Word;
-use super::{CHUNK, CLASSES};
+use super::{CHUNK, CLASSES, listed};
 use crate::arch::Kernel;
 use crate::entropy::table::log2_1024;
 use crate::threads;
@@ -21,11 +21,13 @@ const STRETCH: usize = 512;
 #[derive(Debug)]
 pub(super) struct Classes {
     of_level: [u8; LEVELS],
+    /// Whether chunks that can list their elements do.
+    lists: bool,
 }
 
 impl Default for Classes {
     fn default() -> Self {
-        Self { of_level: [0; LEVELS] }
+        Self { of_level: [0; LEVELS], lists: false }
     }
 }
 
@@ -67,17 +69,26 @@ impl Classes {
         let length = CHUNK * W::BYTES;
         let stride = (bytes.len() / length).div_ceil(SAMPLED_CHUNKS) | 1;
         let stretch = length * stride * STRETCH;
-        let bits =
+        let samples =
             threads::map(bytes.chunks(stretch).zip(reference.chunks(stretch)), |(bytes, reference)| {
-                let mut scratch = ChunkScratch::<W>::default();
+                let (mut scratch, mut sample) = (ChunkScratch::<W>::default(), Sample::default());
                 let chunks = bytes.chunks(length).zip(reference.chunks(length)).step_by(stride);
-                chunks.map(|(chunk, base)| scratch.transform(chunk, base, view, kernel)).collect::<Vec<u32>>()
+                chunks.for_each(|(chunk, base)| {
+                    let bits = scratch.transform(chunk, base, view, kernel);
+                    sample.add(bits, &scratch.symbols[..scratch.length], &scratch.exponents);
+                });
+                sample
             });
+        let mut estimate = listed::Estimate::default();
+        samples.iter().for_each(|sample| estimate.merge(&sample.listed));
+        let lists = estimate.favours_sets();
         let mut seen = [(0u64, 0u64); LEVELS];
-        for bits in bits.into_iter().flatten() {
-            if let Some((chunks, sum)) = seen.get_mut(level(bits)) {
+        for (bits, _) in
+            samples.iter().flat_map(|sample| &sample.chunks).filter(|(_, can_list)| !(lists && *can_list))
+        {
+            if let Some((chunks, sum)) = seen.get_mut(level(*bits)) {
                 *chunks += 1;
-                *sum += u64::from(bits);
+                *sum += u64::from(*bits);
             }
         }
         let occupied = seen.iter().enumerate().skip(1).filter(|(_, (chunks, _))| *chunks > 0);
@@ -90,13 +101,32 @@ impl Classes {
             let above = ranges.iter().position(|range| at <= range.last);
             *class = 1 + above.unwrap_or(ranges.len().saturating_sub(1)) as u8;
         }
-        Self { of_level }
+        Self { of_level, lists }
     }
 
-    /// The class of a chunk with so many bits.
+    /// The class of a chunk with so many bits and these symbols.
     #[inline(always)]
-    pub fn of(&self, bits: u32) -> u8 {
-        self.of_level.get(level(bits)).copied().unwrap_or(0)
+    pub fn of(&self, bits: u32, symbols: &[u8]) -> u8 {
+        let listed = if self.lists { listed::class_of(bits, symbols) } else { None };
+        listed.unwrap_or_else(|| self.of_level.get(level(bits)).copied().unwrap_or(0))
+    }
+}
+
+/// Chunks that were looked at.
+#[derive(Debug, Default)]
+struct Sample {
+    /// How many bits each has, and whether it can list its elements.
+    chunks: Vec<(u32, bool)>,
+    listed: listed::Estimate,
+}
+
+impl Sample {
+    fn add(&mut self, bits: u32, symbols: &[u8], exponents: &[u8]) {
+        let can_list = listed::class_of(bits, symbols).is_some();
+        if can_list {
+            self.listed.add(bits as usize, symbols, exponents);
+        }
+        self.chunks.push((bits, can_list));
     }
 }
 

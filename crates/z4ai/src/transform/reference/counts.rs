@@ -4,7 +4,7 @@ use super::classes::Classes;
 use super::decay::Decay;
 use super::element::Word;
 use super::symbols::Alphabet;
-use super::{CHUNK, CLASSES, EXPONENTS, Fields};
+use super::{CHUNK, CLASSES, EXPONENTS, Fields, listed};
 use crate::arch::Kernel;
 use crate::entropy::table::{Histogram, SYMBOLS};
 
@@ -142,6 +142,7 @@ pub(super) struct Counts {
     cells: [Option<Vec<Histogram>>; CLASSES],
     /// How many chunks have each class.
     pub classes: Histogram,
+    /// Bits that are no symbols: those below symbols, and the sets of elements that chunks list.
     pub raw_bits: u64,
 }
 
@@ -172,12 +173,17 @@ impl Counts {
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
-            let class = classes.of(scratch.transform(chunk, base, view, kernel));
+            let bits = scratch.transform(chunk, base, view, kernel);
+            let symbols = &scratch.symbols[..scratch.length];
+            let class = classes.of(bits, symbols);
             counts.classes[usize::from(class)] += 1;
+            if let Some(count) = listed::count_of(class) {
+                counts.raw_bits += listed::cost_1024(count).div_ceil(1024);
+                continue;
+            }
             if class == 0 {
                 continue;
             }
-            let symbols = &scratch.symbols[..scratch.length];
             counts.raw_bits += kernel.vectorised(
                 #[inline(always)]
                 || alphabet.all_raw_bits(symbols),

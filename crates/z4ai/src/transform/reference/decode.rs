@@ -4,7 +4,7 @@ use super::counts::{View, exponent_numbers};
 use super::element::Word;
 use super::model::ReferenceModel;
 use super::raw_bits::RawReader;
-use super::{CHUNK, EXPONENTS, for_width};
+use super::{CHUNK, CLASSES, EXPONENTS, for_width, listed};
 use crate::arch::{CodedChunk, Kernel, Restoration};
 use crate::entropy::rans::{self, LANES};
 use crate::error::{Error, Result};
@@ -36,6 +36,8 @@ fn decode<W: Word>(
     let count = out.len() / W::BYTES;
     let classes = model.classes.decode(reader, count.div_ceil(CHUNK), kernel)?;
     let chunks = coded_chunks(model, &classes)?;
+    let length = reader.length()?;
+    let sets = listed::read(&classes, reader.take(length)?)?;
     let stream = match (chunks.is_empty(), usize::from(reader.u8()?)) {
         (true, 0) => None,
         (true, _) => return Err(Error::corrupt("differences of chunks without differences")),
@@ -45,26 +47,54 @@ fn decode<W: Word>(
         _ => return Err(Error::corrupt("differences in an unknown number of lanes")),
     };
     let raw = RawReader::open(reader)?;
-    let length = CHUNK * W::BYTES;
-    for ((out, base), _) in
-        out.chunks_mut(length).zip(reference.chunks(length)).zip(&classes).filter(|(_, class)| **class == 0)
-    {
-        if model.view.decay.rate != 0 {
-            let done = kernel.decay::<W>(model.view.movement(), base, out);
-            apply(&[W::default(); CHUNK], &base[done..], model.view, kernel, &mut out[done..]);
-        } else {
-            out.copy_from_slice(base);
-        }
-    }
+    restore_listed::<W>(model, &classes, &sets, reference, kernel, out)?;
     match stream {
         Some(stream) => restore::<W>(model, &chunks, stream, raw, reference, kernel, out),
         None => raw.finish(),
     }
 }
 
+/// Makes the chunks without differences, and those that list the elements that have one.
+fn restore_listed<W: Word>(
+    model: &ReferenceModel,
+    classes: &[u8],
+    sets: &[u64],
+    reference: &[u8],
+    kernel: Kernel,
+    out: &mut [u8],
+) -> Result<()> {
+    let (length, mut sets) = (CHUNK * W::BYTES, sets.iter());
+    for ((out, base), &class) in out.chunks_mut(length).zip(reference.chunks(length)).zip(classes) {
+        let count = listed::count_of(class);
+        if class != 0 && count.is_none() {
+            continue;
+        }
+        if model.view.decay.rate != 0 {
+            let done = kernel.decay::<W>(model.view.movement(), base, out);
+            apply(&[W::default(); CHUNK], &base[done..], model.view, kernel, &mut out[done..]);
+        } else {
+            out.copy_from_slice(base);
+        }
+        if let Some((count, &number)) = count.and_then(|count| Some((count, sets.next()?))) {
+            let places = listed::places(number, count)?;
+            for place in places.into_iter().take(count).map(|place| place * W::BYTES) {
+                let element = place..place + W::BYTES;
+                let (Some(out), Some(base)) = (out.get_mut(element.clone()), base.get(element)) else {
+                    return Err(Error::corrupt("a difference of an element beyond the last"));
+                };
+                W::restore::<true>(W::from_wide(1), W::from_bytes(base), model.view.decay).to_bytes(out);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The chunks that have symbols.
 fn coded_chunks(model: &ReferenceModel, classes: &[u8]) -> Result<Vec<CodedChunk>> {
-    let coded = (0..).zip(classes).filter(|(_, class)| **class != 0);
+    if classes.iter().any(|&class| usize::from(class) >= CLASSES && listed::count_of(class).is_none()) {
+        return Err(Error::corrupt("a chunk of an unknown class"));
+    }
+    let coded = (0..).zip(classes).filter(|(_, class)| **class != 0 && usize::from(**class) < CLASSES);
     coded
         .map(|(number, &class)| model.contexts.of_class(class).map(|_| CodedChunk { number, class }))
         .collect()

@@ -3,11 +3,12 @@
 use super::counts::ChunkScratch;
 use super::element::Word;
 use super::model::ReferenceModel;
-use super::raw_bits;
 use super::{CHUNK, for_width};
+use super::{listed, raw_bits};
 use crate::arch::Kernel;
 use crate::entropy::rans::{self, LANES, lanes_for};
 use crate::error::{Error, Result};
+use crate::frame::wire::put_length;
 
 /// Streams of as many bytes have all lanes, however few symbols they are: with those a decoder is several times as fast.
 const LONG: usize = 1 << 12;
@@ -33,6 +34,9 @@ pub(crate) struct BlockScratch<W> {
     contexts: Vec<u8>,
     differences: Vec<W>,
     raw_words: Vec<u8>,
+    /// The symbols of chunks that list their elements, one chunk after the other.
+    listed: Vec<u8>,
+    sets: Vec<u8>,
 }
 
 fn encode<W: Word>(
@@ -45,6 +49,7 @@ fn encode<W: Word>(
     W::with_scratch(|block| {
         block.fill(model, bytes, reference, kernel)?;
         model.classes.encode(&block.classes, kernel, out);
+        block.encode_sets(out);
         block.encode_symbols(model, kernel, out);
         raw_bits::write(&block.symbols, &block.differences, kernel, &mut block.raw_words, out);
         Ok(())
@@ -52,6 +57,15 @@ fn encode<W: Word>(
 }
 
 impl<W: Word> BlockScratch<W> {
+    /// Appends the length and the sets of elements of the chunks that list them.
+    fn encode_sets(&mut self, out: &mut Vec<u8>) {
+        let Self { classes, listed, sets, .. } = self;
+        sets.clear();
+        listed::write(classes, listed, sets);
+        put_length(out, sets.len());
+        out.extend_from_slice(sets);
+    }
+
     /// Appends the number of lanes and the stream of the symbols, or 0 if there are none.
     fn encode_symbols(&self, model: &ReferenceModel, kernel: Kernel, out: &mut Vec<u8>) {
         let Self { classes, symbols, contexts, .. } = self;
@@ -73,7 +87,8 @@ impl<W: Word> BlockScratch<W> {
 
     /// Transforms a block.
     fn fill(&mut self, model: &ReferenceModel, bytes: &[u8], reference: &[u8], kernel: Kernel) -> Result<()> {
-        let Self { classes, symbols, contexts, differences, .. } = self;
+        let Self { classes, symbols, contexts, differences, listed, .. } = self;
+        listed.clear();
         classes.clear();
         symbols.clear();
         contexts.clear();
@@ -81,12 +96,20 @@ impl<W: Word> BlockScratch<W> {
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
-            let class = model.levels.of(scratch.transform(chunk, base, model.view, kernel));
+            let bits = scratch.transform(chunk, base, model.view, kernel);
+            let found = &scratch.symbols[..scratch.length];
+            let class = model.levels.of(bits, found);
             classes.push(class);
             if class == 0 {
                 continue;
             }
-            symbols.extend_from_slice(&scratch.symbols[..scratch.length]);
+            if listed::count_of(class).is_some() {
+                // A last chunk may be shorter, and has zeros in the end.
+                listed.extend_from_slice(found);
+                listed.resize(listed.len().next_multiple_of(CHUNK), 0);
+                continue;
+            }
+            symbols.extend_from_slice(found);
             differences.extend_from_slice(&scratch.differences[..scratch.length]);
             if !model.contexts.is_single() {
                 let row = model.contexts.of_class(class)?;

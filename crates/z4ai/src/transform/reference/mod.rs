@@ -2,7 +2,7 @@
 //! training moved little. It is coded in contexts that are chosen by the exponent in the reference (a step of a given size is a large difference of a small number) and by
 //! how much changed in the neighbourhood.
 //!
-//! `element` has the arithmetic of one element, `symbols` how a difference becomes a symbol and some raw bits, `classes` and `contexts` how classes and contexts are chosen, `model` what a
+//! `element` has the arithmetic of one element, `symbols` how a difference becomes a symbol and some raw bits, `classes` and `contexts` how classes and contexts are chosen, `listed` the chunks in which little happened, `model` what a
 //! section shares, `encode` and `decode` the two directions of one block.
 
 mod classes;
@@ -12,6 +12,7 @@ mod decay;
 mod decode;
 mod element;
 mod encode;
+mod listed;
 mod model;
 mod raw_bits;
 mod symbols;

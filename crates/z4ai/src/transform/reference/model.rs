@@ -6,7 +6,7 @@ use super::counts::{Counts, View, top_exponent};
 use super::decay::Decay;
 use super::element::Word;
 use super::symbols::Alphabet;
-use super::{CHUNK, CLASSES, Fields, for_width};
+use super::{CHUNK, Fields, for_width};
 use crate::arch::Kernel;
 use crate::entropy::plane::PlaneModel;
 use crate::entropy::table::entropy_bits;
@@ -33,7 +33,7 @@ impl ReferenceModel {
         let (view, levels, counts) = for_width!(fields, measure, fields, bytes, reference, kernel);
         let (contexts, symbol_bits) = Contexts::choose(&counts)?;
         let classes = PlaneModel::choose(&counts.classes, 0)?;
-        let bits = symbol_bits + counts.raw_bits + entropy_bits(&counts.classes[..CLASSES]);
+        let bits = symbol_bits + counts.raw_bits + entropy_bits(&counts.classes);
         Ok((Self { view, levels, contexts, classes }, bits))
     }
 
@@ -63,10 +63,16 @@ impl ReferenceModel {
     /// The planes of a block of `elements` elements, by name and encoded length.
     pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
         let classes = self.classes.skip(reader, elements.div_ceil(CHUNK))?;
+        let sets = reader.length()?;
+        reader.take(sets)?;
         let stream = if reader.u8()? == 0 { 0 } else { reader.length()? };
         reader.take(stream)?;
-        let parts =
-            [("classes of chunks", classes), ("differences", stream), ("raw low bits", reader.remaining())];
+        let parts = [
+            ("classes of chunks", classes),
+            ("sets of elements", sets),
+            ("differences", stream),
+            ("raw low bits", reader.remaining()),
+        ];
         Ok(parts.map(|(name, length)| (name.to_owned(), length)).to_vec())
     }
 }
