@@ -121,7 +121,7 @@ fn verify<'a>(
         return Ok(());
     }
     py.work(|| {
-        checked.par_iter().try_for_each(|wanted| reader.component_view(wanted.name, wanted.role).map(drop))
+        checked.par_iter().try_for_each(|wanted| reader.check_view(wanted.name, wanted.role))
     })
     .or_raise()
 }

@@ -38,7 +38,7 @@ impl Memory {
         match &self.0 {
             Holder::File(reader) => {
                 let source = reader.sources().get(file)?;
-                Some((source.map_address()?, usize::try_from(source.len()).ok()?))
+                Some((source.lend_map()?, usize::try_from(source.len()).ok()?))
             }
             Holder::Block(block) => block.0.as_ref().map(|map| (map.as_ptr().cast_mut(), map.len())),
         }

@@ -150,6 +150,19 @@ impl Reader {
         })
     }
 
+    /// Checks one component as [`Reader::component_view`] does, where it can in the memory that [`Source::lend_map`] gives: its pages are in place when
+    /// views of it are used. What was written there is no reason to refuse what the file holds.
+    pub fn check_view(&self, name: &str, role: &str) -> Result<()> {
+        self.with_component(name, role, |position, component| {
+            let in_views = |bytes| self.verify(position, component, Some(bytes)).is_ok();
+            if decode::lent(&self.files, component).is_some_and(in_views) {
+                return Ok(());
+            }
+            let bytes = decode::view(&self.files, component).filter(|view| view.strides.is_none());
+            self.verify(position, component, bytes.map(|view| view.bytes))
+        })
+    }
+
     /// Decodes one component into a buffer of exactly its length.
     pub fn component_into(&self, name: &str, role: &str, out: &mut [u8]) -> Result<()> {
         self.with_component(name, role, |position, component| {

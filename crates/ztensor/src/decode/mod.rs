@@ -69,6 +69,12 @@ fn borrow<'a>(files: &'a Files, data: &'a Data) -> Option<&'a [u8]> {
     }
 }
 
+/// The same in the memory that views are lent from.
+pub(crate) fn lent<'a>(files: &'a Files, component: &Component) -> Option<&'a [u8]> {
+    let Data::Raw(span) = component.data else { return None };
+    files.get(span.file.0 as usize)?.view(span.offset, span.length)
+}
+
 /// A component's elements: borrowed where they lie plainly, decoded otherwise.
 pub(crate) fn bytes<'a>(files: &'a Files, component: &'a Component) -> Result<Cow<'a, [u8]>> {
     match view(files, component) {
@@ -144,6 +150,8 @@ fn verify_digest(
     match (digest.over, decoded) {
         (Coverage::Decoded, Some(bytes)) => digest.value.check(bytes),
         (Coverage::Decoded, None) => digest.value.check(&bytes(files, component)?),
+        // What lies plainly is stored as it is.
+        (Coverage::Stored, Some(bytes)) if matches!(component.data, Data::Raw(_)) => digest.value.check(bytes),
         (Coverage::Stored, _) => {
             let span = component
                 .data

@@ -1,15 +1,19 @@
-//! The memory map, twice: one to read from, which holds what the file holds, and a private, copy-on-write one for arrays that may be
-//! written to. What a program writes into its arrays thus reaches neither the file nor anything that is read from it later: copies, checks,
-//! or a delta that takes the file as its base. This is one of the few places that touch raw memory.
+//! The memory map, twice: a private, copy-on-write one for arrays that may be written to, and a read-only one, which holds what the file holds. What
+//! a program writes into its arrays thus reaches neither the file nor anything that is read from it later: copies, or a delta that takes the
+//! file as its base. Until arrays are made, all is read from their map: its pages are then in place. This is one of the few places that touch
+//! raw memory.
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 
 pub(super) struct Map {
     file: Mmap,
     views: MmapMut,
+    /// Whether the views' memory may have been written to.
+    lent: AtomicBool,
 }
 
 impl Map {
@@ -25,16 +29,27 @@ impl Map {
             let options = MmapOptions::new().len(length).no_reserve_swap().clone();
             (options.map(file)?, options.map_copy(file)?)
         };
-        Ok(Map { file, views })
+        Ok(Map { file, views, lent: AtomicBool::new(false) })
     }
 
     /// What the file holds.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.file
+        if self.lent.load(Ordering::Acquire) { &self.file } else { &self.views }
     }
 
-    /// Where the map for views lies. Writing there changes this process's pages only, and none of [`Map::bytes`].
-    pub(super) fn address(&self) -> *mut u8 {
+    /// What views show.
+    pub(super) fn views(&self) -> &[u8] {
+        &self.views
+    }
+
+    /// Where the map for views lies.
+    pub(super) fn address(&self) -> *const u8 {
+        self.views.as_ptr()
+    }
+
+    /// The same, to write to. That changes this process's pages only, and no [`Map::bytes`] that are asked for from now on.
+    pub(super) fn lend(&self) -> *mut u8 {
+        self.lent.store(true, Ordering::Release);
         self.views.as_ptr().cast_mut()
     }
 

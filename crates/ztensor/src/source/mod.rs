@@ -162,13 +162,30 @@ impl Source {
         bytes.get(start..end)
     }
 
-    /// Where the memory map for views lies, which may be written to: what is written stays in this process and shows in other views, not in what
-    /// the source gives otherwise. `None` for other backings, whose bytes must not change.
-    pub fn map_address(&self) -> Option<*mut u8> {
+    /// The memory map, if there is one.
+    fn map(&self) -> Option<&map::Map> {
         match &self.backing {
-            Backing::Map(map) => Some(map.address()),
+            Backing::Map(map) => Some(map),
             Backing::File(_) | Backing::Memory(_) | Backing::Assembly(_) => None,
         }
+    }
+
+    /// Where the memory map for views lies, if there is a map.
+    pub fn map_address(&self) -> Option<*const u8> {
+        self.map().map(map::Map::address)
+    }
+
+    /// The same, to write to: what is written stays in this process and shows in other views, not in what the source gives otherwise. `None`
+    /// for other backings, whose bytes must not change.
+    pub fn lend_map(&self) -> Option<*mut u8> {
+        self.map().map(map::Map::lend)
+    }
+
+    /// A range as views show it, if there is a map.
+    pub(crate) fn view(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(usize::try_from(length).ok()?)?;
+        self.map()?.views().get(start..end)
     }
 
     /// A range: borrowed where possible, otherwise read. The range is checked before anything is allocated.
