@@ -120,8 +120,6 @@ fn verify<'a>(
     if checked.is_empty() {
         return Ok(());
     }
-    py.work(|| {
-        checked.par_iter().try_for_each(|wanted| reader.check_view(wanted.name, wanted.role))
-    })
-    .or_raise()
+    py.work(|| checked.par_iter().try_for_each(|wanted| reader.check_view(wanted.name, wanted.role)))
+        .or_raise()
 }

@@ -151,7 +151,9 @@ fn verify_digest(
         (Coverage::Decoded, Some(bytes)) => digest.value.check(bytes),
         (Coverage::Decoded, None) => digest.value.check(&bytes(files, component)?),
         // What lies plainly is stored as it is.
-        (Coverage::Stored, Some(bytes)) if matches!(component.data, Data::Raw(_)) => digest.value.check(bytes),
+        (Coverage::Stored, Some(bytes)) if matches!(component.data, Data::Raw(_)) => {
+            digest.value.check(bytes)
+        }
         (Coverage::Stored, _) => {
             let span = component
                 .data
