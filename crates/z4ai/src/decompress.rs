@@ -35,7 +35,7 @@ impl<'a> Layout<'a> {
 
     /// The layout of any frame.
     pub fn read(frame: &'a [u8]) -> Result<Self> {
-        let mut reader = Reader::new(frame, "frame");
+        let mut reader = Reader::new(frame, "sections");
         let header = Header::read(&mut reader)?;
         let mut sections = Vec::new();
         let mut length = 0u64;

@@ -125,7 +125,7 @@ impl<E: From<Error>, F: FnMut(u64, &mut [u8]) -> std::result::Result<(), E>> Fra
         let mut frame = Frame { bytes: zeroed(length)?, fetch };
         let mut next = 0..length.min(HEAD);
         frame.fetch(next.clone())?;
-        let mut reader = Reader::new(&frame.bytes, "frame");
+        let mut reader = Reader::new(&frame.bytes, "sections");
         let header = Header::read(&mut reader)?;
         next.start = reader.position();
         let (mut start, mut decoded) = (0u64, Vec::new());
@@ -147,7 +147,7 @@ impl<E: From<Error>, F: FnMut(u64, &mut [u8]) -> std::result::Result<(), E>> Fra
         match self.bytes.get_mut(part.clone()) {
             Some([]) => Ok(()),
             Some(bytes) => (self.fetch)(part.start as u64, bytes),
-            None => Err(Error::truncated("frame").into()),
+            None => Err(Error::truncated("sections").into()),
         }
     }
 
@@ -178,7 +178,7 @@ impl<E: From<Error>, F: FnMut(u64, &mut [u8]) -> std::result::Result<(), E>> Fra
         left: Option<u64>,
         range: impl Fn(usize) -> Range<usize>,
     ) -> Result<Option<Wanted>> {
-        let mut reader = Reader::new(&self.bytes, "frame");
+        let mut reader = Reader::new(&self.bytes, "sections");
         reader.take(there.start)?;
         let Some(section) = Section::read(&mut reader, left)? else { return Ok(None) };
         let end = reader.position();

@@ -157,7 +157,7 @@ impl<R: Read> Decoder<R> {
             let (length, used) = parse(&mut self.reader, &mut self.encoded, |fields| {
                 Ok(Section::read(fields, left)?.map_or(0, |section| section.length))
             })?;
-            let section = Section::read(&mut Reader::new(&self.encoded, "frame"), left)?;
+            let section = Section::read(&mut Reader::new(&self.encoded, "sections"), left)?;
             self.total += length as u64;
             if self.header.length.is_some_and(|declared| self.total > declared) {
                 return Err(Error::corrupt("the sections do not add up to the frame's declared length"));
@@ -210,7 +210,7 @@ fn parse<T>(
 ) -> Result<(T, usize)> {
     let mut wanted = READ_SIZE;
     loop {
-        let mut fields = Reader::new(buffer, "frame");
+        let mut fields = Reader::new(buffer, "sections");
         match read(&mut fields) {
             Ok(value) => return Ok((value, fields.position())),
             Err(error) if error.kind() == ErrorKind::Truncated && buffer.len() < MAX_ENCODED => {
