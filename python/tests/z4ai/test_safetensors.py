@@ -204,6 +204,8 @@ def test_ctrl_c_ends_the_work_and_leaves_nothing(tmp_path: Path) -> None:
     code = f"""
 import signal, threading
 from z4ai.safetensors import compress_file
+# Processes in the background of a shell begin with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.02, signal.raise_signal, [signal.SIGINT]).start()
 try:
     compress_file({str(model)!r}, {str(target)!r}, effort='max')
