@@ -75,7 +75,7 @@ impl FloatModel {
     ) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let lanes = rans::most_lanes_for(count);
+        let lanes = self.lanes(count);
         let mut symbols = rans::Decoder::open_in(lanes, self.tables.decoder(), reader, kernel)?;
         let escape_bytes = reader.length()?;
         if escape_bytes > count * self.escape_bytes() {

@@ -126,7 +126,7 @@ impl FloatModel {
         let width = self.layout.width;
         BLOCK.with_borrow_mut(|block| -> Result<()> {
             self.transform(bytes, start, kernel, block);
-            let lanes = rans::most_lanes_for(block.symbols.len());
+            let lanes = self.lanes(block.symbols.len());
             rans::encode_in(lanes, self.tables.encoder(), &block.symbols, &block.contexts, kernel, out);
             put_length(out, block.escapes.len());
             plane::write_bytes(&block.escapes, kernel, out)?;

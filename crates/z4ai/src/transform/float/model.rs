@@ -10,7 +10,7 @@ use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
-use crate::entropy::rans::Tables;
+use crate::entropy::rans::{Tables, lanes_for, most_lanes_for};
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, MIN_PRECISION, SYMBOLS, entropy_bits};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -246,6 +246,11 @@ impl FloatModel {
     /// Whether symbols are coded in the contexts of the scale's fraction.
     pub(super) fn has_contexts(&self) -> bool {
         self.tables.frequencies().len() > 1
+    }
+
+    /// How many lanes the symbols of so many elements have. Wider elements do not wait for their heads alone.
+    pub(super) fn lanes(&self, count: usize) -> usize {
+        if self.layout.width == 2 { most_lanes_for(count) } else { lanes_for(count) }
     }
 
     /// Bytes of an escaped exponent.
