@@ -105,7 +105,7 @@ mod tests {
             dtype in dtypes(),
             effort in efforts(),
             rows in 1usize..800,
-            row in 1usize..300,
+            row in prop_oneof![1usize..300, (1usize..9).prop_map(|groups| 32 * groups)],
             seed in any::<u64>(),
             positive in any::<bool>(),
         ) {

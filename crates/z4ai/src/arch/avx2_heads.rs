@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::avx2::{Lookup, Places, load_states, reach, store_states};
+use super::heads::Rest;
 use super::{HeadFormat, HeadInputs, Sign};
 use crate::entropy::rans::{DecoderTables, LANES};
 use crate::transform::float::JOINT_BITS;
@@ -44,7 +45,7 @@ fn choose<const BITS: usize>(
     heads: &mut [u16],
 ) -> (usize, usize) {
     let contexts = tables.slots().len() > 1 << tables.precision();
-    match (states.len() > LANES, contexts, inputs.expected.by_group()) {
+    match (states.len() > LANES, contexts, matches!(inputs.expected.rest, Rest::Same(_))) {
         (false, false, false) => {
             decode::<1, false, false, BITS>(tables, inputs, states, words, range, escaped, heads)
         }
@@ -83,26 +84,39 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
     heads: &mut [u16],
 ) -> (usize, usize) {
     let HeadInputs { format, expected, packed } = inputs;
-    let (octaves, offsets) = (expected.octaves(), expected.offsets());
+    let (octaves, offsets, line_octaves, line_places) = match expected.rest {
+        Rest::Same(offsets) => (expected.octaves, offsets, &[][..], &[][..]),
+        Rest::Lines { lines, places } => (expected.octaves, lines.offsets, lines.octaves, places),
+    };
     let (count, lanes) = (heads.len(), PARTS * LANES);
     assert!(count.is_multiple_of(8 * LANES) && escaped.len() == count / LANES);
     assert!(range.start.is_multiple_of(lanes) && range.end <= count && range.end.is_multiple_of(lanes));
-    let scales = if GROUPS { count / LANES } else { count };
-    assert!(octaves.len() == scales && (!CONTEXTS || offsets.len() == scales));
+    assert!(octaves.len() == count / LANES);
+    if GROUPS {
+        assert!(!CONTEXTS || offsets.len() == octaves.len());
+    } else {
+        let last = line_octaves.len().checked_sub(LANES);
+        assert!(line_places.len() == octaves.len() && (!CONTEXTS || offsets.len() == line_octaves.len()));
+        assert!(last.is_some_and(|last| line_places.iter().all(|&place| place as usize <= last)));
+    }
     // Below a power of two, slots and offsets stay there when they are put together.
-    assert!(!CONTEXTS || expected.slots() <= tables.slots().len());
+    assert!(!CONTEXTS || expected.slots <= tables.slots().len());
     assert!(packed.len() >= count / 8 * BITS);
     let lookup = Lookup::new(tables);
     let assembly = Assembly::<BITS>::new(format);
     let mut registers = load_states::<PARTS>(states);
     let mut parts = Parts::<BITS>::new(count, range.start);
     let (mut done, mut bytes) = (range.start, 0usize);
-    // Where the scales of a group are, and where in the slots its contexts begin.
-    let scale_at = |group: usize| if GROUPS { group / LANES } else { group };
-    let offset = |group: usize, vector: usize| {
-        // SAFETY: the callers' groups begin before `count`, with which the length of `offsets` agrees.
+    // Where a group is in what is expected, and where in the slots its contexts begin.
+    let place_of = |element: usize| {
+        let group = element / LANES;
+        // SAFETY: the callers' elements are before `count`, with which the number of places agrees.
+        if GROUPS { group } else { unsafe { *line_places.get_unchecked(group) as usize } }
+    };
+    let offset = |element: usize, vector: usize| {
+        // SAFETY: from the place of a group on there are as many offsets as the group needs.
         unsafe {
-            let offset = offsets.as_ptr().add(scale_at(group));
+            let offset = offsets.as_ptr().add(place_of(element));
             match (CONTEXTS, GROUPS) {
                 (false, _) => _mm256_setzero_si256(),
                 (true, false) => _mm256_cvtepu16_epi32(_mm_loadu_si128(offset.add(8 * vector).cast())),
@@ -131,7 +145,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
             // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `octaves` and `escaped` agree; there were words for all
             // parts, and each refill takes at most 16 bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
             unsafe {
-                let octave = octaves.as_ptr().add(scale_at(done));
+                let octave = _mm256_set1_epi16(*octaves.as_ptr().add(done / LANES));
                 let mut entries = [_mm256_setzero_si256(); LANES / 8];
                 // Two by two, so that few wait in registers.
                 for pair in [0, 2] {
@@ -169,9 +183,10 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
                         field = _mm256_or_si256(field, _mm256_slli_epi16::<8>(bytes_of(one)));
                     }
                     let octave = if GROUPS {
-                        _mm256_set1_epi16(*octave)
+                        octave
                     } else {
-                        _mm256_loadu_si256(octave.add(16 * half).cast())
+                        let line = line_octaves.as_ptr().add(place_of(done) + 16 * half);
+                        _mm256_add_epi16(octave, _mm256_loadu_si256(line.cast()))
                     };
                     _mm256_storeu_si256(target.add(16 * half).cast(), assembly.head(symbols, field, octave));
                 }

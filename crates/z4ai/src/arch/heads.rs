@@ -1,6 +1,7 @@
 //! What kernels make the heads of floats from, besides the entropy-coded symbols.
 
-use crate::entropy::rans::DecoderTables;
+use crate::entropy::rans::{DecoderTables, LANES};
+use crate::transform::float::CHUNK;
 use crate::transform::float::scale::{STEPS, Segment};
 
 /// Where the bits of a head come from.
@@ -29,59 +30,36 @@ pub(crate) struct HeadInputs<'a> {
     pub packed: &'a [u8],
 }
 
-/// What is expected of the heads of a chunk: one for each, or for each group of [`LANES`](crate::entropy::rans::LANES).
+/// What is expected of the heads of a chunk, by groups of [`LANES`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'a> {
-    /// What is added to symbols: whole octaves, above a zero for each mantissa bit of a symbol.
-    octaves: &'a [i16],
-    /// Where in a table's slots the context of each begins; empty if there is one context.
-    offsets: &'a [u16],
-    by_group: bool,
-    /// Where the slots of the last context would end.
-    slots: usize,
+    /// What is added to the symbols of each group: whole octaves, above a zero for each mantissa bit of a symbol.
+    pub(super) octaves: &'a [i16],
+    /// What else is expected.
+    pub(super) rest: Rest<'a>,
+    /// Where the slots of the last context would end; there are no offsets beyond.
+    pub(super) slots: usize,
 }
 
-impl<'a> Expected<'a> {
-    /// From the scales of as many elements, or groups, as there are octaves to be written; `centre` octaves are taken away. The fraction of a scale is the context,
-    /// if the tables have contexts.
-    #[inline(always)]
-    pub fn new<'s>(
-        scales: impl Iterator<Item = Segment<'s>>,
-        by_group: bool,
-        centre: i16,
-        tables: &DecoderTables,
-        octaves: &'a mut [i16],
-        offsets: &'a mut [u16],
-    ) -> Self {
-        const FRACTION: i16 = STEPS as i16 - 1;
-        let precision = tables.precision();
-        let slots = (STEPS as usize) << precision;
-        let offsets = if tables.slots().len() == slots { &mut offsets[..octaves.len()] } else { &mut [] };
-        let octave = |scale: i16| (scale & !FRACTION) - centre * STEPS as i16;
-        let offset = |scale: i16| ((scale & FRACTION) as u16) << precision;
-        let mut start = 0;
-        for Segment { length, base, columns } in scales {
-            let octaves = octaves.get_mut(start..start + length).unwrap_or_default();
-            let offsets = offsets.get_mut(start..start + length).unwrap_or_default();
-            start += length;
-            if columns.is_empty() {
-                octaves.fill(octave(base));
-                offsets.fill(offset(base));
-                continue;
-            }
-            // In two loops if there are contexts, since each of them then has one thing to write.
-            for (target, &column) in octaves.iter_mut().zip(columns) {
-                *target = octave(base + i16::from(column));
-            }
-            for (target, &column) in offsets.iter_mut().zip(columns) {
-                *target = offset(base + i16::from(column));
-            }
-        }
-        // Kernels rely on what follows from the tables; there are no more elements than scales.
-        offsets.iter_mut().skip(start).for_each(|offset| *offset = 0);
-        Self { octaves, offsets, by_group, slots }
-    }
+/// What is expected of the elements of a group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rest<'a> {
+    /// The same of all: where in a table's slots the context of each group begins. Empty if there is one context.
+    Same(&'a [u16]),
+    /// What these lines say from the place of each group on.
+    Lines { lines: Lines<'a>, places: &'a [u32] },
+}
 
+/// What is expected of elements one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lines<'a> {
+    /// Octaves that are added to those of the group.
+    pub(super) octaves: &'a [i16],
+    /// Where the context of each element begins; empty if there is one context.
+    pub(super) offsets: &'a [u16],
+}
+
+impl<'a> Lines<'a> {
     pub fn octaves(&self) -> &'a [i16] {
         self.octaves
     }
@@ -89,13 +67,154 @@ impl<'a> Expected<'a> {
     pub fn offsets(&self) -> &'a [u16] {
         self.offsets
     }
+}
 
-    pub fn by_group(&self) -> bool {
-        self.by_group
+/// How scales become octaves and offsets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Split {
+    /// Octaves that are taken away.
+    pub centre: i16,
+    precision: u32,
+    has_contexts: bool,
+}
+
+impl Split {
+    const FRACTION: i16 = STEPS as i16 - 1;
+
+    /// The fraction of a scale is the context, if these tables have contexts.
+    pub fn new(centre: i16, tables: &DecoderTables) -> Self {
+        let precision = tables.precision();
+        Self { centre, precision, has_contexts: tables.slots().len() == (STEPS as usize) << precision }
     }
 
-    /// The slots that offsets may lead to.
-    pub fn slots(&self) -> usize {
-        self.slots
+    #[inline(always)]
+    fn octave(self, scale: i16) -> i16 {
+        (scale & !Self::FRACTION) - self.centre * STEPS as i16
+    }
+
+    #[inline(always)]
+    fn offset(self, scale: i16) -> u16 {
+        ((scale & Self::FRACTION) as u16) << self.precision
+    }
+
+    fn slots(self) -> usize {
+        (STEPS as usize) << self.precision
+    }
+
+    /// What is expected of groups whose elements have the same scales.
+    pub fn same<'a, 's>(
+        self,
+        scales: impl Iterator<Item = Segment<'s>>,
+        octaves: &'a mut [i16],
+        offsets: &'a mut [u16],
+    ) -> Expected<'a> {
+        let offsets = if self.has_contexts { &mut offsets[..octaves.len()] } else { &mut [] };
+        let mut start = 0;
+        for Segment { length, base, .. } in scales {
+            octaves.iter_mut().skip(start).take(length).for_each(|octave| *octave = self.octave(base));
+            offsets.iter_mut().skip(start).take(length).for_each(|offset| *offset = self.offset(base));
+            start += length;
+        }
+        // Kernels rely on offsets that follow from the tables; there are no more groups than scales.
+        offsets.iter_mut().skip(start).for_each(|offset| *offset = 0);
+        Expected { octaves, rest: Rest::Same(offsets), slots: self.slots() }
+    }
+
+    /// The lines of as many elements as there are octaves to be written.
+    #[inline(always)]
+    pub fn lines<'a, 's>(
+        self,
+        scales: impl Iterator<Item = Segment<'s>>,
+        octaves: &'a mut [i16],
+        offsets: &'a mut [u16],
+    ) -> Lines<'a> {
+        let offsets = if self.has_contexts { &mut offsets[..octaves.len()] } else { &mut [] };
+        let mut start = 0;
+        for Segment { length, base, columns, .. } in scales {
+            let octaves = octaves.get_mut(start..start + length).unwrap_or_default();
+            let offsets = offsets.get_mut(start..start + length).unwrap_or_default();
+            start += length;
+            if columns.is_empty() {
+                octaves.fill(self.octave(base));
+                offsets.fill(self.offset(base));
+                continue;
+            }
+            // In two loops if there are contexts, since each of them then has one thing to write.
+            for (target, &column) in octaves.iter_mut().zip(columns) {
+                *target = self.octave(base + i16::from(column));
+            }
+            for (target, &column) in offsets.iter_mut().zip(columns) {
+                *target = self.offset(base + i16::from(column));
+            }
+        }
+        offsets.iter_mut().skip(start).for_each(|offset| *offset = 0);
+        Lines { octaves, offsets }
+    }
+
+    /// What is expected of groups whose elements have lines of their own.
+    pub fn each(self, lines: Lines<'_>) -> Expected<'_> {
+        let groups = lines.octaves.len() / LANES;
+        let (octaves, places) = (NO_OCTAVES.get(..groups), IN_ORDER.get(..groups));
+        let rest = Rest::Lines { lines, places: places.unwrap_or_default() };
+        Expected { octaves: octaves.unwrap_or_default(), rest, slots: self.slots() }
+    }
+}
+
+/// The most groups of a chunk.
+const GROUPS: usize = CHUNK / LANES;
+static NO_OCTAVES: [i16; GROUPS] = [0; GROUPS];
+/// Where the groups of a chunk are in its lines.
+static IN_ORDER: [u32; GROUPS] = {
+    let mut places = [0; GROUPS];
+    let mut group = 0;
+    while group < GROUPS {
+        places[group] = (group * LANES) as u32;
+        group += 1;
+    }
+    places
+};
+
+/// The lines of all rows of which columns say something. What a row's own scale adds to that is whole octaves, and a fraction, of which there are few: one line for each.
+#[derive(Debug)]
+pub(crate) struct RowLines {
+    split: Split,
+    row_length: usize,
+    octaves: Vec<i16>,
+    offsets: Vec<u16>,
+}
+
+impl RowLines {
+    /// The lines of rows of whole groups.
+    pub fn new(split: Split, columns: &[i8]) -> Self {
+        let row_length = columns.len();
+        let (mut octaves, mut offsets) =
+            (vec![0; STEPS as usize * row_length], vec![0; STEPS as usize * row_length]);
+        let rows = (0..STEPS as i16).map(|base| Segment { length: row_length, base, column: 0, columns });
+        let split_lines = Split { centre: 0, ..split };
+        split_lines.lines(rows, &mut octaves, &mut offsets);
+        if !split.has_contexts {
+            offsets.clear();
+        }
+        Self { split, row_length, octaves, offsets }
+    }
+
+    /// What is expected of groups in rows with these scales.
+    pub fn expected<'a, 's>(
+        &'a self,
+        scales: impl Iterator<Item = Segment<'s>>,
+        octaves: &'a mut [i16],
+        places: &'a mut [u32],
+    ) -> Expected<'a> {
+        let mut start = 0;
+        for Segment { length, base, column, .. } in scales {
+            let line = usize::from((base & Split::FRACTION) as u16) * self.row_length + column * LANES;
+            let groups = octaves.iter_mut().zip(places.iter_mut()).skip(start).take(length);
+            for ((octave, place), at) in groups.zip((line..).step_by(LANES)) {
+                (*octave, *place) = (self.split.octave(base), at as u32);
+            }
+            start += length;
+        }
+        let lines = Lines { octaves: &self.octaves, offsets: &self.offsets };
+        Expected { octaves, rest: Rest::Lines { lines, places }, slots: self.split.slots() }
     }
 }

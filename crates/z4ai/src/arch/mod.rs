@@ -32,7 +32,7 @@ mod heads;
 pub(crate) mod memory;
 mod portable;
 
-pub(crate) use heads::{Expected, HeadFormat, HeadInputs, Sign};
+pub(crate) use heads::{HeadFormat, HeadInputs, Lines, RowLines, Sign, Split};
 
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};
 use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, MIXED_LANES, MOST_LANES, MixedDecoder};

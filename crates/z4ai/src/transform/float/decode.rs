@@ -1,10 +1,11 @@
 //! Symbols, escapes and planes back to floats, one block at a time.
 
 use super::model::FloatModel;
+use super::scale::Scales;
 use super::signs::Signs;
 use super::tails::MAX_TAILS;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, JOINT_BITS, low_bits};
-use crate::arch::{Expected, HeadFormat, HeadInputs, Kernel, Sign};
+use crate::arch::{HeadFormat, HeadInputs, Kernel, Lines, RowLines, Sign, Split};
 use crate::entropy::plane;
 use crate::entropy::rans::{self, LANES};
 use crate::error::{Error, Result};
@@ -16,6 +17,7 @@ use std::cell::RefCell;
 struct Scratch {
     octaves: [i16; CHUNK + PADDING],
     offsets: [u16; CHUNK + 2 * PADDING],
+    places: [u32; CHUNK / LANES],
     symbols: [u8; CHUNK + 2 * PADDING],
     fields: [u16; CHUNK + 3 * PADDING],
     heads: [u16; CHUNK],
@@ -26,10 +28,15 @@ struct Scratch {
 
 const PADDING: usize = 128;
 
+/// The longest rows whose lines are kept, so that the second-level cache holds them, and the fewest rows of a block.
+const LONGEST_LINE: usize = 1 << 13;
+const FEWEST_ROWS: usize = 16;
+
 thread_local! {
     static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
         octaves: [0; CHUNK + PADDING],
         offsets: [0; CHUNK + 2 * PADDING],
+        places: [0; CHUNK / LANES],
         symbols: [0; CHUNK + 2 * PADDING],
         fields: [0; CHUNK + 3 * PADDING],
         heads: [0; CHUNK],
@@ -49,6 +56,9 @@ struct HeadDecoder<'s, 'a> {
     octaves: &'s mut [i16],
     /// Where the slots of each symbol's context begin.
     offsets: &'s mut [u16],
+    /// Where the groups of elements are in the lines of rows.
+    places: &'s mut [u32],
+    row_lines: Option<&'s RowLines>,
     found: &'s mut [u8],
     fields: &'s mut [u16],
     /// A bit per element.
@@ -75,7 +85,7 @@ impl FloatModel {
     ) -> Result<()> {
         let width = self.layout.width;
         let count = out.len() / width;
-        let lanes = self.lanes(count);
+        let (lanes, row_lines) = (self.lanes(count), self.row_lines(count));
         let mut symbols = rans::Decoder::open_in(lanes, self.tables.decoder(), reader, kernel)?;
         let escape_bytes = reader.length()?;
         if escape_bytes > count * self.escape_bytes() {
@@ -97,6 +107,8 @@ impl FloatModel {
                 packed,
                 octaves: &mut scratch.octaves[..elements],
                 offsets: &mut scratch.offsets[..elements],
+                places: &mut scratch.places,
+                row_lines,
                 found: &mut scratch.symbols[..elements],
                 fields: &mut scratch.fields[..elements],
                 escaped: &mut scratch.escaped[..elements / LANES],
@@ -126,43 +138,62 @@ impl FloatModel {
 
     /// Decodes the heads of a chunk: all at once where the kernel can, else step by step.
     fn decode_heads(&self, decoder: &mut HeadDecoder, escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
-        let HeadDecoder { symbols, kernel, start, packed, octaves, offsets, .. } = decoder;
-        let group = if self.scales.is_even(*start, LANES) { LANES } else { 1 };
-        let groups = &mut octaves[..heads.len() / group];
-        let expected = self.expected(*kernel, *start, group, groups, offsets);
+        let HeadDecoder { symbols, kernel, start, packed, octaves, offsets, places, row_lines, .. } = decoder;
+        let (kernel, start) = (*kernel, *start);
+        let split = self.split();
+        let groups = heads.len() / LANES;
+        let in_rows = self.scales.is_even(start, LANES);
+        let scales = || self.scales.segments(start, groups, LANES);
+        let expected = match row_lines {
+            Some(lines) if in_rows => lines.expected(scales(), &mut octaves[..groups], &mut places[..groups]),
+            None if in_rows && self.scales.columns.is_empty() => {
+                split.same(scales(), &mut octaves[..groups], offsets)
+            }
+            _ => split.each(self.lines(split, kernel, start, octaves, offsets)),
+        };
         let inputs = HeadInputs { format: self.head_format(), expected, packed };
         if symbols.decode_heads(inputs, decoder.escaped, heads)? {
             return self.place_escapes(decoder.escaped, escapes, heads);
         }
-        let expected = self.expected(*kernel, *start, 1, octaves, offsets);
-        symbols.decode(expected.offsets(), decoder.found)?;
+        let lines = self.lines(split, kernel, start, octaves, offsets);
+        symbols.decode(lines.offsets(), decoder.found)?;
         kernel.vectorised(
             #[inline(always)]
             || {
                 low_bits::unpack(packed, self.low_bits(), decoder.fields);
-                self.assemble(decoder.found, decoder.fields, expected.octaves(), heads);
+                self.assemble(decoder.found, decoder.fields, lines.octaves(), heads);
                 self.place_escapes_of(decoder.found, escapes, heads)
             },
         )
     }
 
-    /// What is expected of each `group` of elements from `start` on.
-    fn expected<'s>(
+    fn split(&self) -> Split {
+        Split::new(CENTRE as i16, self.tables.decoder())
+    }
+
+    /// What is expected of each element from `start` on.
+    fn lines<'s>(
         &self,
+        split: Split,
         kernel: Kernel,
         start: usize,
-        group: usize,
         octaves: &'s mut [i16],
         offsets: &'s mut [u16],
-    ) -> Expected<'s> {
-        let tables = self.tables.decoder();
+    ) -> Lines<'s> {
         kernel.vectorised(
             #[inline(always)]
-            || {
-                let scales = self.scales.segments(start, octaves.len(), group);
-                Expected::new(scales, group > 1, CENTRE as i16, tables, octaves, offsets)
-            },
+            || split.lines(self.scales.segments(start, octaves.len(), 1), octaves, offsets),
         )
+    }
+
+    /// The lines that all rows have in common, where there are columns and so many rows in a block of `count` elements that the lines are soon made.
+    fn row_lines(&self, count: usize) -> Option<&RowLines> {
+        let Scales { row_length, columns, .. } = &self.scales;
+        let usable = !columns.is_empty()
+            && row_length.is_multiple_of(LANES)
+            && *row_length <= LONGEST_LINE
+            && count / FEWEST_ROWS >= *row_length;
+        usable.then(|| self.row_lines.get_or_init(|| RowLines::new(self.split(), columns)))
     }
 
     fn head_format(&self) -> HeadFormat {

@@ -32,7 +32,7 @@ pub(crate) use period::find_row_length;
 pub(crate) use sign_mixer::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
 
 /// Elements that are transformed together; all the temporaries of a chunk stay in the first-level cache.
-const CHUNK: usize = 4096;
+pub(crate) const CHUNK: usize = 4096;
 
 /// Mantissa bits that join the exponent in a symbol.
 pub(crate) const JOINT_BITS: u32 = 2;

@@ -7,7 +7,7 @@ use super::shape::{EscapeRate, Shape};
 use super::signs::Signs;
 use super::tails::Tails;
 use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
-use crate::arch::Kernel;
+use crate::arch::{Kernel, RowLines};
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
 use crate::entropy::rans::{Tables, lanes_for, most_lanes_for};
@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use crate::options::Effort;
 use crate::threads;
+use std::sync::OnceLock;
 
 /// Elements looked at when choosing between scales.
 const SAMPLE: usize = 1 << 13;
@@ -45,6 +46,8 @@ pub(crate) struct FloatModel {
     /// What the tables follow from, if they do.
     shape: Option<(Shape, EscapeRate)>,
     pub(super) tails: Tails,
+    /// What the decoder makes of the columns' scales.
+    pub(super) row_lines: OnceLock<RowLines>,
 }
 
 /// The most elements of a section whose tables may follow from a shape; tables of their own cost larger ones next to nothing.
@@ -235,7 +238,8 @@ impl FloatModel {
         shape: Option<(Shape, EscapeRate)>,
         tails: Tails,
     ) -> Result<Self> {
-        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables: Tables::new(tables)?, shape, tails })
+        let (tables, row_lines) = (Tables::new(tables)?, OnceLock::new());
+        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables, shape, tails, row_lines })
     }
 
     /// Elements per row, if columns were found to differ.

@@ -26,11 +26,14 @@ pub(crate) struct Scales {
     pub columns: Vec<i8>,
 }
 
-/// Neighbours in a row, of which `base` is expected, with something added for each unless `columns` is empty.
+/// Neighbours in a row, of which `base` is expected, with something added for each unless `columns` is empty. Elements, or groups of them, are counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment<'a> {
     pub length: usize,
     pub base: i16,
+    /// Where in the row they begin.
+    pub column: usize,
+    /// Of elements, not of groups.
     pub columns: &'a [i8],
 }
 
@@ -39,7 +42,7 @@ impl Scales {
     #[inline(always)]
     pub fn fill(&self, start: usize, out: &mut [i16]) {
         let mut rest = out;
-        for Segment { length, base, columns } in self.segments(start, rest.len(), 1) {
+        for Segment { length, base, columns, .. } in self.segments(start, rest.len(), 1) {
             let (segment, after) = rest.split_at_mut(length);
             rest = after;
             if columns.is_empty() {
@@ -49,13 +52,13 @@ impl Scales {
         }
     }
 
-    /// Whether the expectations of `group` elements each, from `start` on, are the same.
+    /// Whether groups of so many elements each, from `start` on, lie in one row.
     pub fn is_even(&self, start: usize, group: usize) -> bool {
         let in_rows = start.is_multiple_of(group) && self.row_length.is_multiple_of(group);
-        self.row_length == 0 || self.columns.is_empty() && in_rows
+        self.row_length == 0 || in_rows
     }
 
-    /// The expectations of `count` groups of elements from element `start` on, which must be even.
+    /// The expectations of `count` groups of elements from element `start` on, each of which must lie in one row.
     #[inline(always)]
     pub fn segments(&self, start: usize, count: usize, group: usize) -> impl Iterator<Item = Segment<'_>> {
         let row_length = if self.row_length == 0 { usize::MAX } else { self.row_length / group };
@@ -64,9 +67,10 @@ impl Scales {
         std::iter::from_fn(move || {
             let length = rest.min(row_length - column);
             let base = self.base + i16::from(self.rows.get(row).copied().unwrap_or(0));
-            let columns = self.columns.get(column..column + length).unwrap_or_default();
+            let columns = if group == 1 { self.columns.get(column..column + length) } else { None };
+            let segment = Segment { length, base, column, columns: columns.unwrap_or_default() };
             (row, column, rest) = (row + 1, 0, rest - length);
-            (length > 0).then_some(Segment { length, base, columns })
+            (length > 0).then_some(segment)
         })
     }
 
