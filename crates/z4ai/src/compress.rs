@@ -131,30 +131,33 @@ pub(crate) fn encode_section(
     Ok(())
 }
 
-/// Sections from this many bytes on occupy all threads by themselves; shorter ones are encoded side by side.
+/// Sections from this many bytes on may occupy all threads by themselves; shorter ones are encoded side by side.
 const LONG_SEGMENT: usize = 1 << 20;
 
 /// Appends a section for each segment.
 fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
-    let is_long = |part: &Part| part.bytes.len() >= LONG_SEGMENT;
+    if let [part] = segments {
+        return encode_best(*part, options, kernel, frame);
+    }
+    // What is more than a thread's share would keep one busy when the others are done.
+    let share = segments.iter().map(|part| part.bytes.len()).sum::<usize>() / threads::count();
+    let is_long = |part: &Part| part.bytes.len() >= LONG_SEGMENT.max(share);
     for group in segments.chunk_by(|first, second| !is_long(first) && !is_long(second)) {
         if let [part] = group {
             encode_best(*part, options, kernel, frame)?;
             continue;
         }
-        let mut outcome = Ok(());
-        threads::deliver(
-            group.iter(),
-            |part| {
-                let mut section = Vec::new();
-                threads::run(1, || encode_best(*part, options, kernel, &mut section)).map(|()| section)
-            },
-            |section: Result<Vec<u8>>| match section {
-                Ok(section) => frame.extend_from_slice(&section),
-                Err(error) => outcome = Err(error),
-            },
-        );
-        outcome?;
+        // The longest first, so that threads end together.
+        let mut order: Vec<usize> = (0..group.len()).collect();
+        order.sort_by_key(|&index| std::cmp::Reverse(group[index].bytes.len()));
+        let encoded = threads::map(order.iter().map(|&index| (index, &group[index])), |(index, part)| {
+            let mut section = Vec::new();
+            let outcome = threads::run(1, || encode_best(*part, options, kernel, &mut section));
+            outcome.map(|()| (index, section))
+        });
+        let mut sections = encoded.into_iter().collect::<Result<Vec<_>>>()?;
+        sections.sort_by_key(|&(index, _)| index);
+        sections.iter().for_each(|(_, section)| frame.extend_from_slice(section));
     }
     Ok(())
 }

@@ -23,6 +23,14 @@ pub(crate) fn run<R>(threads: usize, work: impl FnOnce() -> R) -> R {
     work()
 }
 
+/// How many threads [`map`] may use here.
+pub(crate) fn count() -> usize {
+    match LIMIT.get() {
+        0 => rayon::current_num_threads(),
+        limit => limit,
+    }
+}
+
 /// The results of `work` on each piece, in the order of the pieces. `pieces` must know how many they are.
 pub(crate) fn map<I, R>(pieces: I, work: impl Fn(I::Item) -> R + Sync) -> Vec<R>
 where
@@ -40,9 +48,8 @@ where
     I: Iterator + Send,
     R: Send,
 {
-    let count = pieces.size_hint().0;
-    let limit = if count > 1 { LIMIT.get() } else { 1 };
-    let threads = if limit == 0 { rayon::current_num_threads() } else { limit }.min(count);
+    let pieces_left = pieces.size_hint().0;
+    let threads = if pieces_left > 1 { count().min(pieces_left) } else { 1 };
     if threads <= 1 {
         return pieces.map(work).for_each(sink);
     }
