@@ -22,7 +22,7 @@ const LEARNING_BLOCK_ELEMENTS: usize = 1 << 20;
 /// Bytes per block of opaque data.
 const OPAQUE_BLOCK: usize = 1 << 20;
 
-/// Elements of each part of a section on which models are compared.
+/// Elements of each part of a section on which models are compared: a quarter of all in short sections, but not fewer than the second number.
 const TRIAL_ELEMENTS: usize = 1 << 14;
 const FEWEST_ELEMENTS: usize = 1 << 12;
 /// Parts of a section on which models are compared.
