@@ -39,6 +39,11 @@ pub(super) const fn reach(lanes: usize) -> usize {
     2 * lanes + 16
 }
 
+/// Whether this CPU has the instructions of this level.
+pub(super) fn runs() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt")
+}
+
 /// See [`super::Kernel::vectorised`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(super) fn vectorised<R>(work: impl FnOnce() -> R) -> R {

@@ -28,6 +28,8 @@ mod avx2_signs;
 mod avx2_spread;
 #[cfg(target_arch = "x86_64")]
 mod avx2_symbols;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod heads;
 pub(crate) mod memory;
 mod portable;
@@ -50,6 +52,8 @@ enum Level {
     Portable,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
 }
 
 /// What the elements of a block are made from besides the entropy-coded symbols and the raw bits.
@@ -80,10 +84,9 @@ impl Kernel {
     /// The fastest implementation that this CPU can run.
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt")
-        {
+        if avx512::runs() {
+            return Self(Level::Avx512);
+        } else if avx2::runs() {
             return Self(Level::Avx2);
         }
         Self::PORTABLE
@@ -93,9 +96,10 @@ impl Kernel {
     #[cfg(any(test, fuzzing))]
     pub fn available() -> Vec<Self> {
         let mut kernels = vec![Self::PORTABLE];
-        if Self::detect() != Self::PORTABLE {
-            kernels.push(Self::detect());
-        }
+        #[cfg(target_arch = "x86_64")]
+        kernels.extend(avx2::runs().then_some(Self(Level::Avx2)));
+        #[cfg(target_arch = "x86_64")]
+        kernels.extend(avx512::runs().then_some(Self(Level::Avx512)));
         kernels
     }
 
@@ -111,7 +115,7 @@ impl Kernel {
             Level::Portable => nested::encode_with::<Portable>(elements, geometry, shifts, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_nested::encode(elements, geometry, shifts, out) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2_nested::encode(elements, geometry, shifts, out) },
         }
     }
 
@@ -127,7 +131,7 @@ impl Kernel {
             Level::Portable => nested::decode_with::<Portable>(block, geometry, shifts, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_nested::decode(block, geometry, shifts, out) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2_nested::decode(block, geometry, shifts, out) },
         }
     }
 
@@ -155,7 +159,7 @@ impl Kernel {
                 Level::Portable => portable::rans_decode::<MOST_LANES>(tables, states, offsets, words, out),
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-                Level::Avx2 => unsafe {
+                Level::Avx2 | Level::Avx512 => unsafe {
                     avx2::rans_decode(tables, &mut states[..lanes], offsets, words, out)
                 },
             },
@@ -180,7 +184,7 @@ impl Kernel {
             Level::Portable => None,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe {
+            Level::Avx2 | Level::Avx512 => unsafe {
                 avx2_heads::decode_heads(tables, inputs, states, words, range, escaped, heads)
             },
         }
@@ -192,7 +196,7 @@ impl Kernel {
             Level::Portable => 0,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_restore::decay::<W>(movement, base, out) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2_restore::decay::<W>(movement, base, out) },
         }
     }
 
@@ -211,7 +215,9 @@ impl Kernel {
             Level::Portable => (0, 0),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_restore::restore::<W>(tables, inputs, states, words, raw, out) },
+            Level::Avx2 | Level::Avx512 => unsafe {
+                avx2_restore::restore::<W>(tables, inputs, states, words, raw, out)
+            },
         }
     }
 
@@ -244,7 +250,7 @@ impl Kernel {
                     portable::rans_encode::<MOST_LANES>(tables, states, symbols, contexts, words, end)
                 }
                 #[cfg(target_arch = "x86_64")]
-                Level::Avx2 => {
+                Level::Avx2 | Level::Avx512 => {
                     let whole = symbols.len() / lanes * lanes;
                     let (symbols, last) = symbols.split_at(whole);
                     let (contexts, last_contexts) = contexts.split_at(whole.min(contexts.len()));
@@ -273,7 +279,7 @@ impl Kernel {
             Level::Portable => {}
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe {
+            Level::Avx2 | Level::Avx512 => unsafe {
                 avx2_magnitudes::decode(run, stream, context_mask, expected, distances);
             },
         }
@@ -285,7 +291,7 @@ impl Kernel {
             Level::Portable => false,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_signs::decode(run, stream) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2_signs::decode(run, stream) },
         }
     }
 
@@ -301,7 +307,7 @@ impl Kernel {
             Level::Portable => (0, 0),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_spread::spread(bitmap, dense, elements) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2_spread::spread(bitmap, dense, elements) },
         }
     }
 
@@ -311,7 +317,7 @@ impl Kernel {
             Level::Portable => 0,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_look_up::look_up(table, indices, found) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2_look_up::look_up(table, indices, found) },
         };
         for (found, &index) in found.iter_mut().zip(indices).skip(done) {
             *found = table[usize::from(index % 32)];
@@ -333,7 +339,7 @@ impl Kernel {
             Level::Portable => (0, 0),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe {
+            Level::Avx2 | Level::Avx512 => unsafe {
                 avx2_differences::differences(movement, current, base, differences, symbols, numbers)
             },
         }
@@ -352,7 +358,9 @@ impl Kernel {
             Level::Portable => 0,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_raw_bits::read(alphabet, symbols, raw, differences) },
+            Level::Avx2 | Level::Avx512 => unsafe {
+                avx2_raw_bits::read(alphabet, symbols, raw, differences)
+            },
         }
     }
 
@@ -369,7 +377,9 @@ impl Kernel {
             Level::Portable => false,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_raw_bits::write(alphabet, symbols, differences, state, words) },
+            Level::Avx2 | Level::Avx512 => unsafe {
+                avx2_raw_bits::write(alphabet, symbols, differences, state, words)
+            },
         }
     }
 
@@ -381,6 +391,9 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 => unsafe { avx2::vectorised(work) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { avx512::vectorised(work) },
         }
     }
 }
