@@ -3,105 +3,33 @@
 #![allow(unsafe_code)]
 
 use super::avx2::{Lookup, Places, load_states, reach, store_states};
-use super::heads::Rest;
+use super::heads::{Checked, HeadCall, HeadLoops};
 use super::{HeadFormat, HeadInputs, Sign};
-use crate::entropy::rans::{DecoderTables, LANES};
+use crate::entropy::rans::LANES;
 use crate::transform::float::JOINT_BITS;
 use std::arch::x86_64::*;
-use std::ops::Range;
 
-/// See [`super::Kernel::decode_heads`].
-#[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn decode_heads(
-    tables: &DecoderTables,
-    inputs: HeadInputs,
-    states: &mut [u32],
-    words: &[u8],
-    range: Range<usize>,
-    escaped: &mut [u32],
-    heads: &mut [u16],
-) -> Option<(usize, usize)> {
-    // The numbers of bits that the layouts of floats have, with and without a sign, get loops of their own.
-    let made = match (inputs.format.low_mantissa, inputs.format.sign) {
-        (2, Sign::Constant(_)) => choose::<2>(tables, inputs, states, words, range, escaped, heads),
-        (2, Sign::Stored) => choose::<3>(tables, inputs, states, words, range, escaped, heads),
-        (5, Sign::Constant(_)) => choose::<5>(tables, inputs, states, words, range, escaped, heads),
-        (5, Sign::Stored) => choose::<6>(tables, inputs, states, words, range, escaped, heads),
-        (8, Sign::Constant(_)) => choose::<8>(tables, inputs, states, words, range, escaped, heads),
-        (8, Sign::Stored) => choose::<9>(tables, inputs, states, words, range, escaped, heads),
-        _ => return None,
-    };
-    Some(made)
-}
+/// The loops for this instruction set.
+pub(super) struct Loops;
 
-#[target_feature(enable = "avx2,bmi2,popcnt")]
-fn choose<const BITS: usize>(
-    tables: &DecoderTables,
-    inputs: HeadInputs,
-    states: &mut [u32],
-    words: &[u8],
-    range: Range<usize>,
-    escaped: &mut [u32],
-    heads: &mut [u16],
-) -> (usize, usize) {
-    let contexts = tables.slots().len() > 1 << tables.precision();
-    match (states.len() > LANES, contexts, matches!(inputs.expected.rest, Rest::Same(_))) {
-        (false, false, false) => {
-            decode::<1, false, false, BITS>(tables, inputs, states, words, range, escaped, heads)
-        }
-        (false, false, true) => {
-            decode::<1, false, true, BITS>(tables, inputs, states, words, range, escaped, heads)
-        }
-        (false, true, false) => {
-            decode::<1, true, false, BITS>(tables, inputs, states, words, range, escaped, heads)
-        }
-        (false, true, true) => {
-            decode::<1, true, true, BITS>(tables, inputs, states, words, range, escaped, heads)
-        }
-        (true, false, false) => {
-            decode::<2, false, false, BITS>(tables, inputs, states, words, range, escaped, heads)
-        }
-        (true, false, true) => {
-            decode::<2, false, true, BITS>(tables, inputs, states, words, range, escaped, heads)
-        }
-        (true, true, false) => {
-            decode::<2, true, false, BITS>(tables, inputs, states, words, range, escaped, heads)
-        }
-        (true, true, true) => {
-            decode::<2, true, true, BITS>(tables, inputs, states, words, range, escaped, heads)
-        }
+impl HeadLoops for Loops {
+    unsafe fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
+        call: HeadCall,
+    ) -> (usize, usize) {
+        // SAFETY: the caller vouches for the instructions.
+        unsafe { decode::<PARTS, CONTEXTS, GROUPS, BITS>(call) }
     }
 }
 
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
-    tables: &DecoderTables,
-    inputs: HeadInputs,
-    states: &mut [u32],
-    words: &[u8],
-    range: Range<usize>,
-    escaped: &mut [u32],
-    heads: &mut [u16],
+    call: HeadCall,
 ) -> (usize, usize) {
-    let HeadInputs { format, expected, packed } = inputs;
-    let (octaves, offsets, line_octaves, line_places) = match expected.rest {
-        Rest::Same(offsets) => (expected.octaves, offsets, &[][..], &[][..]),
-        Rest::Lines { lines, places } => (expected.octaves, lines.offsets, lines.octaves, places),
-    };
+    let Checked { octaves, offsets, line_octaves, line_places } =
+        call.check::<PARTS, CONTEXTS, GROUPS, BITS>();
+    let HeadCall { tables, inputs: HeadInputs { format, packed, .. }, states, words, range, escaped, heads } =
+        call;
     let (count, lanes) = (heads.len(), PARTS * LANES);
-    assert!(count.is_multiple_of(8 * LANES) && escaped.len() == count / LANES);
-    assert!(range.start.is_multiple_of(lanes) && range.end <= count && range.end.is_multiple_of(lanes));
-    assert!(octaves.len() == count / LANES);
-    if GROUPS {
-        assert!(!CONTEXTS || offsets.len() == octaves.len());
-    } else {
-        let last = line_octaves.len().checked_sub(LANES);
-        assert!(line_places.len() == octaves.len() && (!CONTEXTS || offsets.len() == line_octaves.len()));
-        assert!(last.is_some_and(|last| line_places.iter().all(|&place| place as usize <= last)));
-    }
-    // Below a power of two, slots and offsets stay there when they are put together.
-    assert!(!CONTEXTS || expected.slots <= tables.slots().len());
-    assert!(packed.len() >= count / 8 * BITS);
     let lookup = Lookup::new(tables);
     let assembly = Assembly::<BITS>::new(format);
     let mut registers = load_states::<PARTS>(states);
@@ -161,13 +89,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
                 let symbols = [symbols_of(a, b), symbols_of(c, d)];
                 *escaped.as_mut_ptr().add(done / LANES) = escapes_of(symbols);
 
-                let one = parts.ones.at(packed, done);
-                let low = if BITS >= 8 {
-                    parts.eights.at(packed, done)
-                } else {
-                    let (fours, twos) = (parts.fours.at(packed, done), parts.twos.at(packed, done));
-                    _mm256_or_si256(_mm256_or_si256(fours, twos), one)
-                };
+                let (low, above) = parts.at(packed, done);
                 let target = heads.as_mut_ptr().add(done);
                 for (half, symbols) in symbols.into_iter().enumerate() {
                     let bytes_of = |whole: __m256i| {
@@ -180,7 +102,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
                     };
                     let mut field = bytes_of(low);
                     if BITS > 8 {
-                        field = _mm256_or_si256(field, _mm256_slli_epi16::<8>(bytes_of(one)));
+                        field = _mm256_or_si256(field, _mm256_slli_epi16::<8>(bytes_of(above)));
                     }
                     let octave = if GROUPS {
                         octave
@@ -219,19 +141,19 @@ fn escapes_of(symbols: [__m256i; 2]) -> u32 {
 }
 
 /// Where the parts of packed fields are, for as many fields as the shifts stay the same. See `low_bits` for how fields are stored.
-struct Parts<const BITS: usize> {
+pub(super) struct Parts<const BITS: usize> {
     eights: Part<BITS, 8>,
     fours: Part<BITS, 4>,
     twos: Part<BITS, 2>,
     ones: Part<BITS, 1>,
     /// The first field that this is not true for.
-    end: usize,
+    pub end: usize,
 }
 
 impl<const BITS: usize> Parts<BITS> {
     /// The parts of `count` fields, a multiple of 256, from field `start` on, a multiple of 32.
     #[target_feature(enable = "avx2")]
-    fn new(count: usize, start: usize) -> Self {
+    pub fn new(count: usize, start: usize) -> Self {
         // Narrower parts are in fewer bytes, and go over to the next bits of these sooner.
         let narrowest = BITS & BITS.wrapping_neg();
         let stride = (count / 8 * narrowest).max(1);
@@ -241,6 +163,25 @@ impl<const BITS: usize> Parts<BITS> {
             twos: Part::new(count, start),
             ones: Part::new(count, start),
             end: (start / stride + 1) * stride,
+        }
+    }
+
+    /// The lower eight bits of the 32 fields from `field` on, and the ninth.
+    ///
+    /// # Safety
+    ///
+    /// `packed` must hold the fields, and `field` must lie between where this begins and ends.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn at(&self, packed: &[u8], field: usize) -> (__m256i, __m256i) {
+        // SAFETY: the caller vouches for the fields.
+        unsafe {
+            let one = self.ones.at(packed, field);
+            if BITS >= 8 {
+                return (self.eights.at(packed, field), one);
+            }
+            let (fours, twos) = (self.fours.at(packed, field), self.twos.at(packed, field));
+            (_mm256_or_si256(_mm256_or_si256(fours, twos), one), _mm256_setzero_si256())
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::entropy::rans::{DecoderTables, LANES};
 use crate::transform::float::CHUNK;
 use crate::transform::float::scale::{STEPS, Segment};
+use std::ops::Range;
 
 /// Where the bits of a head come from.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +29,114 @@ pub(crate) struct HeadInputs<'a> {
     pub expected: Expected<'a>,
     /// The verbatim bits.
     pub packed: &'a [u8],
+}
+
+/// A call of [`super::Kernel::decode_heads`].
+#[derive(Debug)]
+pub(crate) struct HeadCall<'a> {
+    pub tables: &'a DecoderTables,
+    pub inputs: HeadInputs<'a>,
+    /// [`LANES`] or twice as many.
+    pub states: &'a mut [u32],
+    pub words: &'a [u8],
+    /// Which elements of the chunk.
+    pub range: Range<usize>,
+    /// A bit for each element of the chunk.
+    pub escaped: &'a mut [u32],
+    /// All of the chunk, a multiple of 256.
+    pub heads: &'a mut [u16],
+}
+
+/// The loops of a kernel that makes heads, one for each form that heads have.
+pub(super) trait HeadLoops {
+    /// Makes heads of BITS stored bits from streams of PARTS times [`LANES`] lanes, with or without CONTEXTS, in GROUPS of which the same is expected or not.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must have the kernel's instructions.
+    unsafe fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
+        call: HeadCall,
+    ) -> (usize, usize);
+}
+
+/// Calls the loop of the numbers of bits that the layouts of floats have, with and without a sign; `None` for others.
+///
+/// # Safety
+///
+/// The CPU must have the kernel's instructions.
+pub(super) unsafe fn decode_heads<L: HeadLoops>(call: HeadCall) -> Option<(usize, usize)> {
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        let made = match (call.inputs.format.low_mantissa, call.inputs.format.sign) {
+            (2, Sign::Constant(_)) => choose::<L, 2>(call),
+            (2, Sign::Stored) => choose::<L, 3>(call),
+            (5, Sign::Constant(_)) => choose::<L, 5>(call),
+            (5, Sign::Stored) => choose::<L, 6>(call),
+            (8, Sign::Constant(_)) => choose::<L, 8>(call),
+            (8, Sign::Stored) => choose::<L, 9>(call),
+            _ => return None,
+        };
+        Some(made)
+    }
+}
+
+/// # Safety
+///
+/// As above.
+unsafe fn choose<L: HeadLoops, const BITS: usize>(call: HeadCall) -> (usize, usize) {
+    let contexts = call.tables.slots().len() > 1 << call.tables.precision();
+    let groups = matches!(call.inputs.expected.rest, Rest::Same(_));
+    // SAFETY: the caller vouches for the instructions.
+    unsafe {
+        match (call.states.len() > LANES, contexts, groups) {
+            (false, false, false) => L::decode::<1, false, false, BITS>(call),
+            (false, false, true) => L::decode::<1, false, true, BITS>(call),
+            (false, true, false) => L::decode::<1, true, false, BITS>(call),
+            (false, true, true) => L::decode::<1, true, true, BITS>(call),
+            (true, false, false) => L::decode::<2, false, false, BITS>(call),
+            (true, false, true) => L::decode::<2, false, true, BITS>(call),
+            (true, true, false) => L::decode::<2, true, false, BITS>(call),
+            (true, true, true) => L::decode::<2, true, true, BITS>(call),
+        }
+    }
+}
+
+/// What is expected of the heads of a call whose lengths agree, which kernels rely on.
+pub(super) struct Checked<'a> {
+    pub octaves: &'a [i16],
+    pub offsets: &'a [u16],
+    pub line_octaves: &'a [i16],
+    pub line_places: &'a [u32],
+}
+
+impl<'a> HeadCall<'a> {
+    /// Makes sure that there is as much of everything as the loop with these parameters looks at.
+    #[inline(always)]
+    pub(super) fn check<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
+        &self,
+    ) -> Checked<'a> {
+        let HeadInputs { expected, packed, .. } = self.inputs;
+        let (octaves, offsets, line_octaves, line_places) = match expected.rest {
+            Rest::Same(offsets) => (expected.octaves, offsets, &[][..], &[][..]),
+            Rest::Lines { lines, places } => (expected.octaves, lines.offsets, lines.octaves, places),
+        };
+        let (count, lanes, range) = (self.heads.len(), PARTS * LANES, &self.range);
+        assert!(count.is_multiple_of(8 * LANES) && self.escaped.len() == count / LANES);
+        assert!(range.start.is_multiple_of(lanes) && range.end <= count && range.end.is_multiple_of(lanes));
+        assert!(self.states.len() == lanes && octaves.len() == count / LANES);
+        if GROUPS {
+            assert!(!CONTEXTS || offsets.len() == octaves.len());
+        } else {
+            let last = line_octaves.len().checked_sub(LANES);
+            assert!(line_places.len() == octaves.len() && (!CONTEXTS || offsets.len() == line_octaves.len()));
+            let furthest = line_places.iter().fold(0, |most, &place| place.max(most));
+            assert!(last.is_some_and(|last| furthest as usize <= last));
+        }
+        // Below a power of two, slots and offsets stay there when they are put together.
+        assert!(!CONTEXTS || expected.slots <= self.tables.slots().len());
+        assert!(packed.len() >= count / 8 * BITS);
+        Checked { octaves, offsets, line_octaves, line_places }
+    }
 }
 
 /// What is expected of the heads of a chunk, by groups of [`LANES`].
@@ -208,11 +317,14 @@ impl RowLines {
         let mut start = 0;
         for Segment { length, base, column, .. } in scales {
             let line = usize::from((base & Split::FRACTION) as u16) * self.row_length + column * LANES;
-            let groups = octaves.iter_mut().zip(places.iter_mut()).skip(start).take(length);
-            for ((octave, place), at) in groups.zip((line..).step_by(LANES)) {
-                (*octave, *place) = (self.split.octave(base), at as u32);
+            let end = (start + length).min(octaves.len());
+            octaves[start..end].fill(self.split.octave(base));
+            let mut at = line as u32;
+            for place in &mut places[start..end] {
+                *place = at;
+                at += LANES as u32;
             }
-            start += length;
+            start = end;
         }
         let lines = Lines { octaves: &self.octaves, offsets: &self.offsets };
         Expected { octaves, rest: Rest::Lines { lines, places }, slots: self.split.slots() }

@@ -30,18 +30,19 @@ mod avx2_spread;
 mod avx2_symbols;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_heads;
 mod heads;
 pub(crate) mod memory;
 mod portable;
 
-pub(crate) use heads::{HeadFormat, HeadInputs, Lines, RowLines, Sign, Split};
+pub(crate) use heads::{HeadCall, HeadFormat, HeadInputs, Lines, RowLines, Sign, Split};
 
 use crate::entropy::nested::{self, Geometry, Portable, Shifts};
 use crate::entropy::rans::{DecoderTables, EncoderTables, LANES, MIXED_LANES, MOST_LANES, MixedDecoder};
 use crate::error::Result;
 use crate::transform::float::{MagnitudeRun, SignRun};
 use crate::transform::reference::{Alphabet, CLASSES, EXPONENTS, Movement, RawLanes, RawReader, Word, Words};
-use std::ops::Range;
 
 /// Which implementation of the hot loops runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,34 +160,30 @@ impl Kernel {
                 Level::Portable => portable::rans_decode::<MOST_LANES>(tables, states, offsets, words, out),
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-                Level::Avx2 | Level::Avx512 => unsafe {
+                Level::Avx2 => unsafe {
                     avx2::rans_decode(tables, &mut states[..lanes], offsets, words, out)
+                },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                Level::Avx512 => unsafe {
+                    avx512::rans_decode(tables, &mut states[..lanes], offsets, words, out)
                 },
             },
         }
     }
 
-    /// Decodes the symbols of elements `range` of a chunk of floats as [`Self::rans_decode`] does, of a stream with [`LANES`] or [`MOST_LANES`], in the contexts of the expected scales, and
-    /// makes their heads with them. Returns up to where heads were made and how many bytes of `words` were read. Each group's escaped exponents, whose heads are yet to be corrected, are
-    /// told by a bit in `escaped`. The chunk has a multiple of 256 elements. `None`, always on the portable kernel, leaves all of it to the caller.
-    #[expect(clippy::too_many_arguments)]
-    pub fn decode_heads(
-        self,
-        tables: &DecoderTables,
-        inputs: HeadInputs,
-        states: &mut [u32],
-        words: &[u8],
-        range: Range<usize>,
-        escaped: &mut [u32],
-        heads: &mut [u16],
-    ) -> Option<(usize, usize)> {
+    /// Decodes the symbols of elements of a chunk of floats as [`Self::rans_decode`] does, in the contexts of the expected scales, and makes their heads with them. Returns up to
+    /// where heads were made and how many bytes of words were read. Each group's escaped exponents, whose heads are yet to be corrected, are told by a bit. `None`, always on the
+    /// portable kernel, leaves all of it to the caller.
+    pub fn decode_heads(self, call: HeadCall) -> Option<(usize, usize)> {
         match self.0 {
             Level::Portable => None,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe {
-                avx2_heads::decode_heads(tables, inputs, states, words, range, escaped, heads)
-            },
+            Level::Avx2 => unsafe { heads::decode_heads::<avx2_heads::Loops>(call) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { heads::decode_heads::<avx512_heads::Loops>(call) },
         }
     }
 

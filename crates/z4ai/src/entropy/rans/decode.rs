@@ -1,7 +1,7 @@
 //! The decoder's side of a stream.
 
 use super::{DecoderTables, LANES, MOST_LANES, STATE_END, STATE_MIN, lanes_for};
-use crate::arch::{HeadInputs, Kernel, Restoration};
+use crate::arch::{HeadCall, HeadInputs, Kernel, Restoration};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use crate::transform::reference::{RawReader, Word};
@@ -74,15 +74,17 @@ impl<'a> Decoder<'a> {
         }
         let (tables, states, kernel) = (self.tables, &mut self.states[..self.lanes], self.kernel);
         let count = heads.len();
-        let made = kernel.decode_heads(tables, inputs, states, self.words, 0..count, escaped, heads);
+        let mut decode_from = |words: &[u8], range| {
+            kernel.decode_heads(HeadCall { tables, inputs, states, words, range, escaped, heads })
+        };
+        let made = decode_from(self.words, 0..count);
         let Some((mut done, bytes)) = made else { return Ok(false) };
         self.words = self.words.get(bytes..).unwrap_or_default();
         while done < count {
             let mut padded = [0; 4 * LAST];
             let rest = self.words.len().min(2 * LAST);
             padded.iter_mut().zip(&self.words[..rest]).for_each(|(padded, &word)| *padded = word);
-            let range = done..count.min(done + LAST);
-            let made = kernel.decode_heads(tables, inputs, states, &padded, range, escaped, heads);
+            let made = decode_from(&padded, done..count.min(done + LAST));
             let Some((next, bytes)) = made.filter(|made| made.0 > done && made.1 <= rest) else {
                 return Err(Error::truncated("entropy-coded stream"));
             };

@@ -240,9 +240,13 @@ impl FloatModel {
 
     /// Replaces the exponents that were escaped, for which the symbols gave garbage; `escaped` has a bit for each head.
     fn place_escapes(&self, escaped: &[u32], escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
-        for (&escaped, heads) in
-            escaped.iter().zip(heads.chunks_exact_mut(LANES)).filter(|(bits, _)| **bits != 0)
-        {
+        /// Groups that are looked at together.
+        const STRETCH: usize = 16;
+        // Most stretches have none.
+        let stretches = escaped.chunks(STRETCH).zip(heads.chunks_mut(STRETCH * LANES));
+        let some = stretches.filter(|(escaped, _)| escaped.iter().fold(0, |all, bits| all | bits) != 0);
+        let groups = some.flat_map(|(escaped, heads)| escaped.iter().zip(heads.chunks_exact_mut(LANES)));
+        for (&escaped, heads) in groups {
             let mut rest = escaped;
             while let Some(head) = heads.get_mut(rest.trailing_zeros() as usize) {
                 *head = self.place_escape(*head, escapes)?;
