@@ -215,9 +215,7 @@ def test_unknown_arguments() -> None:
     assert not z4ai.peek_is_z4ai(b"")
 
 
-@pytest.mark.parametrize(
-    "start", [b"Z4AI\x01", b"Z4AIMF01", b"ZARA\x01", b"ZSP1", b"ZPL1", b"ZRT1", b"Z4DL"], ids=repr
-)
+@pytest.mark.parametrize("start", [b"Z4AI\x01", b"Z4AIMF01", b"ZARA\x01", b"ZSP1", b"ZPL1", b"ZRT1", b"Z4DL"], ids=repr)
 def test_frames_of_earlier_releases_are_named(start: bytes) -> None:
     for call in (z4ai.decompress, z4ai.decompress_array, lambda blob: z4ai.decompress_delta(blob, b"")):
         with pytest.raises(ValueError, match=r"z4ai 0\.2"):
