@@ -70,11 +70,12 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
 
 /// Everything in a file or on standard input, for commands that look at parts of it: files are mapped where they can be.
 pub(super) fn whole(path: &Path) -> Result<Source> {
-    if !is_pipe(path) {
+    let (mut input, length) = open(path)?;
+    if length.is_some() {
         return Ok(Source::open(path, Io::Auto)?);
     }
     let mut bytes = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    input.read_to_end(&mut bytes)?;
     Ok(Source::from_bytes(bytes))
 }
 
