@@ -35,6 +35,7 @@ from .integrations import disable_hf, enable_hf, is_enabled, load_file, save_fil
 __all__ = [
     "DTYPE_WIDTHS",
     "__version__",
+    "chunked",
     "compress",
     "compress_array",
     "compress_delta",
@@ -48,37 +49,27 @@ __all__ = [
     "enable_hf",
     "is_enabled",
     "load_file",
+    "model_delta",
     "peek_is_z4ai",
+    "safetensors",
     "save_file",
 ]
 
 Effort: TypeAlias = Literal["fast", "balanced", "default", "max"] | None
 
-#: Bytes per element of every dtype code that :func:`compress` understands; ``None`` and ``"raw"`` are opaque bytes.
+#: Bytes per element of every dtype code that :func:`compress` understands, in lower case; ``None`` and ``"raw"`` are opaque bytes.
 DTYPE_WIDTHS: dict[str | None, int] = {
     None: 1,
-    "raw": 1,
-    "uint8": 1,
-    "int8": 1,
-    "bool": 1,
-    "fp8_e4m3": 1,
-    "fp8_e5m2": 1,
-    "bf16": 2,
-    "bfloat16": 2,
-    "fp16": 2,
-    "float16": 2,
-    "int16": 2,
-    "uint16": 2,
-    "fp32": 4,
-    "float32": 4,
-    "int32": 4,
-    "uint32": 4,
-    "fp64": 8,
-    "float64": 8,
-    "int64": 8,
-    "uint64": 8,
-    "complex64": 8,
-    "complex128": 16,
+    **dict.fromkeys(["raw", "bool", "uint8", "u8", "int8", "i8"], 1),
+    **dict.fromkeys(["fp8", "fp8_e4m3", "f8_e4m3", "f8e4m3", "float8_e4m3"], 1),
+    **dict.fromkeys(["f8_e4m3fn", "f8e4m3fn", "float8_e4m3fn"], 1),
+    **dict.fromkeys(["fp8_e5m2", "f8_e5m2", "f8e5m2", "float8_e5m2"], 1),
+    **dict.fromkeys(["bf16", "bfloat16", "fp16", "f16", "float16", "half"], 2),
+    **dict.fromkeys(["int16", "i16", "uint16", "u16"], 2),
+    **dict.fromkeys(["fp32", "f32", "float32", "float", "int32", "i32", "uint32", "u32"], 4),
+    **dict.fromkeys(["fp64", "f64", "float64", "double", "int64", "i64", "uint64", "u64"], 8),
+    **dict.fromkeys(["complex64", "c64"], 8),
+    **dict.fromkeys(["complex128", "c128"], 16),
 }
 
 
@@ -103,7 +94,7 @@ def compress(
     """Compresses a buffer, a NumPy array or a ``torch.Tensor`` into a self-describing frame.
 
     :param dtype: what the elements of a buffer are, such as ``"bf16"`` or ``"fp32"``; ``None`` for opaque bytes. Arrays and tensors
-        know it themselves.
+        know it themselves, unless they carry something else: a ``uint16`` array with ``"bf16"``, an array of bytes with ``"fp32"``.
     :param shape: the shape of the tensor in a buffer; knowing rows and columns makes the frame smaller.
     :param level: zstd level, 1 to 22, for what is not coded as floats; by default one that suits the effort.
     :param threads: how many threads may work at the same time, the caller among them; 0 is one per core.
@@ -115,7 +106,8 @@ def compress(
 def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
     """Restores the bytes of a frame.
 
-    :param out: a writable buffer, array or tensor of exactly the right size to decode into; it is also what is returned.
+    :param out: a writable buffer, array or tensor of exactly the right size to decode into; it is also what is returned. If decoding
+        fails, its content is not defined.
     """
     return native.decompress(blob, out=out, threads=threads)
 
@@ -177,3 +169,7 @@ def peek_is_z4ai(blob: Buffer) -> bool:
     """Whether some bytes begin like a z4ai frame."""
     view: memoryview[int] = memoryview(blob)  # type: ignore[arg-type]  # NumPy's stubs know the buffer protocol from 3.12 on
     return bytes(view.cast("B")[:4]) == b"Z4AI"
+
+
+# At the end, because they are made of what is above.
+from . import chunked, model_delta, safetensors  # noqa: E402

@@ -187,4 +187,5 @@ class ZstnReader:
 
 def as_bytes(data: Buffer) -> bytes | bytearray:
     """Bytes as they are, other buffers as a copy."""
-    return data if isinstance(data, bytes | bytearray) else bytes(data)
+    # Not bytes(data), which would make bytes of a number, too.
+    return data if isinstance(data, bytes | bytearray) else memoryview(data).tobytes()  # type: ignore[arg-type]

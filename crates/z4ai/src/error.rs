@@ -97,6 +97,6 @@ impl From<std::io::Error> for Error {
             std::io::ErrorKind::UnexpectedEof => ErrorKind::Truncated,
             _ => ErrorKind::Io,
         };
-        Self { kind, message: format!("stream: {source}").into(), source: Some(source) }
+        Self { kind, message: source.to_string().into(), source: Some(source) }
     }
 }

@@ -44,6 +44,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use estimate::estimate;
 pub use fetch::{decompress_delta_range_from, decompress_range_from};
 pub use info::{Info, Part};
-pub use options::{Effort, Options};
+pub use options::{Effort, MAX_DIMENSIONS, Options};
 pub use reference::ReferenceId;
 pub use stream::{Decoder, Encoder};

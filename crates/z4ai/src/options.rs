@@ -3,6 +3,9 @@
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 
+/// The most dimensions a shape may have.
+pub const MAX_DIMENSIONS: usize = 64;
+
 /// The trade between size and speed. Every effort decodes with the same call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Effort {
@@ -102,9 +105,13 @@ impl Options {
         self.dtype.map_or(1, Dtype::scalar_width)
     }
 
-    /// Checks that the shape has as many elements as `length` bytes hold.
+    /// Checks that the shape has as many elements as `length` bytes hold, in no more dimensions than a frame can say.
     pub(crate) fn check_shape(&self, length: u64) -> Result<()> {
         let Some(shape) = &self.shape else { return Ok(()) };
+        if shape.len() > MAX_DIMENSIONS {
+            let message = format!("a shape of {} dimensions; there may be {MAX_DIMENSIONS}", shape.len());
+            return Err(Error::new(ErrorKind::InvalidShape, message));
+        }
         let width = self.dtype.map_or(1, Dtype::width) as u64;
         let bytes = shape.iter().try_fold(width, |product, &size| product.checked_mul(size));
         if bytes == Some(length) {

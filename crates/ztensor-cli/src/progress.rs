@@ -1,18 +1,22 @@
 //! A progress bar in bytes: shown on a terminal, absent in a pipe.
 
+use std::io::Read;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar over so many bytes.
+/// A bar over so many bytes, or a mere count where nobody knows how many there will be.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    pub(crate) fn new(what: &str, bytes: u64) -> Self {
+    pub(crate) fn new(what: &str, bytes: impl Into<Option<u64>>) -> Self {
+        let bytes = bytes.into();
         // Hidden by itself when standard error is not a terminal.
-        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template(
-            "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
-        );
-        if let Ok(style) = style {
+        let bar = ProgressBar::with_draw_target(bytes, ProgressDrawTarget::stderr());
+        let template = match bytes {
+            Some(_) => "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta}",
+            None => "{msg} {binary_bytes} {binary_bytes_per_sec}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.set_message(what.to_owned());
@@ -21,6 +25,26 @@ impl Progress {
 
     pub(crate) fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
+    }
+}
+
+/// A reader that shows how far it is.
+pub(crate) struct Watched<R> {
+    reader: R,
+    progress: Progress,
+}
+
+impl<R: Read> Watched<R> {
+    pub(crate) fn new(reader: R, what: &str, length: Option<u64>) -> Self {
+        Watched { reader, progress: Progress::new(what, length) }
+    }
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        self.progress.advance(count as u64);
+        Ok(count)
     }
 }
 

@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::convert::Infallible;
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
-use ztensor::ElementType;
+use ztensor::{ElementType, LogicalType};
 
 use crate::array::{ArrayBytes, Region, new_bytes, overlap};
 use crate::errors::OrRaise;
@@ -66,16 +66,22 @@ pub(crate) fn request(
     if let Some(level) = level.filter(|level| !(1..=22).contains(level)) {
         return Err(PyValueError::new_err(format!("level must be from 1 to 22, not {level}")));
     }
+    let said = dtype.filter(|name| *name != "raw").map(Dtype::parse).transpose().map_err(raise)?;
     let bytes = match Typed::of(data)? {
         Some(typed) => {
-            options.dtype = typed.dtype;
-            options.shape = Some(typed.shape);
-            options.numpy_dtype = Some(typed.numpy_dtype);
+            options.dtype = if dtype.is_some() { said } else { typed.dtype };
+            let elements = options.dtype.is_some_and(|dtype| dtype.width() == typed.item);
+            if elements || (dtype.is_none() && shape.is_none()) {
+                options.shape = Some(shape.unwrap_or_else(|| typed.shape_of(options.dtype)));
+                options.numpy_dtype = typed.numpy_dtype;
+            } else {
+                // Other elements than those of the array: it is a buffer that holds them.
+                options.shape = shape;
+            }
             typed.bytes
         }
         None => {
-            options.dtype =
-                dtype.filter(|name| *name != "raw").map(Dtype::parse).transpose().map_err(raise)?;
+            options.dtype = said;
             options.shape = shape;
             buffer(data)?
         }
@@ -139,10 +145,16 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
     let length = decoded_length(frame.bytes())?;
     let shape = match description.shape {
         Some(mut shape) => {
-            if description.dtype.is_none() && descriptor.itemsize() != 1 {
+            if description.dtype.map_or(1, Dtype::width) != descriptor.itemsize() {
                 shape.pop();
             }
             shape.into_iter().map(usize::try_from).collect::<Result<Vec<_>, _>>()?
+        }
+        None if !length.is_multiple_of(descriptor.itemsize().max(1)) => {
+            let message = format!(
+                "the frame holds {length} bytes, which are no whole {descriptor} elements; use decompress"
+            );
+            return Err(PyValueError::new_err(message));
         }
         None => vec![length / descriptor.itemsize().max(1)],
     };
@@ -161,21 +173,17 @@ pub(crate) struct Typed {
     pub(crate) bytes: ArrayBytes,
     /// What the codec calls the elements; `None`, opaque bytes, for those it has no name for.
     dtype: Option<Dtype>,
-    /// The shape; of opaque bytes, with the bytes of one element as one more dimension.
     shape: Vec<u64>,
-    numpy_dtype: String,
+    /// Bytes per element.
+    item: usize,
+    /// What NumPy calls the elements, if it can.
+    numpy_dtype: Option<String>,
 }
 
 impl Typed {
     pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Option<Typed>> {
         if torch::is_tensor(value)? {
-            let (array, shape, element) = torch::to_array(value)?;
-            let numpy_dtype = match element::descriptor(value.py(), &element) {
-                Ok(descriptor) => descriptor_name(&descriptor)?,
-                Err(_) => element.name().into_owned(),
-            };
-            let dtype = Dtype::parse(&element.name()).ok();
-            return Ok(Some(Typed { bytes: contiguous(&array)?, dtype, shape, numpy_dtype }));
+            return Typed::of_tensor(value).map(Some);
         }
         let Ok(array) = value.cast::<PyUntypedArray>() else { return Ok(None) };
         let descriptor = array.dtype();
@@ -184,17 +192,44 @@ impl Typed {
                 format!("arrays of dtype {descriptor} cannot be compressed; view them as numbers or bytes");
             return Err(PyValueError::new_err(message));
         }
-        let dtype = codec_dtype(&descriptor);
-        let mut shape: Vec<u64> = array.shape().iter().map(|&dimension| dimension as u64).collect();
-        if dtype.is_none() && descriptor.itemsize() != 1 {
-            shape.push(descriptor.itemsize() as u64);
-        }
         Ok(Some(Typed {
             bytes: contiguous(array)?,
-            dtype,
-            shape,
-            numpy_dtype: descriptor_name(&descriptor)?,
+            dtype: codec_dtype(&descriptor),
+            shape: array.shape().iter().map(|&dimension| dimension as u64).collect(),
+            item: descriptor.itemsize(),
+            numpy_dtype: Some(descriptor_name(&descriptor)?),
         }))
+    }
+
+    fn of_tensor(tensor: &Bound<'_, PyAny>) -> PyResult<Typed> {
+        let (array, mut shape, element) = torch::to_array(tensor)?;
+        let item = array.dtype().itemsize();
+        let (dtype, numpy_dtype) = match &element.logical {
+            // What NumPy has no type for is to it what it consists of: two halves, or a byte with two elements.
+            Some(LogicalType::Complex32) => (Some(Dtype::F16), None),
+            Some(LogicalType::F4E2M1) => {
+                shape = tensor.getattr(intern!(tensor.py(), "shape"))?.extract()?;
+                (Some(Dtype::U8), None)
+            }
+            _ => {
+                let name = match element::descriptor(tensor.py(), &element) {
+                    Ok(descriptor) => descriptor_name(&descriptor)?,
+                    Err(_) => element.name().into_owned(),
+                };
+                (ztensor::codec_dtype(&element), Some(name))
+            }
+        };
+        Ok(Typed { bytes: contiguous(&array)?, dtype, shape, item, numpy_dtype })
+    }
+
+    /// The shape in elements of `dtype`: one dimension more than the array's where those are parts of the array's own.
+    fn shape_of(&self, dtype: Option<Dtype>) -> Vec<u64> {
+        let mut shape = self.shape.clone();
+        let width = dtype.map_or(1, Dtype::width);
+        if self.item != width {
+            shape.push((self.item / width) as u64);
+        }
+        shape
     }
 }
 
@@ -236,10 +271,17 @@ fn destination(out: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     let own = if let Ok(array) = out.cast::<PyUntypedArray>() {
         ArrayBytes::of(array)
     } else if torch::is_tensor(out)? {
+        if out.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
+            return Err(PyValueError::new_err("out requires a gradient; pass out.detach()"));
+        }
         torch::own_memory(out)?.and_then(|(array, _, _)| ArrayBytes::of(&array))
     } else {
-        let array = frombuffer(py)?.call1((out, intern!(py, "uint8")))?;
-        ArrayBytes::of(array.cast::<PyUntypedArray>()?)
+        match frombuffer(py)?.call1((out, intern!(py, "uint8"))) {
+            Ok(array) => ArrayBytes::of(array.cast::<PyUntypedArray>()?),
+            // A view with gaps.
+            Err(error) if error.is_instance_of::<PyBufferError>(py) => None,
+            Err(error) => return Err(error),
+        }
     };
     own.ok_or_else(|| PyValueError::new_err("out must be contiguous memory on the CPU"))
 }
@@ -266,7 +308,7 @@ fn codec_dtype(descriptor: &Bound<'_, PyArrayDescr>) -> Option<Dtype> {
     if descriptor.is_native_byteorder() != Some(false)
         && let Ok(element) = element::of_descriptor(descriptor)
     {
-        return Dtype::parse(&element.name()).ok();
+        return ztensor::codec_dtype(&element);
     }
     match (descriptor.kind(), descriptor.itemsize()) {
         (b'S' | b'U' | b'V', _) => None,

@@ -19,7 +19,7 @@ mod sparse;
 pub mod tensor;
 pub mod zt;
 
-pub use decode::View;
+pub use decode::{View, codec_dtype};
 pub use error::{Error, Kind, Result};
 pub use index::{Format, Skipped};
 pub use limits::Limits;

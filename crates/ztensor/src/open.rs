@@ -184,6 +184,9 @@ fn unknown(head: &[u8]) -> Error {
     if starts(b"version https://git-lfs") {
         error("this is a Git LFS pointer, not the model itself")
             .with_hint("Run `git lfs pull` in the repository to fetch the real file.")
+    } else if head.starts_with(b"ZSTN") || head.starts_with(b"Z4DM") {
+        error("this is an archive or a model delta of z4ai 0.2 or earlier, which is not read here")
+            .with_hint("Restore it with that release, then archive it again: `ztensor archive`.")
     } else if z4ai::is_frame(head) {
         error("this is a z4ai frame: compressed bytes, not a model file").with_hint(
             "`z4ai info` describes it and `z4ai decompress` restores what was compressed; z4ai.decompress does in Python.",

@@ -52,6 +52,26 @@ def test_pipes(weights: Path) -> None:
     assert run("decompress", "-", stdin=packed) == original
 
 
+def test_errors_name_what_they_are_about(weights: Path, tmp_path: Path) -> None:
+    for command in (["decompress", "-"], ["info", "-"], ["apply", "-", "--reference", weights]):
+        assert b"standard input: not a z4ai frame" in run(*command, stdin=b"nothing", code=2)
+    for command in ("compress", "info", "estimate"):
+        assert b"is a directory" in run(command, tmp_path, code=2)
+    packed = tmp_path / "weights.z4ai"
+    run("compress", weights, "-o", packed)
+    packed.write_bytes(packed.read_bytes()[:-9])
+    assert packed.name.encode() in run("decompress", packed, "-o", tmp_path / "restored", code=2)
+    assert not (tmp_path / "restored").exists()
+    for start in (b"Z4AI\x01", b"Z4AIMF01", b"ZARA\x01", b"Z4DL"):
+        packed.write_bytes(start + bytes(40))
+        for command in (
+            ["decompress", packed, "-o", "-"],
+            ["info", packed],
+            ["apply", packed, "-r", weights, "-o", "-"],
+        ):
+            assert b"z4ai 0.2" in run(*command, code=2)
+
+
 def test_info(weights: Path, tmp_path: Path) -> None:
     packed = tmp_path / "weights.z4ai"
     run("compress", weights, "-o", packed, "--dtype", "fp16")

@@ -80,6 +80,20 @@ def test_torch_tensors(dtype: torch.dtype) -> None:
     assert torch.equal(out.view(torch.uint8), tensor.view(torch.uint8))
 
 
+def test_torch_tensors_that_numpy_has_no_type_for() -> None:
+    halves = torch.from_numpy(WEIGHTS).half()
+    blob = z4ai.compress(torch.view_as_complex(halves.reshape(64, 150, 2)))
+    restored = z4ai.decompress_array(blob)
+    assert restored.shape == (64, 150, 2)
+    assert restored.tobytes() == halves.numpy().tobytes()
+    pairs = torch.arange(256, dtype=torch.uint8).reshape(4, 64)
+    blob = z4ai.compress(pairs.view(torch.float4_e2m1fn_x2))
+    np.testing.assert_array_equal(z4ai.decompress_array(blob), pairs.numpy())
+    out = torch.zeros_like(pairs).view(torch.float4_e2m1fn_x2)
+    z4ai.decompress(blob, out=out)
+    assert torch.equal(out.view(torch.uint8), pairs)
+
+
 def test_anything_with_a_buffer() -> None:
     data = WEIGHTS.tobytes()
     numbers = array.array("f", WEIGHTS.reshape(-1).tolist())
@@ -103,8 +117,36 @@ def test_frames_remember_what_they_hold() -> None:
     np.testing.assert_array_equal(flat, WEIGHTS.reshape(-1))
     with pytest.raises(ValueError, match="opaque"):
         z4ai.decompress_array(z4ai.compress(b"just bytes"))
+    with pytest.raises(ValueError, match="3 bytes, which are no whole float32"):
+        z4ai.decompress_array(z4ai.compress(b"123", dtype="fp32"))
     with pytest.raises(ValueError, match="shape"):
         z4ai.compress(b"1234", dtype="fp32", shape=[2])
+
+
+def test_an_array_may_carry_other_elements() -> None:
+    tensor = torch.from_numpy(WEIGHTS).bfloat16()
+    carrier = tensor.view(torch.uint16).numpy()
+    blob = z4ai.compress(carrier, dtype="bf16")
+    assert len(blob) <= len(z4ai.compress(tensor)) + 16
+    restored = z4ai.decompress_array(blob)
+    assert restored.dtype == np.uint16
+    np.testing.assert_array_equal(restored, carrier)
+    for buffer in (carrier.view(np.uint8), torch.from_numpy(carrier.view(np.uint8))):
+        assert z4ai.compress(buffer, dtype="bf16") == z4ai.compress(carrier.tobytes(), dtype="bf16")
+    assert z4ai.compress(WEIGHTS, dtype="raw") == z4ai.compress(WEIGHTS.tobytes())
+    assert z4ai.decompress_array(z4ai.compress(WEIGHTS, shape=[300, 64])).shape == (300, 64)
+    delta = z4ai.compress_delta(carrier, carrier[::-1], dtype="bf16")
+    assert abs(len(delta) - len(z4ai.compress_delta(tensor, carrier[::-1].copy()))) < 16
+    with pytest.raises(ValueError, match="q9"):
+        z4ai.compress(WEIGHTS, dtype="q9")
+    with pytest.raises(ValueError, match="shape"):
+        z4ai.compress(WEIGHTS, shape=[3])
+
+
+def test_more_dimensions_than_a_frame_can_say() -> None:
+    assert z4ai.decompress(z4ai.compress(b"1234", shape=[1] * 63 + [4])) == b"1234"
+    with pytest.raises(ValueError, match="65 dimensions"):
+        z4ai.compress(b"1234", shape=[1] * 64 + [4])
 
 
 def test_out_must_fit_exactly() -> None:
@@ -123,8 +165,15 @@ def test_out_must_fit_exactly() -> None:
     view = memoryview(bytearray(len(data)))
     z4ai.decompress(blob, out=view)
     assert view == data
-    with pytest.raises(ValueError, match="contiguous"):
-        z4ai.decompress(blob, out=np.empty((300, 64), dtype=np.float32).T)
+    gaps = memoryview(bytearray(2 * len(data)))[::2]
+    for strided in (np.empty((300, 64), dtype=np.float32).T, torch.empty(300, 64).T, gaps):
+        with pytest.raises(ValueError, match="contiguous"):
+            z4ai.decompress(blob, out=strided)
+    parameter = torch.nn.Parameter(torch.empty(64, 300))
+    with pytest.raises(ValueError, match="detach"):
+        z4ai.decompress(blob, out=parameter)
+    z4ai.decompress(blob, out=parameter.detach())
+    np.testing.assert_array_equal(parameter.detach().numpy(), WEIGHTS)
 
 
 def test_threads_change_nothing() -> None:
@@ -160,10 +209,17 @@ def test_unknown_arguments() -> None:
         z4ai.compress(np.array([object()]))
     with pytest.raises(ValueError, match="dtype"):
         z4ai.compress(np.zeros(2, dtype=[("a", "f4")]))
-    assert z4ai.dtype_width("bf16") == 2
+    assert z4ai.dtype_width("bf16") == z4ai.dtype_width("BF16") == 2
     assert z4ai.dtype_width(None) == 1
     assert not z4ai.peek_is_z4ai(b"Z4A")
     assert not z4ai.peek_is_z4ai(b"")
+
+
+@pytest.mark.parametrize("start", [b"Z4AI\x01", b"Z4AIMF01", b"ZARA\x01", b"ZSP1", b"ZPL1", b"ZRT1", b"Z4DL"], ids=repr)
+def test_frames_of_earlier_releases_are_named(start: bytes) -> None:
+    for call in (z4ai.decompress, z4ai.decompress_array, lambda blob: z4ai.decompress_delta(blob, b"")):
+        with pytest.raises(ValueError, match=r"z4ai 0\.2"):
+            call(start + bytes(40))
 
 
 def test_bad_frames_are_value_errors() -> None:

@@ -72,6 +72,25 @@ def test_from_pretrained_gives_the_same_logits(model: torch.nn.Module, tmp_path:
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
+def test_compressed_shards_open_as_one_model(model: torch.nn.Module, tmp_path: Path) -> None:
+    """As the documentation says it: saved as a variant, compressed in place."""
+    model.save_pretrained(tmp_path, variant="z4ai", max_shard_size="50KB")
+    for path in tmp_path.glob("*.safetensors"):
+        compress_file(path, path)
+    index = tmp_path / "model.safetensors.index.z4ai.json"
+    with ztensor.open(index) as reader:
+        assert len(reader) == len(model.state_dict())
+        for name, tensor in model.state_dict().items():
+            assert torch.equal(reader.read_torch(name), tensor)
+    z4ai.enable_hf()
+    loaded = type(model).from_pretrained(tmp_path, variant="z4ai").eval()
+    assert torch.equal(logits(loaded), logits(model))
+    shard = next(tmp_path.glob("*00002*.safetensors"))
+    shard.write_bytes(shard.read_bytes()[:-9])
+    with pytest.raises(ztensor.ZTensorError, match=shard.name):
+        ztensor.open(index)
+
+
 def test_nothing_is_decompressed_to_disk(
     model: torch.nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

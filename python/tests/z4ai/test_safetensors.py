@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import safetensors
 import safetensors.numpy
 import torch
 
+import z4ai
 import ztensor
 import ztensor.numpy
 from z4ai.safetensors import ZstnReader, compress_bytes, compress_file, decompress_bytes, decompress_file
@@ -159,6 +161,13 @@ def test_bad_input_leaves_what_was_there(model: Path, tmp_path: Path, what: str)
         decompress_file(packed, target)
     assert target.read_bytes() == b"precious"
     assert {path.name for path in tmp_path.iterdir()} <= {"model.safetensors", "model.zstn", "precious"}
+
+
+@pytest.mark.parametrize("wrong", ["text", 5, None, [1, 2]])
+def test_what_is_no_bytes_is_refused(wrong: Any) -> None:
+    for call in (compress_bytes, decompress_bytes, ZstnReader.from_bytes, z4ai.model_delta.peek_is_model_delta):
+        with pytest.raises(TypeError):
+            call(wrong)
 
 
 def test_a_skeleton_that_does_not_rebuild_the_digest_is_refused(model: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
         # The parent's threads are at work before the fork.
         ztensor.numpy.load_file(path, copy=True)
     yield paths
+    shutil.rmtree(folder)
 
 
 def work(files: list[Path], depth: int) -> None:

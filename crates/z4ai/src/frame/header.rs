@@ -4,7 +4,7 @@ use super::wire::{Reader, put_length, put_varint};
 use super::{MAGIC, VERSION, checksum};
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Effort, Options};
+use crate::options::{Effort, MAX_DIMENSIONS, Options};
 use crate::reference::ReferenceId;
 
 const HAS_LENGTH: u8 = 1;
@@ -12,9 +12,6 @@ const HAS_SHAPE: u8 = 2;
 const HAS_NUMPY_DTYPE: u8 = 4;
 const HAS_REFERENCE: u8 = 8;
 const EFFORT_SHIFT: u32 = 4;
-
-/// The most dimensions a shape may have.
-const MAX_DIMENSIONS: usize = 64;
 
 /// What the first bytes of a frame say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +87,12 @@ impl Header {
     /// Reads the header at the front of a frame; the reader is left behind it.
     pub fn read(reader: &mut Reader) -> Result<Self> {
         let start = *reader;
+        if earlier(reader.peek()) {
+            return Err(Error::new(
+                ErrorKind::UnsupportedVersion,
+                "a version 1 frame, as z4ai 0.2 and earlier write it; decompress it with that release and compress it again",
+            ));
+        }
         match reader.array::<4>() {
             Ok(MAGIC) => {}
             _ => {
@@ -101,12 +104,6 @@ impl Header {
         }
         match reader.u8()? {
             VERSION => {}
-            1 => {
-                return Err(Error::new(
-                    ErrorKind::UnsupportedVersion,
-                    "a version 1 frame, as z4ai 0.2 and earlier write it; decompress it with that release and compress it again",
-                ));
-            }
             version => {
                 return Err(Error::new(
                     ErrorKind::UnsupportedVersion,
@@ -147,6 +144,12 @@ impl Header {
         }
         Ok(Self { dtype, effort, length, shape, numpy_dtype, reference })
     }
+}
+
+/// Whether a frame is one of the first version, of which there are several kinds: plain ones and those in chunks, with transforms of their own, and deltas.
+fn earlier(frame: &[u8]) -> bool {
+    const MAGICS: [&[u8]; 7] = [b"Z4AI\x01", b"Z4AIM", b"ZARA\x01", b"ZSP1", b"ZPL1", b"ZRT1", b"Z4DL"];
+    MAGICS.iter().any(|magic| frame.starts_with(magic))
 }
 
 fn read_shape(reader: &mut Reader) -> Result<Vec<u64>> {
@@ -198,9 +201,13 @@ mod tests {
 
     #[test]
     fn other_versions_are_named() {
-        let error = Header::read(&mut Reader::new(b"Z4AI\x01\0\0\0\0", "header")).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
-        assert!(error.to_string().contains("0.2"));
+        for earlier in [&b"Z4AI\x01\0\0\0\0"[..], b"Z4AIMF01\0", b"ZARA\x01\0", b"Z4DL\x02\0"] {
+            let error = Header::read(&mut Reader::new(earlier, "header")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
+            assert!(error.to_string().contains("0.2"));
+        }
+        let error = Header::read(&mut Reader::new(b"Z4AI\x09\0\0\0\0", "header")).unwrap_err();
+        assert!(error.to_string().contains("version 9"));
         let error = Header::read(&mut Reader::new(b"PK\x03\x04", "header")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotAFrame);
     }

@@ -29,10 +29,10 @@ impl Compress {
         let options = self.codec.options()?;
         let (mut input, length) = open(&self.file)?;
         let output = compressed_name(&self.file, self.output);
-        let progress = Progress::new("compressing", length.unwrap_or(0));
+        let progress = Progress::new("compressing", length);
         let target = Counted::new(Target::create(&output, &self.force)?);
         let mut encoder = Encoder::new(target, options)?;
-        let read = pump(&mut input, &mut encoder, |bytes| progress.advance(bytes))?;
+        let read = pump(&mut input, &self.file, &mut encoder, |bytes| progress.advance(bytes))?;
         let target = encoder.finish()?;
         let written = target.written;
         target.inner.finish()?;

@@ -8,8 +8,8 @@ use z4ai::Decoder;
 use super::mistaken::failure;
 use super::streams::{Target, open, pump, restored_name};
 use crate::commands::force::Force;
-use crate::progress::Progress;
-use crate::{Failure, Outcome, Result};
+use crate::progress::Watched;
+use crate::{Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Decompress {
@@ -28,13 +28,14 @@ pub(crate) struct Decompress {
 impl Decompress {
     pub(crate) fn run(self) -> Result {
         let output = restored_name(&self.file, self.output)?;
-        let (input, _) = open(&self.file)?;
+        let (input, length) = open(&self.file)?;
+        let mut target = Target::create(&output, &self.force)?;
+        // How long the result will be, a frame need not say.
+        let input = Watched::new(input, "decompressing", length);
         let mut decoder =
             Decoder::with_threads(input, self.threads).map_err(|error| failure(&self.file, &error))?;
-        let progress = Progress::new("decompressing", 0);
-        let mut target = Target::create(&output, &self.force)?;
-        pump(&mut decoder, &mut target, |bytes| progress.advance(bytes))
-            .map_err(|Failure(message)| Failure::new(format!("\"{}\": {message}", self.file.display())))?;
+        pump(&mut decoder, &self.file, &mut target, |_| ())?;
+        drop(decoder);
         target.finish()?;
         Ok(Outcome::Done)
     }

@@ -7,10 +7,10 @@ use clap::Args;
 use z4ai::ReferenceId;
 
 use super::mistaken::open_delta;
-use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, open, restored_name};
+use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, named, open, restored_name};
 use crate::commands::force::Force;
 use crate::display::{complain, size};
-use crate::progress::Progress;
+use crate::progress::{Progress, Watched};
 use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
@@ -37,7 +37,7 @@ impl Delta {
         let output = compressed_name(&self.file, self.output);
         let mut target = Counted::new(Target::create(&output, &self.force)?);
         let id = reference.id()?;
-        let progress = Progress::new("compressing", length.unwrap_or(0));
+        let progress = Progress::new("compressing", length);
         let advance = |bytes| progress.advance(bytes);
         let read = z4ai::compress_delta_stream(input, reference.read()?, id, &options, &mut target, advance)?;
         target.inner.finish()?;
@@ -75,13 +75,12 @@ pub(crate) struct Apply {
 impl Apply {
     pub(crate) fn run(self) -> Result {
         let output = restored_name(&self.file, self.output.clone())?;
-        let input = open_delta(&self.file)?;
+        let (input, length) = open_delta(&self.file)?;
         let reference = Reference::open(&self.reference)?;
         let mut target = Target::create(&output, &self.force)?;
         let id = reference.id()?;
-        let progress = Progress::new("applying", 0);
-        let advance = |bytes| progress.advance(bytes);
-        z4ai::decompress_delta_stream(input, reference.read()?, id, &mut target, self.threads, advance)
+        let input = Watched::new(input, "applying", length);
+        z4ai::decompress_delta_stream(input, reference.read()?, id, &mut target, self.threads, |_| ())
             .map_err(|error| self.named(&error))?;
         target.finish()?;
         Ok(Outcome::Done)
@@ -89,11 +88,14 @@ impl Apply {
 
     /// An error with the name of the file that it is about.
     fn named(&self, error: &z4ai::Error) -> Failure {
-        let path = match error.kind() {
-            z4ai::ErrorKind::WrongReference => &self.reference,
-            _ => &self.file,
-        };
-        Failure::new(format!("\"{}\": {error}", path.display()))
+        match error.kind() {
+            z4ai::ErrorKind::WrongReference => {
+                Failure::new(format!("\"{}\": {error}", self.reference.display()))
+            }
+            // Reading and writing fail with a name of their own.
+            z4ai::ErrorKind::Io => Failure::new(error.to_string()),
+            _ => Failure::new(format!("{}: {error}", named(&self.file))),
+        }
     }
 }
 
@@ -112,28 +114,12 @@ impl<'a> Reference<'a> {
     /// Its identity, from a first reading.
     fn id(&self) -> Result<ReferenceId> {
         let (reader, length) = open(self.0)?;
-        let progress = Progress::new("reading the reference", length.unwrap_or(0));
-        let watched = Watched { reader, progress };
-        ReferenceId::of_stream(watched)
+        ReferenceId::of_stream(Watched::new(reader, "reading the reference", length))
             .map_err(|error| Failure::new(format!("\"{}\": {error}", self.0.display())))
     }
 
     /// Its bytes, for the second reading.
     fn read(&self) -> Result<Box<dyn Read>> {
         Ok(open(self.0)?.0)
-    }
-}
-
-/// A reader that shows how far it is.
-struct Watched {
-    reader: Box<dyn Read>,
-    progress: Progress,
-}
-
-impl Read for Watched {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.reader.read(buffer)?;
-        self.progress.advance(count as u64);
-        Ok(count)
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::streams::{CodecOptions, open};
+use super::streams::{CodecOptions, whole};
 use crate::display::{say, say_json, size};
 use crate::{Outcome, Result};
 
@@ -23,9 +23,8 @@ pub(crate) struct Estimate {
 impl Estimate {
     pub(crate) fn run(self) -> Result {
         let options = self.codec.options()?;
-        let (mut input, _) = open(&self.file)?;
-        let mut bytes = Vec::new();
-        input.read_to_end(&mut bytes)?;
+        let source = whole(&self.file)?;
+        let bytes = source.bytes(0, source.len())?;
         let ratio = z4ai::estimate(&bytes, &options)?;
         let predicted = bytes.len() as f64 / ratio.max(f64::MIN_POSITIVE);
         if self.json {

@@ -7,7 +7,7 @@ use serde_json::json;
 use z4ai::{Part, ReferenceId};
 
 use super::mistaken::failure;
-use super::streams::open;
+use super::streams::whole;
 use crate::display::{count, say, say_json, size, table};
 use crate::{Outcome, Result};
 
@@ -22,9 +22,8 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn run(self) -> Result {
-        let (mut input, _) = open(&self.file)?;
-        let mut frame = Vec::new();
-        input.read_to_end(&mut frame)?;
+        let source = whole(&self.file)?;
+        let frame = source.bytes(0, source.len())?;
         let info = z4ai::Info::read(&frame).map_err(|error| failure(&self.file, &error))?;
         let dtype = info.dtype.map_or("opaque bytes", z4ai::Dtype::name);
         if self.json {

@@ -6,38 +6,38 @@ use std::path::Path;
 use z4ai::{Decoder, Error, ErrorKind};
 use ztensor::archive;
 
-use super::streams::{is_pipe, open};
+use super::streams::{is_pipe, named, open};
 use crate::{Failure, Result};
 
 /// Opens a delta. Whether it is one shows at its beginning, before the reference is read for nothing.
-pub(super) fn open_delta(path: &Path) -> Result<Box<dyn Read>> {
+pub(super) fn open_delta(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
     /// The header of any frame fits in here.
     const HEAD: u64 = 64 << 10;
-    let (mut input, _) = open(path)?;
+    let (mut input, length) = open(path)?;
     let mut head = Vec::new();
     input.by_ref().take(HEAD).read_to_end(&mut head)?;
     match Decoder::new(&head[..]) {
         Ok(_) => Err(Failure::new(format!(
-            "\"{}\" is not a delta but a z4ai frame that needs no reference; restore it with `z4ai decompress`",
-            path.display()
+            "{} is not a delta but a z4ai frame that needs no reference; restore it with `z4ai decompress`",
+            named(path)
         ))),
         Err(error) if error.kind() == ErrorKind::NotAFrame => Err(failure(path, &error)),
         // A delta, or one that is damaged, which decoding says better.
-        Err(_) => Ok(Box::new(Cursor::new(head).chain(input))),
+        Err(_) => Ok((Box::new(Cursor::new(head).chain(input)), length)),
     }
 }
 
 /// An error of the codec about a file.
 pub(super) fn failure(path: &Path, error: &Error) -> Failure {
-    let shown = path.display();
+    let shown = named(path);
     match (error.kind(), recognised(path)) {
         (ErrorKind::NotAFrame, Some(found)) => {
-            Failure::new(format!("\"{shown}\" is not a z4ai frame but {found}"))
+            Failure::new(format!("{shown} is not a z4ai frame but {found}"))
         }
         (ErrorKind::WrongReference, _) => Failure::new(format!(
-            "\"{shown}\" is a delta; restore it with `z4ai apply` and the file that it was made against"
+            "{shown} is a delta; restore it with `z4ai apply` and the file that it was made against"
         )),
-        _ => Failure::new(format!("\"{shown}\": {error}")),
+        _ => Failure::new(format!("{shown}: {error}")),
     }
 }
 

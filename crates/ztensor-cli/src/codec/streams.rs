@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use z4ai::{Dtype, Options};
-use ztensor::Output;
+use ztensor::{Io, Output, Source};
 
 use crate::commands::force::Force;
 use crate::display::to_pipe;
@@ -68,6 +68,17 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
     Ok((Box::new(BufReader::with_capacity(PIECE, file)), metadata.is_file().then_some(metadata.len())))
 }
 
+/// Everything in a file or on standard input, for commands that look at parts of it: files are mapped where they can be.
+pub(super) fn whole(path: &Path) -> Result<Source> {
+    let (mut input, length) = open(path)?;
+    if length.is_some() {
+        return Ok(Source::open(path, Io::Auto)?);
+    }
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes)?;
+    Ok(Source::from_bytes(bytes))
+}
+
 /// Where the result goes.
 pub(super) enum Target {
     Pipe(BufWriter<std::io::StdoutLock<'static>>),
@@ -79,7 +90,7 @@ impl Target {
         if is_pipe(path) {
             if std::io::stdout().is_terminal() {
                 return Err(Failure::new(
-                    "refusing to write compressed bytes to a terminal; name an output with -o",
+                    "refusing to write binary data to a terminal; redirect it, or name an output with -o",
                 ));
             }
             return Ok(Target::Pipe(BufWriter::with_capacity(PIECE, std::io::stdout().lock())));
@@ -162,9 +173,10 @@ pub(super) fn restored_name(file: &Path, output: Option<PathBuf>) -> Result<Path
     }
 }
 
-/// Moves everything from a reader to a writer in pieces; says how much it was.
+/// Moves everything from a reader to a writer in pieces; says how much it was. `path` is what is read.
 pub(super) fn pump(
     reader: &mut dyn Read,
+    path: &Path,
     writer: &mut dyn Write,
     mut advance: impl FnMut(u64),
 ) -> Result<u64> {
@@ -175,11 +187,19 @@ pub(super) fn pump(
             Ok(0) => return Ok(total),
             Ok(count) => count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(Failure::new(format!("{}: {error}", named(path)))),
         };
         writer.write_all(&buffer[..count])?;
         total += count as u64;
         advance(count as u64);
+    }
+}
+
+/// How a file is called in messages.
+pub(super) fn named(path: &Path) -> String {
+    match is_pipe(path) {
+        true => "standard input".to_owned(),
+        false => format!("\"{}\"", path.display()),
     }
 }
 

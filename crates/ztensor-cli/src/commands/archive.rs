@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use ztensor::archive::{ArchiveOptions, Stats, archive, restore};
+use ztensor::archive::{ArchiveOptions, Stats, archive, describe, restore};
 
 use super::force::Force;
 use crate::display::{say, say_json, size, tensors};
@@ -139,7 +139,7 @@ impl Restore {
             }
         };
         self.force.allow(&output)?;
-        let progress = Progress::new("restoring", 0);
+        let progress = Progress::new("restoring", describe(&self.file)?.length);
         let length = restore(&self.file, &output, &mut |bytes| {
             progress.advance(bytes);
             Ok(())

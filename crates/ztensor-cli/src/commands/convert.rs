@@ -130,7 +130,7 @@ pub(super) fn refuse_foreign_name(output: &Path) -> Result<()> {
 
 /// Writes a file as `.safetensors` or `.zt`, by the name of the output.
 pub(super) fn write(reader: &Reader, output: &Path, storage: Storage, version: Version) -> Result<()> {
-    let total = reader.objects().map(|(_, object)| object.decoded_length()).sum();
+    let total: u64 = reader.objects().map(|(_, object)| object.decoded_length()).sum();
     let progress = Progress::new("writing", total);
     let mut advance = |bytes| progress.advance(bytes);
     if output.extension().is_some_and(|extension| extension == "safetensors") {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use ztensor::archive::describe;
 use ztensor::delta::{apply, make};
 use ztensor::{OpenOptions, Reader};
 
@@ -119,7 +120,7 @@ impl Make {
 impl Apply {
     fn run(self) -> Result {
         self.force.allow(&self.output)?;
-        let progress = Progress::new("restoring", 0);
+        let progress = Progress::new("restoring", describe(&self.file)?.length);
         let base = self.bases.open()?;
         let length = apply(&self.file, base, &self.output, &mut |bytes| {
             progress.advance(bytes);
@@ -139,7 +140,7 @@ impl Apply {
 impl Info {
     fn run(self) -> Result {
         let base = self.bases.open()?;
-        let info = ztensor::archive::describe(&self.file)?;
+        let info = describe(&self.file)?;
         // What the tensors take is known only together with the base.
         let reader = OpenOptions { base, ..OpenOptions::default() }.open(&self.file);
         let tensors = reader.as_ref().map(stored).unwrap_or_default();

@@ -70,9 +70,10 @@ fn summary(reader: &Reader, tensors: &[(&str, &Object)]) -> String {
     let elements =
         tensors.iter().filter_map(|(_, object)| object.shape.elements()).fold(0, u64::saturating_add);
     let decoded = tensors.iter().map(|(_, object)| object.decoded_length()).fold(0, u64::saturating_add);
-    let stored = reader
-        .archived()
-        .map_or_else(|| reader.sources().iter().map(|source| source.len()).sum(), |archive| archive.stored);
+    let stored = reader.archived().map_or_else(
+        || reader.sources().iter().map(|source| source.stored_length(0, source.len())).sum(),
+        |archive| archive.stored,
+    );
     let version = match &*reader.index().version {
         "" => String::new(),
         version => format!(" {version}"),

@@ -33,7 +33,7 @@ impl Merge {
         refuse_foreign_name(&self.output)?;
         self.force.allow(&self.output)?;
         let readers: Vec<Reader> = self.inputs.iter().map(ztensor::open).collect::<ztensor::Result<_>>()?;
-        let total = readers
+        let total: u64 = readers
             .iter()
             .flat_map(|reader| reader.objects())
             .map(|(_, object)| object.decoded_length())

@@ -31,14 +31,15 @@ pub(crate) fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
 
 /// What the codec is told of some elements; the shape lets it follow the scale of rows and columns.
 pub(crate) fn options(bytes: &[u8], element: &ElementType, shape: &Shape, effort: Effort) -> Options {
-    let dtype = dtype_of(element);
+    let dtype = codec_dtype(element);
     let length = shape.elements().and_then(|count| element.byte_length(count));
-    let shape = (length == Some(bytes.len() as u64) && dtype.is_some()).then(|| shape.to_vec());
+    let told = length == Some(bytes.len() as u64) && dtype.is_some();
+    let shape = told.then(|| shape.to_vec()).filter(|shape| shape.len() <= z4ai::MAX_DIMENSIONS);
     Options { dtype, shape, effort, ..Options::default() }
 }
 
 /// The codec's name for an element type; `None` for types it treats as plain bytes.
-fn dtype_of(element: &ElementType) -> Option<Dtype> {
+pub fn codec_dtype(element: &ElementType) -> Option<Dtype> {
     Some(match (&element.logical, element.storage) {
         (None, DType::F64) => Dtype::F64,
         (None, DType::F32) => Dtype::F32,
@@ -55,6 +56,7 @@ fn dtype_of(element: &ElementType) -> Option<Dtype> {
         (None, DType::Bool) => Dtype::Bool,
         (Some(LogicalType::F8E4M3FN | LogicalType::F8E4M3FNUZ), _) => Dtype::F8E4M3,
         (Some(LogicalType::F8E5M2 | LogicalType::F8E5M2FNUZ), _) => Dtype::F8E5M2,
+        (Some(LogicalType::F8E8M0), _) => Dtype::U8,
         (Some(LogicalType::Complex64), _) => Dtype::Complex64,
         (Some(LogicalType::Complex128), _) => Dtype::Complex128,
         (Some(_), _) => return None,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::error::{Error, Kind, Result};
 use crate::index::{FileId, Span};
 use crate::limits::{Budget, Limits};
+use crate::open::OpenOptions;
 use crate::source::{Io, Source};
+use crate::zt;
 
 /// The input of a parser.
 #[derive(Debug)]
@@ -61,6 +63,19 @@ impl Input {
         }
         let folder = self.folder(name)?;
         self.open_file(&folder.join(name))
+    }
+
+    /// The same for a shard of a model; of one that is archived, its original.
+    pub(crate) fn shard(&mut self, name: &str) -> Result<FileId> {
+        let file = self.sibling(name)?;
+        let source = self.file(file)?;
+        if let (true, Some(path)) = (zt::matches(&source.head(8)?, self), source.path()) {
+            let options =
+                OpenOptions { io: self.io, limits: self.budget.limits().clone(), ..OpenOptions::default() };
+            let (_, original, _) = options.open_archive(path)?;
+            self.files[file.0 as usize] = Arc::new(original);
+        }
+        Ok(file)
     }
 
     /// Opens a file at a relative path beneath the folder of this one. Symbolic links may not lead out of it.

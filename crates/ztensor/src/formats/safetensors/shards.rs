@@ -56,7 +56,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     let mut missing = Vec::new();
     let mut files = Vec::new();
     for shard in &shards {
-        match input.sibling(shard) {
+        match input.shard(shard) {
             Ok(file) => files.push(file),
             Err(error) if error.kind() == Kind::NotFound => missing.push(format!("\"{shard}\"")),
             Err(error) => return Err(error),

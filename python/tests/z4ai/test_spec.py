@@ -1,0 +1,69 @@
+"""Frames decode by what ``spec/z4ai.md`` says of them: with a decoder that was written from it alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import z4ai
+
+sys.path.insert(0, str(Path(__file__).parent))
+import adaptive_decoder  # noqa: F401  # the decoders add their models
+import fast_decoder  # noqa: F401
+import frame_decoder
+import grid_decoder
+
+generator = np.random.default_rng(0)
+rows, columns = np.exp(generator.normal(0, 0.5, (60, 1))), np.exp(generator.normal(0, 0.3, (1, 300)))
+WEIGHTS = (generator.normal(0, 0.02, (60, 300)) * rows * columns).astype(np.float32)
+WALK = np.cumsum(generator.normal(0, 0.02, (60, 300)), axis=1)
+LEVELS = generator.integers(-127, 128, (60, 320))
+SCALES = np.exp(generator.normal(-5, 0.5, (60, 10))).astype(np.float32).repeat(32, 1)
+MINIMA = generator.normal(0, 0.05, (60, 10)).astype(np.float32).repeat(32, 1)
+CENTRES = generator.uniform(5, 10, (60, 10)).astype(np.float16).astype(np.float32).repeat(32, 1)
+
+ARRAYS = {
+    "bf16": WEIGHTS.astype(ml_dtypes.bfloat16),
+    "fp16": WEIGHTS.astype(np.float16),
+    "fp32": WEIGHTS,
+    "fp64": WEIGHTS[:20].astype(np.float64),
+    "complex64": (WEIGHTS[:20, ::2] + 1j * WEIGHTS[:20, 1::2]).astype(np.complex64),
+    "few elements": WEIGHTS[:5, :50].astype(ml_dtypes.bfloat16),
+    "bf16 in fp32": WEIGHTS.astype(ml_dtypes.bfloat16).astype(np.float32),
+    "one sign": np.abs(WEIGHTS).astype(ml_dtypes.bfloat16),
+    "like its neighbours": WALK.astype(ml_dtypes.bfloat16),
+    "kernels": np.cumsum(WEIGHTS.reshape(50, 40, 9)[:, :32], axis=2).reshape(50, 32, 3, 3).astype(np.float16),
+    "integers": (WEIGHTS * 1000).astype(np.int16),
+    "bytes": generator.binomial(40, 0.5, 9000).astype(np.uint8),
+    "palette": np.round(WEIGHTS, 3),
+    "pruned": np.where(generator.random(WEIGHTS.shape) < 0.7, 0, WEIGHTS).astype(ml_dtypes.bfloat16),
+    "pruned with signs": (WEIGHTS * (generator.random(WEIGHTS.shape) < 0.3)).astype(np.float32),
+    "grid of integers": LEVELS.astype(np.float32) * SCALES,
+    "grid with minus zeros": np.where(LEVELS % 9 == 0, np.float32(-0.0), LEVELS.astype(np.float32) * SCALES),
+    "grid of NF4": (np.array(grid_decoder.NF4, np.float32)[LEVELS % 16] * SCALES).astype(np.float16),
+    "grid with minima": ((LEVELS % 16).astype(np.float32) * SCALES + MINIMA).astype(np.float16),
+    "grid with centres": (
+        ((LEVELS % 16).astype(np.float32) - CENTRES).astype(np.float16).astype(np.float32) * SCALES.astype(np.float16)
+    ).astype(np.float16),
+    "tied": np.concatenate([WEIGHTS, WEIGHTS]).astype(ml_dtypes.bfloat16),
+    "constant": np.full(100, 3.5, np.float32),
+    "stored": np.arange(3, dtype=np.float32),
+    "nothing": np.zeros((0, 3), np.float32),
+}
+
+
+@pytest.mark.parametrize("effort", ["fast", None, "max"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_decoder_from_the_specification(name: str, effort: str | None) -> None:
+    array = ARRAYS[name]
+    assert frame_decoder.decode(z4ai.compress(array, effort=effort)) == array.tobytes()
+
+
+def test_frames_of_several_sections_and_blocks() -> None:
+    """Long streams have 64 lanes; a stream of an unknown length ends with a mark."""
+    array = generator.normal(0, 0.02, (400, 600)).astype(ml_dtypes.bfloat16)
+    assert frame_decoder.decode(z4ai.compress(array.tobytes() + b"!", dtype="bf16")) == array.tobytes() + b"!"
