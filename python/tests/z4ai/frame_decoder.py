@@ -1,4 +1,4 @@
-"""A decoder of z4ai frames that was written from ``spec/z4ai.md`` alone, for tests: plain Python, one element at a time.
+"""A decoder of z4ai frames that follows the text of ``spec/z4ai.md``, for tests: plain Python, one element at a time.
 
 It knows every model of frames that are no deltas; ``fast_decoder``, ``grid_decoder`` and ``adaptive_decoder`` add theirs. What
 needs zstd or XXH3, which the standard library does not have, is left out: opaque blocks, and checksums, in place of which tests

@@ -1,4 +1,4 @@
-"""Frames decode by what ``spec/z4ai.md`` says of them: with a decoder that was written from it alone."""
+"""Frames decode by what ``spec/z4ai.md`` says of them: with a decoder that follows its text and shares no code with ours."""
 
 from __future__ import annotations
 
