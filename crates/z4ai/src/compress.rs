@@ -136,8 +136,9 @@ const LONG_SEGMENT: usize = 1 << 20;
 
 /// Appends a section for each segment.
 fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
-    if let [part] = segments {
-        return encode_best(*part, options, kernel, frame);
+    // One thread has no use for sections of their own, which would have to be put together.
+    if segments.len() == 1 || threads::count() == 1 {
+        return segments.iter().try_for_each(|part| encode_best(*part, options, kernel, frame));
     }
     // What is more than a thread's share would keep one busy when the others are done.
     let share = segments.iter().map(|part| part.bytes.len()).sum::<usize>() / threads::count();
@@ -151,7 +152,7 @@ fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: 
         let mut order: Vec<usize> = (0..group.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(group[index].bytes.len()));
         let encoded = threads::map(order.iter().map(|&index| (index, &group[index])), |(index, part)| {
-            let mut section = Vec::new();
+            let mut section = memory::with_room_for(part.bytes.len() / 8 * 7);
             let outcome = threads::run(1, || encode_best(*part, options, kernel, &mut section));
             outcome.map(|()| (index, section))
         });

@@ -1,7 +1,7 @@
 //! Where data is cut. A buffer without a shape may be many tensors, one after the other, and the rows of one tensor may be of several kinds; one model for all
 //! would fit none. Neighbouring stretches stay together as long as describing them apart costs more than describing them as one.
 
-use crate::arch::Kernel;
+use crate::arch::{Kernel, memory};
 use crate::dtype::FloatLayout;
 use crate::entropy::table::{Histogram, SYMBOLS, entropy_bits};
 use crate::threads;
@@ -12,6 +12,8 @@ const MOST: usize = 512;
 /// Elements of which the first [`SAMPLED`] are looked at; they are compared with their own scale, which models follow by themselves.
 const ROW: usize = 1024;
 const SAMPLED: usize = 32;
+/// How many samples ahead memory is asked for.
+const AHEAD: usize = 6;
 /// Bits that a model of its own costs, about.
 const MODEL: u64 = 8 * 600;
 /// And each of its columns.
@@ -107,7 +109,10 @@ fn count<const WIDTH: usize>(layout: FloatLayout, bytes: &[u8], counts: &mut His
     let exponent = |head: u16| i32::from((head & 0x7fff) >> layout.head_mantissa_bits());
     let mantissa_bits = 8 * WIDTH as u32 - 1 - layout.exponent_bits;
     let mut heads = [0; SAMPLED];
-    for row in bytes.chunks(ROW * WIDTH) {
+    for (index, row) in bytes.chunks(ROW * WIDTH).enumerate() {
+        if let Some(sample) = bytes.get((index + AHEAD) * ROW * WIDTH..) {
+            memory::prefetch(&sample[..sample.len().min(SAMPLED * WIDTH)]);
+        }
         let (elements, _) = row.as_chunks::<WIDTH>();
         let elements = &elements[..elements.len().min(SAMPLED)];
         layout.read_heads(row, &mut heads);

@@ -25,8 +25,8 @@ pub(super) fn decode(block: &[u8], geometry: Geometry, shifts: Shifts<'_>, out: 
     decode_with::<Avx2>(block, geometry, shifts, out)
 }
 
-/// Only reachable from the two functions above, which enable the features; never named outside this file.
-struct Avx2;
+/// Only reachable from the two functions above, which enable the features; named elsewhere only by kernels whose functions enable them too.
+pub(super) struct Avx2;
 
 /// The bits of `WIDTH`-bit fields whose low bits are given.
 #[inline(always)]

@@ -32,6 +32,16 @@ mod avx2_symbols;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512_heads;
+#[cfg(target_arch = "x86_64")]
+mod avx512_nested;
+#[cfg(target_arch = "x86_64")]
+mod avx512_nested_encode;
+#[cfg(target_arch = "x86_64")]
+mod avx512_nested_levels;
+#[cfg(target_arch = "x86_64")]
+mod avx512_nested_store;
+#[cfg(target_arch = "x86_64")]
+mod avx512_nested_tails;
 mod heads;
 pub(crate) mod memory;
 mod portable;
@@ -116,7 +126,10 @@ impl Kernel {
             Level::Portable => nested::encode_with::<Portable>(elements, geometry, shifts, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe { avx2_nested::encode(elements, geometry, shifts, out) },
+            Level::Avx2 => unsafe { avx2_nested::encode(elements, geometry, shifts, out) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { avx512_nested::encode(elements, geometry, shifts, out) },
         }
     }
 
@@ -132,7 +145,10 @@ impl Kernel {
             Level::Portable => nested::decode_with::<Portable>(block, geometry, shifts, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe { avx2_nested::decode(block, geometry, shifts, out) },
+            Level::Avx2 => unsafe { avx2_nested::decode(block, geometry, shifts, out) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { avx512_nested::decode(block, geometry, shifts, out) },
         }
     }
 

@@ -50,6 +50,9 @@ impl<'a> BitWriter<'a> {
 /// Unary part of a Rice code after which the value follows verbatim.
 const RICE_LIMIT: u32 = 12;
 
+/// Bits that are looked at together.
+const PEEKED: usize = 56;
+
 /// Reads what [`BitWriter`] wrote.
 #[derive(Debug)]
 pub(crate) struct BitReader<'a> {
@@ -77,6 +80,19 @@ impl<'a> BitReader<'a> {
         }
         self.skip(quotient + 1)?;
         Ok(quotient << parameter | self.get(parameter)?)
+    }
+
+    /// How many of the next bits are zero, at most `most`; passes over them.
+    pub fn get_zeros(&mut self, most: usize) -> Result<usize> {
+        let mut zeros = 0;
+        loop {
+            let found = (self.peek().trailing_zeros() as usize).min(PEEKED).min(most - zeros);
+            self.skip(found as u32)?;
+            zeros += found;
+            if found < PEEKED {
+                return Ok(zeros);
+            }
+        }
     }
 
     /// At least the next 56 bits, with zeros after the end.
@@ -126,5 +142,19 @@ mod tests {
         }
         assert_eq!(reader.bytes_used(), bytes.len());
         assert!(BitReader::new(&bytes[..1]).get(9).is_err());
+    }
+
+    #[test]
+    fn zeros_are_counted_up_to_a_one_the_limit_or_the_end() {
+        let mut bytes = vec![0; 20];
+        bytes[15] = 8;
+        let at = |position| BitReader { bytes: &bytes, position };
+        for position in 0..123 {
+            for most in 0..200 {
+                assert_eq!(at(position).get_zeros(most).unwrap(), most.min(123 - position));
+            }
+        }
+        assert_eq!(at(124).get_zeros(36).unwrap(), 36);
+        assert!(at(124).get_zeros(37).is_err());
     }
 }

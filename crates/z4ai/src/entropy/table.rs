@@ -116,7 +116,14 @@ impl FrequencyTable {
         let Some((rest, front)) = span.split_last_mut() else {
             return Err(Error::corrupt("a frequency table's symbol span is reversed"));
         };
-        for frequency in front {
+        let mut next = 0;
+        loop {
+            // Zeros come in runs, each of them a single zero bit once there are two.
+            if neighbours.are_zero() {
+                next += bits.get_zeros(front.len() - next)?;
+            }
+            let Some(frequency) = front.get_mut(next) else { break };
+            next += 1;
             let value = bits.get_rice(neighbours.rice_parameter())?;
             neighbours.push(value);
             left = left
@@ -167,6 +174,10 @@ impl Neighbours {
     fn rice_parameter(&self) -> u32 {
         let mean = (self.0 + self.1) / 2;
         (32 - mean.leading_zeros()).saturating_sub(1)
+    }
+
+    fn are_zero(&self) -> bool {
+        self.0 | self.1 == 0
     }
 
     fn push(&mut self, frequency: u32) {

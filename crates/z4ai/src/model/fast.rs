@@ -8,6 +8,9 @@ use crate::frame::wire::{Reader, put_length};
 use crate::transform::float::scale::{STEPS, Scales};
 use crate::transform::float::{choose_scales, find_row_length};
 
+/// Bytes that the length of a block of the usual size takes.
+const LIKELY_LENGTH: usize = 3;
+
 /// The shifts of a section's rows and columns.
 #[derive(Debug)]
 pub(crate) struct FastModel {
@@ -79,10 +82,13 @@ impl FastModel {
 
     /// Appends a block.
     pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        let mut block = Vec::with_capacity(bytes.len());
-        nested::encode(kernel, bytes, self.geometry, self.shifts(start), &mut block)?;
-        put_length(out, block.len());
-        out.extend_from_slice(&block);
+        // The length comes first but is known last; with as many bytes as are likely, nothing has to move.
+        let place = out.len();
+        out.extend_from_slice(&[0; LIKELY_LENGTH]);
+        nested::encode(kernel, bytes, self.geometry, self.shifts(start), out)?;
+        let mut length = Vec::with_capacity(LIKELY_LENGTH);
+        put_length(&mut length, out.len() - place - LIKELY_LENGTH);
+        out.splice(place..place + LIKELY_LENGTH, length);
         Ok(())
     }
 

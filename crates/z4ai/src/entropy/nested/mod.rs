@@ -11,15 +11,17 @@ mod shifts;
 mod streams;
 mod tail;
 
+pub(crate) use code::Code;
 pub(crate) use geometry::Geometry;
 pub(crate) use shifts::Shifts;
-pub(crate) use streams::{Portable, Steps};
+pub(crate) use streams::{
+    BitWriter, CHUNK, Cursor, GROUP, Portable, Steps, decode as decode_symbols, histogram,
+};
+pub(crate) use tail::{Sign, Tail, Word, merge, store};
 
 use crate::arch::Kernel;
 use crate::error::{Error, Result};
-use code::Code;
-use streams::{BitWriter, CHUNK, Cursor, GROUP, LOOKAHEAD};
-use tail::{Tail, Word};
+use streams::LOOKAHEAD;
 
 /// Append the nested form of `elements` (whole little-endian elements) to `out`.
 pub(crate) fn encode(
@@ -95,14 +97,17 @@ fn encode_words<K: Steps, T: Word>(
     let count = element_count(elements.len(), geometry, &shifts)?;
     let mut symbols = vec![0; count];
     let chunk_bytes = CHUNK * T::BYTES;
-    let chunks = elements.chunks(chunk_bytes).zip(symbols.chunks_mut(CHUNK));
-    let tails: Vec<Tail> =
-        chunks.map(|(elements, symbols)| tail::split::<T>(elements, geometry, symbols)).collect();
+    let mut tails = Vec::with_capacity(count.div_ceil(CHUNK));
+    // A loop rather than a closure, which would not be compiled for the kernel's instructions.
+    for (elements, symbols) in elements.chunks(chunk_bytes).zip(symbols.chunks_mut(CHUNK)) {
+        tails.push(tail::split::<T>(elements, geometry, symbols));
+    }
     shifts.subtract(0, &mut symbols);
-    let code = Code::design(&histogram(&symbols));
-    let mut levels: Vec<BitWriter> = code.widths.iter().map(|_| BitWriter::default()).collect();
+    let code = Code::design(&K::histogram(&symbols));
+    let mut levels: Vec<BitWriter> =
+        code.widths.iter().map(|&width| BitWriter::with_room_for(count * width as usize)).collect();
     let mut spelled = Vec::new();
-    streams::encode::<K>(&symbols, &code, &mut levels, &mut spelled);
+    K::encode_symbols(&symbols, &code, &mut levels, &mut spelled);
 
     let mut levels = levels.into_iter().map(BitWriter::finish);
     let first = levels.next().unwrap_or_default();
@@ -117,23 +122,10 @@ fn encode_words<K: Steps, T: Word>(
         out.extend_from_slice(stream);
     }
     for (elements, &tail) in elements.chunks(chunk_bytes).zip(&tails) {
-        tail::store::<T>(elements, tail, out);
+        K::store::<T>(elements, tail, out);
     }
     out.extend_from_slice(&[0; LOOKAHEAD]);
     Ok(())
-}
-
-/// Frequencies of the symbols, counted in four tables because neighbours are often equal.
-fn histogram(symbols: &[u8]) -> [u32; 256] {
-    let mut tables = [[0_u32; 256]; 4];
-    let (fours, rest) = symbols.as_chunks::<4>();
-    for four in fours {
-        for (table, &symbol) in tables.iter_mut().zip(four) {
-            table[usize::from(symbol)] += 1;
-        }
-    }
-    rest.iter().for_each(|&symbol| tables[0][usize::from(symbol)] += 1);
-    std::array::from_fn(|symbol| tables.iter().map(|table| table[symbol]).sum())
 }
 
 #[inline(always)]
@@ -147,14 +139,14 @@ fn decode_words<K: Steps, T: Word>(
     let Layout { code, tails, mut cursor, ends, mut planes } = Layout::read(block, geometry, count)?;
     let mut symbols = [0_u8; CHUNK];
     for (index, (out, tail)) in out.chunks_mut(CHUNK * T::BYTES).zip(tails).enumerate() {
-        let symbols = &mut symbols[..out.len() / T::BYTES];
-        streams::decode::<K>(&mut cursor, &code, symbols)?;
-        shifts.add(index * CHUNK, symbols);
-        let length = tail.stored_length(symbols.len());
+        let count = out.len() / T::BYTES;
         let (chunk_planes, rest) = planes
-            .split_at_checked(length)
+            .split_at_checked(tail.stored_length(count))
             .ok_or_else(|| Error::corrupt("a nested block ends in a chunk"))?;
-        tail::merge::<T>(symbols, tail, chunk_planes, out)?;
+        K::decode_symbols(&mut cursor, &code, count, &mut symbols, [out, chunk_planes])?;
+        let symbols = &mut symbols[..count];
+        shifts.add(index * CHUNK, symbols);
+        K::merge::<T>(symbols, tail, chunk_planes, out)?;
         planes = rest;
     }
     let reached = cursor.levels.iter().map(|bits| bits.div_ceil(8));

@@ -6,6 +6,7 @@
 //! has its own stream no level waits for another's position.
 
 use super::code::Code;
+use super::tail::{self, Tail, Word};
 use crate::error::{Error, Result};
 
 /// Elements are padded to whole groups of this many, the span of one strided plane of single bits.
@@ -23,14 +24,51 @@ const PAIRS: u64 = 0x3333_3333_3333_3333;
 /// Zero bytes after the last stream, so that a reader may always look at sixteen bytes.
 pub(crate) const LOOKAHEAD: usize = 16;
 
-/// The three steps worth writing for a particular processor. `escapes` has the low bit of each chosen field set.
-pub(crate) trait Steps {
+/// The steps worth writing for a particular processor. `escapes` has the low bit of each chosen field set.
+pub(crate) trait Steps: Sized {
     /// Deal the low bits of `bits`, `WIDTH` at a time, to the chosen fields.
     fn spread<const WIDTH: u32>(bits: u64, escapes: u64) -> u64;
     /// Collect `WIDTH` bits of each chosen field.
     fn gather<const WIDTH: u32>(fields: u64, escapes: u64) -> u64;
     /// Turn the rank sums of 128 elements into symbols.
     fn look_up(low: &[u64; 4], high: &[u64; 4], symbols: &[u8; 16], out: &mut [u8; 128]);
+
+    /// Frequencies of the symbols.
+    #[inline(always)]
+    fn histogram(symbols: &[u8]) -> [u32; 256] {
+        histogram(symbols)
+    }
+
+    /// Write `symbols` to one stream per level of `code`, and what escapes every level to `spelled`.
+    #[inline(always)]
+    fn encode_symbols(symbols: &[u8], code: &Code, levels: &mut [BitWriter], spelled: &mut Vec<u8>) {
+        encode::<Self>(symbols, code, levels, spelled);
+    }
+
+    /// Append the planes of a chunk's tail.
+    #[inline(always)]
+    fn store<T: Word>(elements: &[u8], tail: Tail, out: &mut Vec<u8>) {
+        tail::store::<T>(elements, tail, out);
+    }
+
+    /// Decode the next `count` symbols of a chunk to the front of `symbols`; whole groups except at the end of a block.
+    /// The caller will need the memory of `_soon` then.
+    #[inline(always)]
+    fn decode_symbols(
+        cursor: &mut Cursor<'_>,
+        code: &Code,
+        count: usize,
+        symbols: &mut [u8; CHUNK],
+        _soon: [&[u8]; 2],
+    ) -> Result<()> {
+        decode::<Self>(cursor, code, &mut symbols[..count])
+    }
+
+    /// Put exponents and the stored tail of a chunk together again.
+    #[inline(always)]
+    fn merge<T: Word>(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> Result<()> {
+        tail::merge::<T>(exponents, tail, planes, out)
+    }
 }
 
 /// The reference kernel, for any processor.
@@ -75,12 +113,19 @@ impl Steps for Portable {
 /// Bits appended from the low end of each byte up.
 #[derive(Debug, Default)]
 pub(crate) struct BitWriter {
-    bytes: Vec<u8>,
-    pending: u64,
-    filled: u32,
+    /// Whole words of eight bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// The bits after those, and how many they are.
+    pub(crate) pending: u64,
+    pub(crate) filled: u32,
 }
 
 impl BitWriter {
+    /// An empty stream with room for so many bits.
+    pub(crate) fn with_room_for(bits: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bits / 8), ..Self::default() }
+    }
+
     fn push(&mut self, bits: u64, count: u32) {
         self.pending |= bits << self.filled;
         if self.filled + count >= 64 {
@@ -98,6 +143,19 @@ impl BitWriter {
         self.bytes.extend_from_slice(&self.pending.to_le_bytes()[..used]);
         self.bytes
     }
+}
+
+/// Frequencies of the symbols, counted in four tables because neighbours are often equal.
+pub(crate) fn histogram(symbols: &[u8]) -> [u32; 256] {
+    let mut tables = [[0_u32; 256]; 4];
+    let (fours, rest) = symbols.as_chunks::<4>();
+    for four in fours {
+        for (table, &symbol) in tables.iter_mut().zip(four) {
+            table[usize::from(symbol)] += 1;
+        }
+    }
+    rest.iter().for_each(|&symbol| tables[0][usize::from(symbol)] += 1);
+    std::array::from_fn(|symbol| tables.iter().map(|table| table[symbol]).sum())
 }
 
 /// Write `symbols` to one stream per level of `code`, and what escapes every level to `spelled`.

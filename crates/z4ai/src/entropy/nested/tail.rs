@@ -22,9 +22,10 @@ pub(crate) enum Sign {
 /// Which bits of sign and mantissa a chunk stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
-    geometry: Geometry,
-    trailing_zeros: u32,
-    sign: Sign,
+    pub(crate) geometry: Geometry,
+    /// Low mantissa bits that are left out.
+    pub(crate) trailing_zeros: u32,
+    pub(crate) sign: Sign,
 }
 
 impl Tail {
@@ -33,17 +34,18 @@ impl Tail {
         self.kept_mantissa() + u32::from(self.sign == Sign::Stored)
     }
 
-    fn kept_mantissa(self) -> u32 {
+    /// Bits of mantissa stored per element.
+    pub(crate) fn kept_mantissa(self) -> u32 {
         self.geometry.mantissa_bits - self.trailing_zeros
     }
 
     /// Planes of whole bytes.
-    fn byte_planes(self) -> usize {
+    pub(crate) fn byte_planes(self) -> usize {
         self.bits() as usize / 8
     }
 
     /// Planes of single bits.
-    fn bit_planes(self) -> usize {
+    pub(crate) fn bit_planes(self) -> usize {
         self.bits() as usize % 8
     }
 
@@ -74,7 +76,7 @@ impl Tail {
 }
 
 /// Bytes of one plane of single bits.
-fn bit_plane_length(count: usize) -> usize {
+pub(crate) fn bit_plane_length(count: usize) -> usize {
     count.div_ceil(GROUP) * (GROUP / 8)
 }
 

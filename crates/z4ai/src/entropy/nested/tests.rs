@@ -132,7 +132,9 @@ proptest! {
 #[test]
 fn every_length_around_a_group_comes_back() {
     for geometry in GEOMETRIES {
-        for count in (0..300).chain([511, 512, 513, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 129]) {
+        for count in
+            (0..300).chain([511, 512, 513, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 129, 5 * CHUNK + 77])
+        {
             all_kernels(&weights(count, 50, geometry), geometry, Shifts::default());
         }
     }
@@ -196,6 +198,40 @@ fn truncations_are_refused_and_flips_stay_in_bounds() {
         let mut flipped = block.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
         decode_damaged(&flipped, Geometry::FP16, elements.len());
+    }
+}
+
+#[test]
+fn kernels_agree_on_damage_in_long_blocks() {
+    for geometry in GEOMETRIES {
+        let elements = weights(2 * CHUNK + 300, 50, geometry);
+        let block = all_kernels(&elements, geometry, Shifts::default());
+        for bit in (0..block.len() * 8).step_by(251).chain(0..32 * 8) {
+            let mut flipped = block.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            decode_damaged(&flipped, geometry, elements.len());
+        }
+        for end in (0..block.len()).step_by(97) {
+            assert_eq!(decode_damaged(&block[..end], geometry, elements.len()), None);
+        }
+    }
+}
+
+/// Planes of every number of bits, with stored and with constant signs.
+#[test]
+fn mantissas_of_any_length_come_back() {
+    for geometry in [Geometry::BF16, Geometry::FP16, Geometry::FP32] {
+        for zeros in 0..=geometry.mantissa_bits {
+            for (clear, set) in [(0, 0), (1 << geometry.sign_bit(), 0), (0, 1_u32 << geometry.sign_bit())] {
+                let mut elements = weights(CHUNK + 400, 50, geometry);
+                for element in elements.chunks_exact_mut(geometry.width) {
+                    let value = element.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
+                    let value = (value & u32::MAX << zeros & !clear) | set;
+                    element.copy_from_slice(&value.to_le_bytes()[..geometry.width]);
+                }
+                all_kernels(&elements, geometry, Shifts::default());
+            }
+        }
     }
 }
 
