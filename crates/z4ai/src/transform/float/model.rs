@@ -218,6 +218,10 @@ impl FloatModel {
             let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
             signs = coded.unwrap_or(Signs::Verbatim);
         }
+        if let Signs::Verbatim = signs {
+            let counts = [counts.negative, counts.positive];
+            signs = Signs::fit_skewed(layout, bytes, counts, kernel)?.unwrap_or(Signs::Verbatim);
+        }
         let (tables, cost) = choose_tables(&counts, precision);
         let tails = Tails::fit(layout, bytes, row_length)?;
         let model = Self::new(layout, scales, signs, tables, None, tails)?;
