@@ -78,21 +78,20 @@ impl Plan {
             ),
         };
         // They are small integers, whose high bits are the rare ones.
-        let subnormal = match options.effort {
-            Effort::Fast if !tiny => None,
-            _ if !tiny && !subnormals_matter(elements, dtype) => None,
-            Effort::Fast => Some(Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?)),
-            _ => {
-                let fitted = SubnormalModel::fit(elements, options.row_length(), block, kernel)?;
-                Some(Model::Subnormal(Box::new(fitted)))
-            }
+        let planes =
+            if tiny { Some(Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?)) } else { None };
+        let subnormal = if options.effort != Effort::Fast && (tiny || subnormals_matter(elements, dtype)) {
+            let fitted = SubnormalModel::fit(elements, options.row_length(), block, kernel)?;
+            Some(Model::Subnormal(Box::new(fitted)))
+        } else {
+            None
         };
         // Integers have no model that is likely to win, so zstd always takes part there.
         let opaque = dtype.float_layout().is_none()
             || bytes_repeat(elements)?
             || values_recur(elements, dtype.scalar_width());
         let opaque = opaque.then(|| Model::Opaque { level: block_level(options), long: false });
-        Ok([palette, grid, sparse, subnormal, opaque].into_iter().flatten().collect())
+        Ok([palette, grid, sparse, planes, subnormal, opaque].into_iter().flatten().collect())
     }
 
     /// Whether a grid is what elements have in common, rather than that they are few.
