@@ -31,6 +31,10 @@ mod avx2_symbols;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
+mod avx512_lanes;
+#[cfg(target_arch = "x86_64")]
+mod avx512_signs;
+#[cfg(target_arch = "x86_64")]
 mod avx512_subnormals;
 mod heads;
 pub(crate) mod memory;
@@ -305,7 +309,10 @@ impl Kernel {
             Level::Portable => false,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe { avx2_signs::decode(run, stream) },
+            Level::Avx2 => unsafe { avx2_signs::decode(run, stream) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { avx512_signs::decode(run, stream) },
         }
     }
 
