@@ -1,6 +1,8 @@
 //! Sizes and speeds of every effort over the sets that `benchmark/codec/sets.py` builds, tensor by tensor and checked bit for bit.
 //!
-//!     cargo run --release -p z4ai --example table -- SETS_DIRECTORY [FILTER] [--effort fast|default|max] [--threads N] [--repeat N] [--tensors]
+//!     cargo run --release -p z4ai --example table -- SETS_DIRECTORY [FILTER] [--effort fast|default|max] [--threads N] [--repeat N] [--tensors] [--whole]
+//!
+//! `--whole` takes each set as one buffer without shapes instead.
 #![allow(clippy::print_stdout)]
 
 use std::path::Path;
@@ -9,7 +11,7 @@ use z4ai::{Dtype, Effort, Options};
 
 struct Tensor {
     name: String,
-    shape: Vec<u64>,
+    shape: Option<Vec<u64>>,
     bytes: Vec<u8>,
 }
 
@@ -20,6 +22,7 @@ struct Arguments {
     threads: usize,
     repeat: usize,
     tensors: bool,
+    whole: bool,
 }
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -32,6 +35,7 @@ fn arguments() -> Outcome<Arguments> {
         threads: 2,
         repeat: 5,
         tensors: false,
+        whole: false,
     };
     let mut given = std::env::args().skip(1);
     while let Some(argument) = given.next() {
@@ -41,6 +45,7 @@ fn arguments() -> Outcome<Arguments> {
             "--threads" => parsed.threads = value()?.parse()?,
             "--repeat" => parsed.repeat = value()?.parse()?,
             "--tensors" => parsed.tensors = true,
+            "--whole" => parsed.whole = true,
             _ if parsed.directory.is_empty() => parsed.directory = argument,
             _ => parsed.filter = argument,
         }
@@ -60,7 +65,7 @@ fn load(index: &Path) -> Outcome<Vec<Tensor>> {
         let shape =
             shape.split(',').filter(|size| !size.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
         let bytes = data.get(offset..offset + length).ok_or("an index that does not fit its data")?.to_vec();
-        tensors.push(Tensor { name: name.into(), shape, bytes });
+        tensors.push(Tensor { name: name.into(), shape: Some(shape), bytes });
     }
     Ok(tensors)
 }
@@ -91,7 +96,12 @@ fn main() -> Outcome<()> {
         .collect();
     indexes.sort();
     for index in indexes {
-        let tensors = load(&index)?;
+        let tensors = if arguments.whole {
+            let bytes = std::fs::read(index.with_extension(""))?;
+            vec![Tensor { name: "everything".into(), shape: None, bytes }]
+        } else {
+            load(&index)?
+        };
         let set = index.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let dtype = Dtype::parse(set.rsplit('.').next().unwrap_or_default())?;
         let total: usize = tensors.iter().map(|tensor| tensor.bytes.len()).sum();
@@ -100,7 +110,8 @@ fn main() -> Outcome<()> {
             let compress = best_of(arguments.repeat, || {
                 frames.clear();
                 for tensor in &tensors {
-                    let options = Options::new(dtype).shape(tensor.shape.clone()).effort(effort);
+                    let options = Options::new(dtype).effort(effort);
+                    let options = Options { shape: tensor.shape.clone(), ..options };
                     frames.push(z4ai::compress(&tensor.bytes, &options)?);
                 }
                 Ok(())
@@ -119,7 +130,8 @@ fn main() -> Outcome<()> {
                 }
                 if arguments.tensors {
                     let bits = frame.len() as f64 * 8.0 / (tensor.bytes.len() / dtype.width()) as f64;
-                    println!("    {bits:8.3} {:>10} {:?} {}", tensor.bytes.len(), tensor.shape, tensor.name);
+                    let shape = tensor.shape.as_deref().unwrap_or_default();
+                    println!("    {bits:8.3} {:>10} {shape:?} {}", tensor.bytes.len(), tensor.name);
                 }
             }
             let size: usize = frames.iter().map(Vec::len).sum();

@@ -10,6 +10,8 @@ use crate::options::{Effort, Options};
 use crate::transform::float::{AdaptiveModel, FloatModel, Geometry};
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
+use crate::transform::subnormal::SubnormalModel;
+use std::ops::Range;
 
 /// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.2 %.
 const BLOCK_ELEMENTS: usize = 1 << 17;
@@ -78,12 +80,18 @@ impl Plan {
         // They are small integers, whose high bits are the rare ones.
         let planes =
             if tiny { Some(Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?)) } else { None };
+        let subnormal = if options.effort != Effort::Fast && (tiny || subnormals_matter(elements, dtype)) {
+            let fitted = SubnormalModel::fit(elements, options.row_length(), block, kernel)?;
+            Some(Model::Subnormal(Box::new(fitted)))
+        } else {
+            None
+        };
         // Integers have no model that is likely to win, so zstd always takes part there.
         let opaque = dtype.float_layout().is_none()
             || bytes_repeat(elements)?
             || values_recur(elements, dtype.scalar_width());
         let opaque = opaque.then(|| Model::Opaque { level: block_level(options), long: false });
-        Ok([palette, grid, sparse, planes, opaque].into_iter().flatten().collect())
+        Ok([palette, grid, sparse, planes, subnormal, opaque].into_iter().flatten().collect())
     }
 
     /// Whether a grid is what elements have in common, rather than that they are few.
@@ -124,12 +132,16 @@ impl Plan {
 
     /// A plan that learns from element to element in place of one with tables, for maximum effort.
     pub fn with_learning(&self, bytes: &[u8], options: &Options) -> Result<Option<Self>> {
-        let (Model::Float(model), Effort::Max) = (&self.model, options.effort) else { return Ok(None) };
+        let found = match (&self.model, options.effort) {
+            (Model::Float(model), Effort::Max) => model.row_length(),
+            (Model::Subnormal(model), Effort::Max) => model.row_length(),
+            _ => return Ok(None),
+        };
         let layout = options.dtype.and_then(Dtype::float_layout);
         let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
         let elements = &bytes[..bytes.len() / layout.width * layout.width];
         let geometry = Geometry {
-            row_length: options.row_length().or_else(|| model.row_length()),
+            row_length: options.row_length().or(found),
             kernel_length: options.kernel_length(),
             line_length: options.line_length(),
         };
@@ -244,19 +256,26 @@ fn values_recur(elements: &[u8], width: usize) -> bool {
     (looked - values.len()) * 16 >= looked.max(1)
 }
 
-/// Whether a sixteenth of the elements, from all over, are below what the exponents of fp16 can say.
+/// Whether a sixteenth of the elements are below what the exponents of fp16 can say.
 fn subnormals_abound(elements: &[u8], dtype: Dtype) -> bool {
+    dtype == Dtype::F16 && share(elements, 1..0x400) > 16
+}
+
+/// Whether they are, with zeros, so many that bits they do not have would add up.
+fn subnormals_matter(elements: &[u8], dtype: Dtype) -> bool {
+    dtype == Dtype::F16 && share(elements, 0..0x400) > 4
+}
+
+/// How many of 256 elements of fp16, from all over, have magnitudes in this range.
+fn share(elements: &[u8], magnitudes: Range<u16>) -> usize {
     const ELEMENTS: usize = 4096;
-    if dtype != Dtype::F16 {
-        return false;
-    }
-    let (mut tiny, mut looked) = (0, 0);
+    let (mut found, mut looked) = (0, 0);
     for element in elements.chunks_exact(2).step_by((elements.len() / 2).div_ceil(ELEMENTS).max(1)) {
         let magnitude = u16::from_le_bytes([element[0], element[1]]) & 0x7fff;
-        tiny += usize::from((1..0x400).contains(&magnitude));
+        found += usize::from(magnitudes.contains(&magnitude));
         looked += 1;
     }
-    tiny * 16 > looked
+    found * 256 / looked.max(1)
 }
 
 /// Evenly spread parts of `elements` of `length` bytes each, with their offsets; all of them as one part if there are not many more.

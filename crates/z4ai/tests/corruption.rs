@@ -32,6 +32,12 @@ fn frames() -> Vec<(Vec<u8>, Vec<u8>)> {
             (exponent + (i.wrapping_mul(i).wrapping_mul(2654435761) >> 24) as u16).to_le_bytes()
         })
         .collect();
+    let subnormals: Vec<u8> = (0..3000u32)
+        .flat_map(|i| {
+            let noise = i.wrapping_mul(i).wrapping_mul(2654435761);
+            ((noise >> 24 >> (i % 50 / 10)) as u16 | (noise as u16 & 0x8000)).to_le_bytes()
+        })
+        .collect();
     let tiled = [&tile[..], &floats, &tile].concat();
     let mut frames = Vec::new();
     for effort in [Effort::Fast, Effort::Default, Effort::Max] {
@@ -47,6 +53,7 @@ fn frames() -> Vec<(Vec<u8>, Vec<u8>)> {
             (&quantised, Options::new(Dtype::F32).shape([20, 30])),
             (&few, Options::new(Dtype::F32)),
             (&filters, Options::new(Dtype::Bf16).shape([16, 16, 3, 3])),
+            (&subnormals, Options::new(Dtype::F16).shape([60, 50])),
         ] {
             let mut options = options.effort(effort);
             options.numpy_dtype = Some("<f4".into());
@@ -66,9 +73,19 @@ fn all_transforms_take_part() {
         .flat_map(|(_, frame)| z4ai::Info::read(frame).unwrap().transforms)
         .map(|part| part.name)
         .collect();
-    for name in
-        ["float", "adaptive", "planes", "fast", "palette", "grid", "sparse", "opaque", "constant", "copy"]
-    {
+    for name in [
+        "float",
+        "adaptive",
+        "subnormal",
+        "planes",
+        "fast",
+        "palette",
+        "grid",
+        "sparse",
+        "opaque",
+        "constant",
+        "copy",
+    ] {
         assert!(names.contains(name), "{name} is not in {names:?}");
     }
 }

@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// Data that each model suits: dense floats, few values, a quantised grid, zeros, integers, text.
+/// Data that each model suits: dense floats, floats of mostly one sign, few values, a quantised grid, zeros, floats too small for their exponents, integers, text.
 fn cases() -> Vec<(Vec<u8>, Dtype)> {
     let mut random = Random(7);
     let mut bell = || (0..6).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() / 50_000.0;
@@ -41,6 +41,11 @@ fn cases() -> Vec<(Vec<u8>, Dtype)> {
         .collect();
     let few: Vec<f32> = dense.iter().map(|value| (value * 100.0).round() / 100.0).collect();
     let pruned: Vec<f32> = dense.iter().map(|&value| if value.abs() < 0.03 { 0.0 } else { value }).collect();
+    let skewed: Vec<f32> =
+        dense.iter().enumerate().map(|(i, value)| if i % 8 == 0 { *value } else { value.abs() }).collect();
+    // The magnitude of a subnormal is the pattern itself.
+    let subnormal = |value: &f32| (value.abs() * 2000.0) as u16 | u16::from(value.is_sign_negative()) << 15;
+    let subnormals: Vec<u8> = dense.iter().flat_map(|value| subnormal(value).to_le_bytes()).collect();
     let doubles: Vec<u8> = dense.iter().flat_map(|&value| f64::from(value).to_le_bytes()).collect();
     let integers: Vec<u8> = dense.iter().flat_map(|value| ((value * 3000.0) as i16).to_le_bytes()).collect();
     vec![
@@ -50,6 +55,8 @@ fn cases() -> Vec<(Vec<u8>, Dtype)> {
         (floats(&few), Dtype::F32),
         (floats(&grid), Dtype::F32),
         (halves(&pruned), Dtype::Bf16),
+        (halves(&skewed), Dtype::Bf16),
+        (subnormals, Dtype::F16),
         (integers, Dtype::I16),
         (b"all models are wrong, some are useful. ".repeat(150), Dtype::U8),
     ]

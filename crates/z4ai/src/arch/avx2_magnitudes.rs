@@ -1,13 +1,13 @@
 //! Magnitudes of the adaptive coder with AVX2: the eight lanes of a step in one register. What each lane has learnt stays in registers for a whole run.
 #![allow(unsafe_code)]
 
-use super::avx2::look_up;
+use super::avx2::{look_up, pairs_of};
 use super::avx2_lanes::{KernelPlaces, Stream, load, load_each, store};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder, MixedTable};
 use crate::entropy::table::MAX_PRECISION;
 use crate::transform::float::{
-    ABOVE, Column, DUST, FURTHEST, JOINT_BITS, LAST_RATE, LEFT, MagnitudeRun, OCTAVE_BITS, PHASES, RATE_BITS,
-    Rates,
+    ABOVE, Column, DUST, FURTHEST, JOINT_BITS, LAST_RATE, LEFT, MagnitudeRun, Moves, OCTAVE_BITS, PHASES,
+    RATE_BITS, Rates,
 };
 use std::arch::x86_64::*;
 
@@ -46,7 +46,7 @@ pub(super) fn decode(
     while run.done < steps {
         let step = run.done;
         // SAFETY: `step` is below the number of steps, with which the lengths above agree. A table has a symbol for each slot and a share for each symbol, and there are
-        // tables for all contexts of the mask. Moves have an index for each symbol that is not an escape.
+        // tables for all contexts of the mask.
         unsafe {
             let (column, above) = columns.load(step);
             let sum = _mm256_add_epi32(_mm256_add_epi32(base, column), _mm256_add_epi32(rows, kernels));
@@ -55,30 +55,32 @@ pub(super) fn decode(
             let phase = _mm256_and_si256(phase, all(PHASES as i32 - 1));
             let context = _mm256_or_si256(_mm256_or_si256(phase, dusty), above);
             let table = _mm256_mullo_epi32(_mm256_and_si256(context, context_mask), all(TABLE));
+            let sixteenths = _mm256_srli_epi32::<{ OCTAVE_BITS as i32 - 4 }>(magnitude);
+            let below = _mm256_sub_epi32(all(2), _mm256_and_si256(sixteenths, all(15)));
             let slot = stream.slots();
-            let place = _mm256_add_epi32(_mm256_slli_epi32::<2>(table), slot);
-            let symbol = look_up(tables.cast::<u8>(), place);
+            let found = Found::look_up(
+                tables,
+                run.moves,
+                _mm256_add_epi32(_mm256_slli_epi32::<2>(table), slot),
+                _mm256_add_epi32(table, all(SHARES)),
+                below,
+            );
+            let (symbol, share) = (found.symbols, found.shares);
             let escapes = _mm256_cmpgt_epi32(all(1 << JOINT_BITS), symbol);
             if stream.active(escapes) != 0 {
                 break;
             }
-            let place = _mm256_add_epi32(_mm256_add_epi32(table, all(SHARES)), symbol);
-            let share = look_up(tables.cast::<i32>(), place);
             let rest = _mm256_sub_epi32(slot, _mm256_and_si256(share, all(0xffff)));
             let quotient = _mm256_srli_epi32::<{ MAX_PRECISION as i32 }>(stream.states);
             let states = _mm256_mullo_epi32(_mm256_srli_epi32::<16>(share), quotient);
             stream.advance(_mm256_add_epi32(states, rest));
 
-            let sixteenths = _mm256_srli_epi32::<{ OCTAVE_BITS as i32 - 4 }>(magnitude);
-            // Lanes that are not in the set may have any symbol.
-            let symbol = _mm256_max_epi32(symbol, all(1 << JOINT_BITS));
-            let beyond = _mm256_add_epi32(_mm256_slli_epi32::<2>(symbol), all(2));
-            let beyond = _mm256_sub_epi32(beyond, _mm256_and_si256(sixteenths, all(15)));
+            let beyond = _mm256_add_epi32(_mm256_slli_epi32::<2>(symbol), below);
             let distance = _mm256_add_epi32(beyond, all(FURTHEST));
             put(_mm256_packus_epi32(sixteenths, sixteenths), expected.as_mut_ptr().add(step).cast());
             put(_mm256_packs_epi32(distance, distance), distances.as_mut_ptr().add(step).cast());
 
-            let moved = look_up(run.moves.as_ptr(), beyond);
+            let moved = found.moves;
             rows = _mm256_add_epi32(rows, part(moved, rates.of_rows(step)));
             kernels = _mm256_add_epi32(kernels, part(moved, rates.of_kernels(&places)));
             let faded = _mm256_and_si256(_mm256_srai_epi32::<8>(kernels), fading);
@@ -101,6 +103,49 @@ pub(super) fn decode(
     }
     places.finish(&mut run.kernels);
     stream.finish(decoder);
+}
+
+/// What is looked up for the eight lanes of a step.
+struct Found {
+    symbols: __m256i,
+    shares: __m256i,
+    moves: __m256i,
+}
+
+impl Found {
+    /// The symbols at `places`, in bytes from the first table on; their shares, in numbers of 32 bits from it on, behind `shares`; and the moves of four times the symbol and `below`, modulo their
+    /// number. A symbol goes on to the next tables as it is, since in a register it would wait for the other lanes, and their way there and back takes longer than the look-up.
+    ///
+    /// # Safety
+    ///
+    /// There must be a symbol at each place, and shares for all symbols behind each of `shares`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn look_up(
+        tables: *const MixedTable,
+        moves: &Moves,
+        places: __m256i,
+        shares: __m256i,
+        below: __m256i,
+    ) -> Self {
+        let (places, shares, below) = (pairs_of(places), pairs_of(shares), pairs_of(below));
+        let half = |pairs: &[u64; 4], lane: usize| (pairs[lane / 2] >> (32 * (lane % 2))) as u32 as usize;
+        let one = |lane: usize| {
+            // SAFETY: the caller vouches for the places.
+            unsafe {
+                let symbol = usize::from(tables.cast::<u8>().add(half(&places, lane)).read());
+                let share = tables.cast::<i32>().add(half(&shares, lane) + symbol).read();
+                let moved = moves[(half(&below, lane) + 4 * symbol) & (moves.len() - 1)];
+                (symbol as i32, share, moved)
+            }
+        };
+        let lanes = [one(0), one(1), one(2), one(3), one(4), one(5), one(6), one(7)];
+        let all = |of: fn(&(i32, i32, i32)) -> i32| {
+            let [a, b, c, d, e, f, g, h] = &lanes;
+            _mm256_setr_epi32(of(a), of(b), of(c), of(d), of(e), of(f), of(g), of(h))
+        };
+        Self { symbols: all(|lane| lane.0), shares: all(|lane| lane.1), moves: all(|lane| lane.2) }
+    }
 }
 
 /// The rates of the steps of a run.

@@ -100,7 +100,7 @@ pub(super) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
 /// Each of the places must be writable at this offset.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store_each(numbers: __m256i, places: &[*mut i32; MIXED_LANES], offset: usize) {
+pub(super) unsafe fn store_each(numbers: __m256i, places: &[*mut i32; MIXED_LANES], offset: usize) {
     let mut each = [0; MIXED_LANES];
     store(numbers, &mut each);
     for (number, place) in each.into_iter().zip(places) {

@@ -42,6 +42,12 @@ mod avx512_nested_levels;
 mod avx512_nested_store;
 #[cfg(target_arch = "x86_64")]
 mod avx512_nested_tails;
+#[cfg(target_arch = "x86_64")]
+mod avx512_lanes;
+#[cfg(target_arch = "x86_64")]
+mod avx512_signs;
+#[cfg(target_arch = "x86_64")]
+mod avx512_subnormals;
 mod heads;
 pub(crate) mod memory;
 mod portable;
@@ -86,6 +92,18 @@ pub(crate) struct Restoration<'a> {
 pub(crate) struct CodedChunk {
     pub number: u32,
     pub class: u8,
+}
+
+/// The bits that the symbols of subnormal floats leave open: of each element its sign, if signs differ, and above it the low bits of its magnitude.
+#[derive(Debug)]
+pub(crate) struct VerbatimBits<'a> {
+    pub bytes: &'a [u8],
+    /// In bits; past the end if there are too few of them.
+    pub position: usize,
+    /// Whether each element has its sign here.
+    pub signs: bool,
+    /// The sign of all of them otherwise.
+    pub negative: bool,
 }
 
 impl Kernel {
@@ -304,7 +322,10 @@ impl Kernel {
             Level::Portable => false,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe { avx2_signs::decode(run, stream) },
+            Level::Avx2 => unsafe { avx2_signs::decode(run, stream) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { avx512_signs::decode(run, stream) },
         }
     }
 
@@ -334,6 +355,25 @@ impl Kernel {
         };
         for (found, &index) in found.iter_mut().zip(indices).skip(done) {
             *found = table[usize::from(index % 32)];
+        }
+    }
+
+    /// Makes fp16 elements from their symbols, as `transform::subnormal` has them, and their verbatim bits: the first ones, and returns how many. The caller makes the others; with the
+    /// portable kernel those are all.
+    pub fn restore_subnormals(self, symbols: &[u8], verbatim: &mut VerbatimBits, out: &mut [u8]) -> usize {
+        match self.0 {
+            Level::Portable => 0,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => 0,
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx512 => unsafe {
+                if verbatim.signs {
+                    avx512_subnormals::restore::<1>(symbols, verbatim, out)
+                } else {
+                    avx512_subnormals::restore::<0>(symbols, verbatim, out)
+                }
+            },
         }
     }
 

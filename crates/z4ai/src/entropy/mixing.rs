@@ -23,13 +23,11 @@ impl Tally {
     pub const NEW: Self = Self { ones: 0, seen: 0 };
 
     /// Adds so many ones among so many bits.
+    #[inline(always)]
     pub fn add(&mut self, ones: u32, seen: u32) {
-        self.ones += ones;
-        self.seen += seen;
-        if self.seen > MEMORY {
-            self.ones /= 2;
-            self.seen /= 2;
-        }
+        let (ones, seen) = (self.ones + ones, self.seen + seen);
+        let forgets = u32::from(seen > MEMORY);
+        (self.ones, self.seen) = (ones >> forgets, seen >> forgets);
     }
 
     /// The log odds of a 1, in 1/256, where nothing was known.
@@ -37,13 +35,15 @@ impl Tally {
         i32::from(STRETCH[(self.probability(1 << 15, PRIOR_ODDS) >> 4) as usize & 4095])
     }
 
-    /// The probability of a 1 in 1/2^[`PROBABILITY_BITS`], where these log odds were assumed.
-    pub fn chance(self, assumed: i32) -> u32 {
-        let probability = self.probability(squash(assumed), PRIOR_CHANCE) >> (16 - PROBABILITY_BITS);
+    /// The probability of a 1 in 1/2^[`PROBABILITY_BITS`], where the odds were assumed that the sum of those of two tallies with this number stands for.
+    #[inline(always)]
+    pub fn chance(self, sum: usize) -> u32 {
+        let probability = self.probability(ASSUMED[sum % SUMS], PRIOR_CHANCE) >> (16 - PROBABILITY_BITS);
         probability.clamp(MARGIN, (1 << PROBABILITY_BITS) - MARGIN)
     }
 
     /// The probability of a 1, of 2^16.
+    #[inline(always)]
     fn probability(self, assumed: u32, weight: u32) -> u32 {
         ((self.ones << 16) + assumed * weight) / (self.seen + weight)
     }
@@ -87,10 +87,21 @@ pub(crate) fn sum_of(first: i32, second: i32) -> usize {
 }
 
 /// The log odds that are assumed where the sum of those of two tallies has this number. They often say the same, so it is less than their sum.
-pub(crate) fn assumed_odds(sum: usize) -> i32 {
+const fn assumed_odds(sum: usize) -> i32 {
     let middle = (((sum % SUMS) as i32 - SUMS as i32 / 2) << SUM_BITS) + (1 << (SUM_BITS - 1));
     (middle * 11) >> 4
 }
+
+/// The probabilities of these odds.
+static ASSUMED: [u32; SUMS] = {
+    let mut assumed = [0; SUMS];
+    let mut sum = 0;
+    while sum < SUMS {
+        assumed[sum] = squash(assumed_odds(sum));
+        sum += 1;
+    }
+    assumed
+};
 
 #[cfg(test)]
 mod tests {
@@ -103,7 +114,7 @@ mod tests {
         for index in 0..8000 {
             let bit = index % 8 == 3;
             let sum = sum_of(blind.odds(), seeing[index % 8].odds());
-            let probability = f64::from(sums[sum].chance(assumed_odds(sum))) / 4096.0;
+            let probability = f64::from(sums[sum].chance(sum)) / 4096.0;
             cost -= if bit { probability } else { 1.0 - probability }.log2();
             sums[sum].add(u32::from(bit), 1);
             blind.add(u32::from(bit), 1);
@@ -123,7 +134,7 @@ mod tests {
         for ones in [0, MEMORY] {
             let mut tally = Tally::NEW;
             (0..100).for_each(|_| tally.add(ones, MEMORY));
-            assert!((MARGIN..=4096 - MARGIN).contains(&tally.chance(0)));
+            assert!((MARGIN..=4096 - MARGIN).contains(&tally.chance(SUMS / 2)));
             assert!(tally.odds().abs() <= 2047);
         }
     }

@@ -22,6 +22,7 @@ use crate::transform::float::{AdaptiveModel, FloatModel};
 use crate::transform::opaque;
 use crate::transform::planes::PlanesModel;
 use crate::transform::reference::{Fields, ReferenceModel};
+use crate::transform::subnormal::SubnormalModel;
 
 const OPAQUE: u8 = 1;
 const FLOAT: u8 = 2;
@@ -33,6 +34,7 @@ const SPARSE: u8 = 7;
 const DIFFERENCE: u8 = 8;
 const REFERENCE: u8 = 9;
 const ADAPTIVE: u8 = 10;
+const SUBNORMAL: u8 = 11;
 
 /// How the blocks of a section are coded.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) enum Model {
     Float(Box<FloatModel>),
     /// As floats with scales that are learnt on the way.
     Adaptive(Box<AdaptiveModel>),
+    /// As floats that are mostly below the least exponent.
+    Subnormal(Box<SubnormalModel>),
     /// As byte planes of elements.
     Planes(PlanesModel),
     /// As floats with nested bit planes.
@@ -69,6 +73,7 @@ impl Model {
             Self::Opaque { .. } => "opaque",
             Self::Float(_) => "float",
             Self::Adaptive(_) => "adaptive",
+            Self::Subnormal(_) => "subnormal",
             Self::Planes(_) => "planes",
             Self::Fast(_) => "fast",
             Self::Palette(_) => "palette",
@@ -91,6 +96,10 @@ impl Model {
             }
             Self::Adaptive(model) => {
                 tag(out, ADAPTIVE);
+                model.write(kernel, out)?;
+            }
+            Self::Subnormal(model) => {
+                tag(out, SUBNORMAL);
                 model.write(kernel, out)?;
             }
             Self::Planes(model) => {
@@ -151,6 +160,9 @@ impl Model {
                     layout.ok_or_else(|| Error::corrupt("adaptive floats of a dtype without them"))?;
                 Self::Adaptive(Box::new(AdaptiveModel::read(layout, reader, length / width, kernel)?))
             }
+            SUBNORMAL if dtype == Some(Dtype::F16) => {
+                Self::Subnormal(Box::new(SubnormalModel::read(reader, length / width, kernel)?))
+            }
             PLANES => Self::Planes(PlanesModel::read(reader, width)?),
             FAST => Self::Fast(FastModel::read(reader, dtype, length / width, kernel)?),
             PALETTE => Self::Palette(PaletteModel::read(reader, width, kernel)?),
@@ -182,6 +194,7 @@ impl Model {
             Self::Opaque { level, long } => out.extend(opaque::encode(bytes, *level, *long)?),
             Self::Float(model) => model.encode(bytes, start, kernel, out)?,
             Self::Adaptive(model) => model.encode(bytes, start, kernel, out)?,
+            Self::Subnormal(model) => model.encode(bytes, start, kernel, out),
             Self::Planes(model) => model.encode(bytes, kernel, out),
             Self::Fast(model) => model.encode(bytes, start, kernel, out)?,
             Self::Palette(model) => model.encode(bytes, kernel, out)?,
@@ -207,6 +220,7 @@ impl Model {
             Self::Opaque { .. } => opaque::decode(reader.rest(), out)?,
             Self::Float(model) => model.decode(reader, start, kernel, out)?,
             Self::Adaptive(model) => model.decode(reader, start, kernel, out)?,
+            Self::Subnormal(model) => model.decode(reader, start, kernel, out)?,
             Self::Planes(model) => model.decode(reader, kernel, out)?,
             Self::Fast(model) => model.decode(reader, start, kernel, out)?,
             Self::Palette(model) => model.decode(reader, kernel, out)?,
@@ -224,6 +238,7 @@ impl Model {
         match self {
             Self::Float(model) => model.parts(reader, elements),
             Self::Adaptive(model) => model.parts(reader, elements),
+            Self::Subnormal(model) => model.parts(reader),
             Self::Planes(model) => model.parts(reader, elements),
             Self::Palette(_) => Ok(whole("palette indices", reader)),
             Self::Grid(model) => model.parts(reader),

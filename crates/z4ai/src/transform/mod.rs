@@ -7,3 +7,4 @@ pub(crate) mod palette;
 pub(crate) mod planes;
 pub(crate) mod reference;
 pub(crate) mod sparse;
+pub(crate) mod subnormal;

@@ -69,10 +69,7 @@ impl FloatModel {
     /// Decodes a block into `out`, whole elements of which the first is element `start` of the section.
     pub fn decode(&self, reader: &mut Reader, start: usize, kernel: Kernel, out: &mut [u8]) -> Result<()> {
         SCRATCH.with_borrow_mut(|scratch| self.decode_chunks(reader, start, kernel, scratch, out))?;
-        if let Signs::Context(contexts) = &self.signs {
-            contexts.decode(self.layout, reader, &self.scales, start, kernel, out)?;
-        }
-        Ok(())
+        self.signs.decode(self.layout, reader, &self.scales, start, kernel, out)
     }
 
     fn decode_chunks(
@@ -201,7 +198,7 @@ impl FloatModel {
             Signs::Verbatim => Sign::Stored,
             Signs::Constant(negative) => Sign::Constant(negative),
             // They are put in their places later.
-            Signs::Context(_) => Sign::Constant(false),
+            Signs::Skewed(_) | Signs::Context(_) => Sign::Constant(false),
         };
         HeadFormat { low_mantissa: self.layout.head_mantissa_bits() - JOINT_BITS, sign }
     }
@@ -218,7 +215,7 @@ impl FloatModel {
         reader.take(low)?;
         parts.push(("sign and mantissa".to_owned(), low));
         parts.extend(self.tails.parts(reader, elements)?);
-        if let Signs::Context(_) = self.signs {
+        if self.signs.are_apart() {
             parts.push(("sign".to_owned(), reader.remaining()));
         }
         Ok(parts)

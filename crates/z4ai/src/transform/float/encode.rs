@@ -2,7 +2,6 @@
 
 use super::model::FloatModel;
 use super::scale::{STEPS, Scales};
-use super::signs::Signs;
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, EXPONENT_PARTS, JOINT_BITS, low_bits};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
@@ -134,10 +133,7 @@ impl FloatModel {
             Ok(())
         })?;
         self.tails.encode(bytes, width, start, kernel, out);
-        if let Signs::Context(contexts) = &self.signs {
-            contexts.encode(self.layout, bytes, &self.scales, start, kernel, out)?;
-        }
-        Ok(())
+        self.signs.encode(self.layout, bytes, &self.scales, start, kernel, out)
     }
 
     /// Computes the symbols, contexts, escapes and verbatim bits of a block.

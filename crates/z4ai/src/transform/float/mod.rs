@@ -25,7 +25,8 @@ mod tails;
 pub(crate) use adaptive::{AdaptiveModel, Geometry};
 pub(crate) use lanes::Kernels;
 pub(crate) use learner::{
-    ABOVE, Column, DUST, FURTHEST, LAST_RATE, LEFT, MagnitudeRun, OCTAVE_BITS, PHASES, RATE_BITS, Rates,
+    ABOVE, Column, DUST, FURTHEST, LAST_RATE, LEFT, MagnitudeRun, Moves, OCTAVE_BITS, PHASES, RATE_BITS,
+    Rates,
 };
 pub(crate) use model::{FloatModel, choose_scales};
 pub(crate) use period::find_row_length;

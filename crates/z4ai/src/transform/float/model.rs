@@ -218,6 +218,11 @@ impl FloatModel {
             let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
             signs = coded.unwrap_or(Signs::Verbatim);
         }
+        // Maximum effort, which is compared with the default, would else find less to gain from learning.
+        if let (Effort::Fast | Effort::Default, Signs::Verbatim) = (effort, &signs) {
+            let counts = [counts.negative, counts.positive];
+            signs = Signs::fit_skewed(layout, bytes, counts, kernel)?.unwrap_or(Signs::Verbatim);
+        }
         let (tables, cost) = choose_tables(&counts, precision);
         let tails = Tails::fit(layout, bytes, row_length)?;
         let model = Self::new(layout, scales, signs, tables, None, tails)?;

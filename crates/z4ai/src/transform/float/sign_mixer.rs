@@ -4,7 +4,7 @@
 
 use super::lanes::{ByLane, Kernels, Lanes, Places, STEPS};
 use super::learner::Learning;
-use crate::entropy::mixing::{SUMS, Tally, assumed_odds, sum_of};
+use crate::entropy::mixing::{SUMS, Tally, sum_of};
 use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 
 /// Places in a kernel that are told apart.
@@ -165,12 +165,30 @@ impl<const COUNT: usize> Tallies<COUNT> {
     }
 
     fn learn(&mut self, counts: &[u32; COUNT], others: &[u32; COUNT]) {
-        let counts = counts.iter().zip(others).map(|(count, other)| count + other);
-        for ((tally, odds), count) in self.tallies.iter_mut().zip(&mut self.odds).zip(counts) {
-            if count > 0 {
-                tally.add(count & 0xffff, count >> 16);
-                *odds = tally.odds();
-            }
+        let Self { tallies, odds } = self;
+        each_counted(counts, others, |place, count| {
+            tallies[place].add(count & 0xffff, count >> 16);
+            odds[place] = tallies[place].odds();
+        });
+    }
+}
+
+/// Calls `learn` with the place and the sum of two counts wherever that is not 0. Most of them are, in short stretches, and many at a time are told to be.
+#[inline(always)]
+fn each_counted<const COUNT: usize>(
+    counts: &[u32; COUNT],
+    others: &[u32; COUNT],
+    mut learn: impl FnMut(usize, u32),
+) {
+    const TOGETHER: usize = 8;
+    let (counts, others) = (counts.as_chunks::<TOGETHER>().0, others.as_chunks::<TOGETHER>().0);
+    for (group, (counts, others)) in counts.iter().zip(others).enumerate() {
+        let sums: [u32; TOGETHER] = std::array::from_fn(|place| counts[place] + others[place]);
+        if sums.iter().fold(0, |any, sum| any | sum) == 0 {
+            continue;
+        }
+        for (place, &sum) in sums.iter().enumerate().filter(|(_, sum)| **sum > 0) {
+            learn(TOGETHER * group + place, sum);
         }
     }
 }
@@ -214,7 +232,7 @@ impl SignMixer {
             by_bias: Tallies::new(),
             by_place: Tallies::new(),
             by_sum: [Tally::NEW; CLASSES * SUMS],
-            chances: std::array::from_fn(|index| Tally::NEW.chance(assumed_odds(index))),
+            chances: std::array::from_fn(|index| Tally::NEW.chance(index)),
             lessons: Box::new([[0; MIXED_LANES]; STEPS]),
         }
     }
@@ -273,12 +291,11 @@ impl SignMixer {
         let [counts, others] = counts;
         self.by_bias.learn(&counts.by_bias, &others.by_bias);
         self.by_place.learn(&counts.by_place, &others.by_place);
-        let counts = counts.by_sum.iter().zip(&others.by_sum).map(|(count, other)| count + other);
-        let tallies = self.by_sum.iter_mut().zip(&mut self.chances).zip(counts).enumerate();
-        for (sum, ((tally, chance), count)) in tallies.filter(|(_, (_, count))| *count > 0) {
-            tally.add(count & 0xffff, count >> 16);
-            *chance = tally.chance(assumed_odds(sum));
-        }
+        let (tallies, chances) = (&mut self.by_sum, &mut self.chances);
+        each_counted(&counts.by_sum, &others.by_sum, |sum, count| {
+            tallies[sum].add(count & 0xffff, count >> 16);
+            chances[sum] = tallies[sum].chance(sum);
+        });
     }
 
     /// The signs of the last `steps` steps, a bit per lane.

@@ -1,10 +1,11 @@
-//! Signs: stored as they are, left out where they are all the same, or (at maximum effort) coded given the signs to the left, above and above left and the
+//! Signs: stored as they are, left out where they are all the same, eight of them as a symbol where one is rarer than the other, or (at maximum effort) coded given the signs to the left, above and above left and the
 //! element's own magnitude. Filters of a convolution and moments of an optimizer have regular signs; most other weights do not.
 
 use super::CHUNK;
 use super::scale::{STEPS, Scales};
 use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
+use crate::entropy::plane::{self, PlaneModel};
 use crate::entropy::rans::{self, Tables};
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
 use crate::error::{Error, Result};
@@ -17,9 +18,14 @@ pub(super) enum Signs {
     Verbatim,
     /// All the same; true is negative.
     Constant(bool),
-    /// Entropy coded.
+    /// Entropy coded, eight at a time.
+    Skewed(PlaneModel),
+    /// Entropy coded given others.
     Context(Box<SignContexts>),
 }
+
+/// One bit in so many is what skewed signs must save.
+const SKEW: u64 = 32;
 
 /// Contexts: eight for the neighbours times four for the magnitude.
 const CONTEXTS: usize = 32;
@@ -73,15 +79,22 @@ impl Signs {
         match self {
             Self::Verbatim => 0,
             Self::Constant(negative) => 1 + u8::from(*negative),
-            Self::Context(_) => 3,
+            Self::Skewed(_) | Self::Context(_) => 3,
         }
     }
 
     /// Appends the tables of coded signs.
     pub fn write(&self, out: &mut Vec<u8>) {
-        if let Self::Context(contexts) = self {
-            put_length(out, contexts.row_length);
-            contexts.tables.frequencies().iter().for_each(|table| table.write(out));
+        match self {
+            Self::Verbatim | Self::Constant(_) => {}
+            Self::Skewed(plane) => {
+                put_length(out, 0);
+                plane.write(out);
+            }
+            Self::Context(contexts) => {
+                put_length(out, contexts.row_length);
+                contexts.tables.frequencies().iter().for_each(|table| table.write(out));
+            }
         }
     }
 
@@ -93,12 +106,39 @@ impl Signs {
             _ => {}
         }
         let row_length = reader.length()?;
-        if row_length == 0 || row_length > elements {
+        if row_length == 0 {
+            return Ok(Self::Skewed(PlaneModel::read(reader)?));
+        }
+        if row_length > elements {
             return Err(Error::corrupt("a row is longer than its section"));
         }
         let tables =
             (0..CONTEXTS).map(|_| FrequencyTable::read_from(reader, MAX_PRECISION)).collect::<Result<_>>()?;
         Ok(Self::Context(Box::new(SignContexts::new(row_length, tables)?)))
+    }
+
+    /// Skewed signs for a section with about so many negative and positive elements, if that saves enough.
+    pub fn fit_skewed(
+        layout: FloatLayout,
+        bytes: &[u8],
+        counts: [u64; 2],
+        kernel: Kernel,
+    ) -> Result<Option<Self>> {
+        // The cost is that of a sample, whose size fits a histogram.
+        let total = counts[0] + counts[1];
+        let sample =
+            counts.map(|count| (u128::from(count) * SYMBOLS as u128 * 64 / u128::from(total.max(1))) as u32);
+        if entropy_bits(&sample) >= SYMBOLS as u64 * 64 * (SKEW - 1) / SKEW {
+            return Ok(None);
+        }
+        let mut packed = Vec::new();
+        pack(layout, bytes, kernel, &mut packed);
+        // Whoever takes elements from elsewhere may meet other symbols.
+        let histogram = plane::histogram(packed.iter().copied()).map(|count| count + 1);
+        Ok(match PlaneModel::choose(&histogram, 1024 / SKEW)? {
+            PlaneModel::Raw => None,
+            coded => Some(Self::Skewed(coded)),
+        })
     }
 
     /// Coded signs for a section, if they take less than verbatim ones.
@@ -132,9 +172,99 @@ impl Signs {
         Ok(Some(Self::Context(Box::new(SignContexts::new(row_length, tables)?))))
     }
 
+    /// Appends the signs of a block, if they are coded apart from the elements.
+    pub fn encode(
+        &self,
+        layout: FloatLayout,
+        bytes: &[u8],
+        scales: &Scales,
+        start: usize,
+        kernel: Kernel,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match self {
+            Self::Verbatim | Self::Constant(_) => {}
+            Self::Skewed(plane) => {
+                let mut packed = Vec::new();
+                pack(layout, bytes, kernel, &mut packed);
+                plane.encode(&packed, kernel, out);
+            }
+            Self::Context(contexts) => contexts.encode(layout, bytes, scales, start, kernel, out)?,
+        }
+        Ok(())
+    }
+
+    /// Sets the signs of the block in `out`, whose elements are complete but for them if they are coded apart.
+    pub fn decode(
+        &self,
+        layout: FloatLayout,
+        reader: &mut Reader,
+        scales: &Scales,
+        start: usize,
+        kernel: Kernel,
+        out: &mut [u8],
+    ) -> Result<()> {
+        match self {
+            Self::Verbatim | Self::Constant(_) => Ok(()),
+            Self::Skewed(plane) => {
+                let packed = plane.decode(reader, (out.len() / layout.width).div_ceil(EIGHT), kernel)?;
+                kernel.vectorised(
+                    #[inline(always)]
+                    || match layout.width {
+                        2 => unpack::<2>(&packed, out),
+                        4 => unpack::<4>(&packed, out),
+                        _ => unpack::<8>(&packed, out),
+                    },
+                );
+                Ok(())
+            }
+            Self::Context(contexts) => contexts.decode(layout, reader, scales, start, kernel, out),
+        }
+    }
+
+    /// Whether signs are coded apart from the elements.
+    pub fn are_apart(&self) -> bool {
+        matches!(self, Self::Skewed(_) | Self::Context(_))
+    }
+
     /// Bits of a sign among the verbatim bits.
     pub fn verbatim_bits(&self) -> u32 {
         u32::from(matches!(self, Self::Verbatim))
+    }
+}
+
+/// Signs that are one symbol, the first one as its lowest bit.
+const EIGHT: usize = 8;
+
+/// Appends the signs of elements, eight to the byte.
+fn pack(layout: FloatLayout, bytes: &[u8], kernel: Kernel, packed: &mut Vec<u8>) {
+    let mut heads = [0; CHUNK];
+    for chunk in bytes.chunks(CHUNK * layout.width) {
+        kernel.vectorised(
+            #[inline(always)]
+            || {
+                let heads = &mut heads[..chunk.len() / layout.width];
+                layout.read_heads(chunk, heads);
+                let byte =
+                    |heads: &[u16]| heads.iter().rev().fold(0, |byte, head| byte << 1 | (head >> 15) as u8);
+                packed.extend(heads.chunks(EIGHT).map(byte));
+            },
+        );
+    }
+}
+
+/// Sets the signs of elements of `WIDTH` bytes.
+#[inline(always)]
+fn unpack<const WIDTH: usize>(packed: &[u8], out: &mut [u8]) {
+    let (elements, _) = out.as_chunks_mut::<WIDTH>();
+    let (groups, rest) = elements.as_chunks_mut::<EIGHT>();
+    for (elements, &signs) in groups.iter_mut().zip(packed) {
+        for (place, element) in elements.iter_mut().enumerate() {
+            element[WIDTH - 1] |= (signs >> place) << 7;
+        }
+    }
+    for (place, element) in rest.iter_mut().enumerate() {
+        element[WIDTH - 1] |= (packed.last().copied().unwrap_or(0) >> place) << 7;
     }
 }
 

@@ -1,0 +1,97 @@
+//! What all blocks of a section share: the scales of rows and columns, which are contexts here, the frequency tables, and the sign if it is constant.
+
+use super::element::{MEANINGS, symbol};
+use crate::arch::Kernel;
+use crate::entropy::rans::Tables;
+use crate::entropy::table::FrequencyTable;
+use crate::error::{Error, Result};
+use crate::frame::wire::{Reader, put_signed};
+use crate::transform::float::scale::Scales;
+
+/// The precision of the tables. With another bit they would be larger than a core's caches like.
+pub(super) const PRECISION: u32 = 10;
+/// The most contexts.
+pub(super) const CONTEXTS: usize = 16;
+
+/// The shared description of a section.
+#[derive(Debug)]
+pub(crate) struct SubnormalModel {
+    pub(super) signs: Signs,
+    pub(super) scales: Scales,
+    /// The expectation of the first context.
+    pub(super) first: i16,
+    pub(super) tables: Tables,
+}
+
+/// The signs of a section's elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signs {
+    Verbatim,
+    Positive,
+    Negative,
+}
+
+impl SubnormalModel {
+    /// Appends the model.
+    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+        let contexts = self.tables.frequencies();
+        out.push(self.signs as u8 | (contexts.len().trailing_zeros() as u8) << 2);
+        self.scales.write(kernel, out)?;
+        put_signed(out, i64::from(self.first));
+        contexts.iter().for_each(|table| table.write(out));
+        Ok(())
+    }
+
+    /// Reads the model of a section of `elements` elements.
+    pub fn read(reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
+        let flags = reader.u8()?;
+        let signs = match flags & 3 {
+            0 => Signs::Verbatim,
+            1 => Signs::Positive,
+            2 => Signs::Negative,
+            _ => return Err(Error::corrupt("unknown signs of subnormal floats")),
+        };
+        let contexts = 1usize.checked_shl(u32::from(flags >> 2)).filter(|&contexts| contexts <= CONTEXTS);
+        let contexts = contexts.ok_or_else(|| Error::corrupt("too many contexts of subnormal floats"))?;
+        let scales = Scales::read(reader, elements, kernel)?;
+        let first = i16::try_from(reader.signed()?);
+        let first = first.map_err(|_| Error::corrupt("the first context's scale is out of range"))?;
+        let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, PRECISION));
+        let tables: Vec<_> = tables.collect::<Result<_>>()?;
+        let occurs = |table: &FrequencyTable| {
+            MEANINGS.iter().zip(table.frequencies).all(|(meaning, count)| meaning.occurs || count == 0)
+        };
+        if !tables.iter().all(occurs) {
+            return Err(Error::corrupt("a frequency of a symbol that no float has"));
+        }
+        Ok(Self { signs, scales, first, tables: Tables::new(tables)? })
+    }
+
+    /// The contexts of the elements from `start` on.
+    #[inline(always)]
+    pub(super) fn contexts(&self, start: usize, contexts: &mut [i16]) {
+        self.scales.fill(start, contexts);
+        let last = self.tables.frequencies().len() as i16 - 1;
+        contexts.iter_mut().for_each(|to| *to = context(*to, self.first, last));
+    }
+
+    /// Elements per row, if rows or columns differ.
+    pub fn row_length(&self) -> Option<usize> {
+        (self.scales.row_length > 0).then_some(self.scales.row_length)
+    }
+}
+
+/// The context of an expectation.
+#[inline(always)]
+pub(super) fn context(expected: i16, first: i16, last: i16) -> i16 {
+    expected.saturating_sub(first).clamp(0, last)
+}
+
+/// The symbols of whole elements.
+#[inline(always)]
+pub(super) fn fill_symbols(bytes: &[u8], symbols: &mut [u8]) {
+    let (elements, _) = bytes.as_chunks::<2>();
+    for (found, &element) in symbols.iter_mut().zip(elements) {
+        *found = symbol(u16::from_le_bytes(element));
+    }
+}
