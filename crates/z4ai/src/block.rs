@@ -119,13 +119,43 @@ impl BlockContext<'_> {
         } else {
             self.decode_payload(block.payload, index * section.block_length, out)?;
         }
-        if checksum(out) != block.checksum {
-            return Err(Error::new(
-                ErrorKind::ChecksumMismatch,
-                format!("the checksum of block {index} does not match its decoded bytes"),
-            ));
+        check(section, index, out)
+    }
+
+    /// Whether [`Self::decode_two`] is faster than decoding one block after the other.
+    pub fn prefers_two(&self) -> bool {
+        matches!(self.model, Model::Reference(_)) && self.kernel.restores_two(self.width)
+    }
+
+    /// Decodes two blocks of `section` as [`Self::decode`] does, in turn where that is faster.
+    pub fn decode_two(&self, section: &Section, indices: [usize; 2], out: [&mut [u8]; 2]) -> Result<()> {
+        let ([first, second], [out, second_out]) = (indices, out);
+        let coded = |index: usize| {
+            section.blocks.get(index)?.payload.split_first().filter(|payload| *payload.0 == CODED)
+        };
+        let reference = |index: usize, out: &[u8]| {
+            self.reference(index * section.block_length, out.len())
+                .filter(|_| out.len().is_multiple_of(self.width))
+        };
+        if let (
+            Model::Reference(model),
+            Some((_, payload)),
+            Some((_, second_payload)),
+            Some(base),
+            Some(second_base),
+        ) = (self.model, coded(first), coded(second), reference(first, out), reference(second, second_out))
+        {
+            let (mut reader, mut second_reader) =
+                (Reader::new(payload, "block"), Reader::new(second_payload, "block"));
+            let (readers, bases) = ([&mut reader, &mut second_reader], [base, second_base]);
+            model.decode_two(readers, bases, self.kernel, [&mut *out, &mut *second_out])?;
+            reader.finish()?;
+            second_reader.finish()?;
+            check(section, first, out)?;
+            return check(section, second, second_out);
         }
-        Ok(())
+        self.decode(section, first, out)?;
+        self.decode(section, second, second_out)
     }
 
     fn decode_payload(&self, payload: &[u8], offset: usize, out: &mut [u8]) -> Result<()> {
@@ -161,6 +191,17 @@ impl BlockContext<'_> {
     fn reference(&self, offset: usize, length: usize) -> Option<&[u8]> {
         self.reference.get(offset..offset.checked_add(length)?).filter(|same| !same.is_empty())
     }
+}
+
+/// Fails unless the block with this index has the checksum that its section says.
+fn check(section: &Section, index: usize, decoded: &[u8]) -> Result<()> {
+    if section.blocks.get(index).is_some_and(|block| block.checksum == checksum(decoded)) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::ChecksumMismatch,
+        format!("the checksum of block {index} does not match its decoded bytes"),
+    ))
 }
 
 fn outside_reference() -> Error {

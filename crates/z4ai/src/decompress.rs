@@ -182,8 +182,13 @@ impl<'a> Layout<'a> {
             }
         }
         tasks.append(&mut last_tasks);
-        let results = threads::map(tasks.into_iter(), |Task { block, pieces }| {
-            block.map_or(Ok(()), WantedBlock::decode)?;
+        let results = threads::map(in_twos(tasks).into_iter(), |(task, beside)| {
+            let pieces = iter::once(&task).chain(&beside).flat_map(|task| task.pieces.clone());
+            let pieces: Vec<usize> = pieces.collect();
+            match (task.block, beside.and_then(|task| task.block)) {
+                (Some(block), Some(beside)) => block.decode_beside(beside)?,
+                (block, _) => block.map_or(Ok(()), WantedBlock::decode)?,
+            }
             for piece in pieces {
                 self.identification.as_ref().map(|identification| identification.digest(piece));
             }
@@ -200,6 +205,21 @@ struct Task<'a, 'o> {
     pieces: Range<usize>,
 }
 
+/// The tasks, two together where their blocks are better decoded beside each other and no thread has to wait for that.
+fn in_twos<'a, 'o>(tasks: Vec<Task<'a, 'o>>) -> Vec<(Task<'a, 'o>, Option<Task<'a, 'o>>)> {
+    let (threads, mut left) = (threads::count(), tasks.len());
+    let (mut twos, mut tasks) = (Vec::with_capacity(left), tasks.into_iter().peekable());
+    while let Some(task) = tasks.next() {
+        left -= 1;
+        let fits =
+            |next: &Task| task.block.as_ref().zip(next.block.as_ref()).is_some_and(|(a, b)| a.suits(b));
+        let beside = if left > 2 * threads || threads == 1 { tasks.next_if(fits) } else { None };
+        left -= usize::from(beside.is_some());
+        twos.push((task, beside));
+    }
+    twos
+}
+
 /// Bytes at the end of the data whose reference is identified last.
 const LAST: u64 = 8 << 20;
 
@@ -214,6 +234,20 @@ struct WantedBlock<'a, 'o> {
 }
 
 impl WantedBlock<'_, '_> {
+    /// Whether this block and another are better decoded beside each other.
+    fn suits(&self, other: &Self) -> bool {
+        let whole = |block: &Self| {
+            block.skip == 0 && block.target.len() == block.section.decoded_block_length(block.index)
+        };
+        std::ptr::eq(self.section, other.section) && self.context.prefers_two() && whole(self) && whole(other)
+    }
+
+    /// Decodes two blocks that suit each other.
+    fn decode_beside(self, other: Self) -> Result<()> {
+        let indices = [self.index, other.index];
+        self.context.decode_two(self.section, indices, [self.target, other.target])
+    }
+
     fn decode(self) -> Result<()> {
         let Self { context, section, index, skip, target } = self;
         let length = section.decoded_block_length(index);

@@ -6,7 +6,7 @@ use super::avx2::{Lookup, Places, REACH, pack_symbols};
 use super::avx2_differences::{Numbering, long_decay, short_decay};
 use super::avx2_look_up::Table;
 use super::avx2_raw_bits::{Lanes, Split};
-use super::{CodedChunk, Kernel, Restoration};
+use super::{CodedChunk, Kernel, Restoration, RestoredBlock};
 use crate::entropy::rans::{DecoderTables, LANES};
 use crate::transform::reference::{
     Alphabet, CHUNK, CLASSES, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, Word,
@@ -18,14 +18,8 @@ const RAW_REACH: usize = 4 * PIECE + 16;
 
 /// See [`super::Kernel::restore`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn restore<W: Word>(
-    tables: &DecoderTables,
-    inputs: Restoration,
-    states: &mut [u32; LANES],
-    words: &[u8],
-    raw: &mut RawReader,
-    out: &mut [u8],
-) -> (usize, usize) {
+pub(super) fn restore<W: Word>(tables: &DecoderTables, block: RestoredBlock) -> (usize, usize) {
+    let RestoredBlock { inputs, states, words, raw, out } = block;
     if W::BYTES != 2 && W::BYTES != 4 {
         return (0, 0);
     }
@@ -84,6 +78,8 @@ fn decode<W: Word, const DECAY: bool>(
         unsafe {
             let element = walk.element;
             walk.go_on();
+            prefetch::<W>(base.as_ptr().wrapping_add(walk.element * W::BYTES));
+            prefetch::<W>(out.as_ptr().wrapping_add(walk.element * W::BYTES));
             let offsets = offsets_of(&walk);
             let a = lookup.entry_at(first, &places[0]);
             let b = lookup.entry_at(second, &places[1]);
@@ -115,18 +111,30 @@ fn decode<W: Word, const DECAY: bool>(
     ((piece - begin) * PIECE, bytes)
 }
 
+/// Asks for the memory of a piece that comes some time after the one at this place: CPUs foresee no more than the rest of a page.
+#[inline(always)]
+pub(super) fn prefetch<W: Word>(piece: *const u8) {
+    for line in 0..PIECE * W::BYTES / 64 {
+        // SAFETY: this is a hint, which may name any place.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(piece.wrapping_add(AHEAD + 64 * line).cast()) };
+    }
+}
+
+/// Bytes that memory is asked for ahead of its use.
+const AHEAD: usize = 2048;
+
 /// Goes from piece to piece through chunks, and stays with the last.
-struct Walk<'a> {
+pub(super) struct Walk<'a> {
     chunks: std::slice::Iter<'a, CodedChunk>,
     /// The first element of the piece.
-    element: usize,
-    class: u8,
+    pub element: usize,
+    pub class: u8,
     /// Pieces of the chunk from this one on.
     left: usize,
 }
 
 impl<'a> Walk<'a> {
-    fn new(chunks: &'a [CodedChunk], piece: usize) -> Self {
+    pub fn new(chunks: &'a [CodedChunk], piece: usize) -> Self {
         let mut chunks = chunks[piece / (CHUNK / PIECE)..].iter();
         let chunk = chunks.next().copied().unwrap_or_default();
         let made = piece % (CHUNK / PIECE);
@@ -135,7 +143,7 @@ impl<'a> Walk<'a> {
     }
 
     #[inline(always)]
-    fn go_on(&mut self) {
+    pub fn go_on(&mut self) {
         if self.left > 1 {
             self.left -= 1;
             self.element += PIECE;

@@ -48,6 +48,14 @@ mod avx512_lanes;
 mod avx512_signs;
 #[cfg(target_arch = "x86_64")]
 mod avx512_subnormals;
+#[cfg(target_arch = "x86_64")]
+mod avx512_differences;
+#[cfg(target_arch = "x86_64")]
+mod avx512_raw_bits;
+#[cfg(target_arch = "x86_64")]
+mod avx512_restore;
+#[cfg(target_arch = "x86_64")]
+mod avx512_step;
 mod heads;
 pub(crate) mod memory;
 mod portable;
@@ -85,6 +93,16 @@ pub(crate) struct Restoration<'a> {
     pub made: usize,
     /// The elements of the reference.
     pub base: &'a [u8],
+}
+
+/// A block on its way from entropy-coded symbols to elements.
+#[derive(Debug)]
+pub(crate) struct RestoredBlock<'b, 'a, 'r> {
+    pub inputs: Restoration<'a>,
+    pub states: &'b mut [u32; LANES],
+    pub words: &'a [u8],
+    pub raw: &'b mut RawReader<'r>,
+    pub out: &'b mut [u8],
 }
 
 /// A chunk of a block whose elements have symbols.
@@ -233,22 +251,39 @@ impl Kernel {
 
     /// Decodes the symbols of whole groups of the elements of chunks as [`Self::rans_decode`] does, of a stream with [`LANES`], reads their raw bits and makes the elements. Returns how many were made and how many
     /// bytes of `words` were read. The caller does the rest; with the portable kernel that is all.
-    pub fn restore<W: Word>(
-        self,
-        tables: &DecoderTables,
-        inputs: Restoration,
-        states: &mut [u32; LANES],
-        words: &[u8],
-        raw: &mut RawReader,
-        out: &mut [u8],
-    ) -> (usize, usize) {
+    pub fn restore<W: Word>(self, tables: &DecoderTables, block: RestoredBlock) -> (usize, usize) {
         match self.0 {
             Level::Portable => (0, 0),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe {
-                avx2_restore::restore::<W>(tables, inputs, states, words, raw, out)
-            },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2_restore::restore::<W>(tables, block) },
+        }
+    }
+
+    /// Whether [`Self::restore_two`] does anything for elements of so many bytes.
+    pub fn restores_two(self, width: usize) -> bool {
+        match self.0 {
+            Level::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => false,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => width == 2,
+        }
+    }
+
+    /// [`Self::restore`] of two blocks with the same tables, contexts and movement in turn, until one of them has no more pieces: while one waits for its entropy coder, the other goes on.
+    pub fn restore_two<W: Word>(
+        self,
+        tables: &DecoderTables,
+        blocks: [RestoredBlock; 2],
+    ) -> [(usize, usize); 2] {
+        match self.0 {
+            Level::Portable => [(0, 0); 2],
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => [(0, 0); 2],
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+            Level::Avx512 => unsafe { avx512_restore::restore_two::<W>(tables, blocks) },
         }
     }
 
@@ -392,8 +427,13 @@ impl Kernel {
             Level::Portable => (0, 0),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe {
+            Level::Avx2 => unsafe {
                 avx2_differences::differences(movement, current, base, differences, symbols, numbers)
+            },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe {
+                avx512_differences::differences(movement, current, base, differences, symbols, numbers)
             },
         }
     }
@@ -430,9 +470,10 @@ impl Kernel {
             Level::Portable => false,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe {
-                avx2_raw_bits::write(alphabet, symbols, differences, state, words)
-            },
+            Level::Avx2 => unsafe { avx2_raw_bits::write(alphabet, symbols, differences, state, words) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Level::Avx512 => unsafe { avx512_raw_bits::write(alphabet, symbols, differences, state, words) },
         }
     }
 

@@ -1,7 +1,7 @@
 //! The decoder's side of a stream.
 
 use super::{DecoderTables, LANES, MOST_LANES, STATE_END, STATE_MIN, lanes_for};
-use crate::arch::{HeadCall, HeadInputs, Kernel, Restoration};
+use crate::arch::{HeadCall, HeadInputs, Kernel, Restoration, RestoredBlock};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use crate::transform::reference::{RawReader, Word};
@@ -105,18 +105,50 @@ impl<'a> Decoder<'a> {
         const MARGIN: usize = 4 * LANES;
         let (tables, kernel) = (self.tables, self.kernel);
         let Ok(states) = <&mut [u32; LANES]>::try_from(&mut self.states[..self.lanes]) else { return Ok(0) };
-        let (made, bytes) = kernel.restore::<W>(tables, inputs, states, self.words, raw, out);
+        let block = RestoredBlock { inputs, states, words: self.words, raw, out };
+        let (made, bytes) = kernel.restore::<W>(tables, block);
         self.words = self.words.get(bytes..).unwrap_or_default();
         if self.words.len() > MARGIN {
             return Ok(made);
         }
         let mut padded = [0; 2 * MARGIN];
         padded.iter_mut().zip(self.words).for_each(|(padded, word)| *padded = *word);
-        let rest = Restoration { made, ..inputs };
-        let (last, bytes) =
-            kernel.restore::<W>(tables, rest, states, &padded[..self.words.len() + MARGIN], raw, out);
+        let inputs = Restoration { made: inputs.made + made, ..inputs };
+        let words = &padded[..self.words.len() + MARGIN];
+        let (last, bytes) = kernel.restore::<W>(tables, RestoredBlock { inputs, states, words, raw, out });
         self.words = self.words.get(bytes..).ok_or_else(|| Error::truncated("entropy-coded stream"))?;
         Ok(made + last)
+    }
+
+    /// [`Self::restore`] for two blocks with the same tables and contexts, as far as [`Kernel::restore_two`] goes.
+    pub fn restore_two<W: Word>(
+        [first, second]: [&mut Self; 2],
+        inputs: [Restoration; 2],
+        raw: [&mut RawReader; 2],
+        out: [&mut [u8]; 2],
+    ) -> [usize; 2] {
+        let (Ok(first_states), Ok(second_states)) = (
+            <&mut [u32; LANES]>::try_from(&mut first.states[..first.lanes]),
+            <&mut [u32; LANES]>::try_from(&mut second.states[..second.lanes]),
+        ) else {
+            return [0; 2];
+        };
+        let ([raw, second_raw], [out, second_out]) = (raw, out);
+        let blocks = [
+            RestoredBlock { inputs: inputs[0], states: first_states, words: first.words, raw, out },
+            RestoredBlock {
+                inputs: inputs[1],
+                states: second_states,
+                words: second.words,
+                raw: second_raw,
+                out: second_out,
+            },
+        ];
+        let [(made, bytes), (second_made, second_bytes)] =
+            first.kernel.restore_two::<W>(first.tables, blocks);
+        first.words = first.words.get(bytes..).unwrap_or_default();
+        second.words = second.words.get(second_bytes..).unwrap_or_default();
+        [made, second_made]
     }
 
     /// Decodes symbol `index` of the stream, for contexts that depend on the symbols before it.

@@ -1,0 +1,117 @@
+//! The step of an rANS decoder with AVX-512: sixteen lanes per register.
+#![allow(unsafe_code)]
+
+use crate::entropy::rans::{DecoderTables, STATE_MIN};
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+/// Sixteen places in a table, in memory: loading them from there takes fewer instructions than moving them out of a register.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(super) struct Places([u64; 8]);
+
+impl Places {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub fn store(&mut self, index: __m512i) {
+        // SAFETY: there are as many numbers, aligned like a register. Compilers would move what is not volatile out of the register all the same.
+        unsafe { self.0.as_mut_ptr().cast::<__m512i>().write_volatile(index) }
+    }
+
+    /// Two neighbours: one load is enough for both.
+    #[inline(always)]
+    fn pair(&self, at: usize) -> u64 {
+        // SAFETY: a reference to a number can be read from.
+        unsafe { std::ptr::from_ref(&self.0[at % 8]).read_volatile() }
+    }
+}
+
+/// The decoder's table with the constants of a step.
+pub(super) struct Lookup<'a> {
+    slots: &'a [u32],
+    slot_mask: __m512i,
+    precision: __m128i,
+}
+
+impl<'a> Lookup<'a> {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub fn new(tables: &'a DecoderTables) -> Self {
+        let slots = tables.slots();
+        assert!(slots.len().is_power_of_two() && slots.len() >= 1 << tables.precision());
+        Self {
+            slots,
+            slot_mask: _mm512_set1_epi32((1 << tables.precision()) - 1),
+            precision: _mm_cvtsi32_si128(tables.precision() as i32),
+        }
+    }
+
+    /// Where the entries of sixteen states are whose contexts begin at these offsets.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub fn index(&self, state: __m512i, offset: __m512i) -> __m512i {
+        _mm512_or_si512(_mm512_and_si512(state, self.slot_mask), offset)
+    }
+
+    /// The entries at these places.
+    ///
+    /// # Safety
+    ///
+    /// The places must have been made by [`Lookup::index`] with offsets of contexts that the table has.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+    pub unsafe fn entries(&self, places: &Places) -> __m512i {
+        let table = self.slots.as_ptr();
+        // Compilers would do the loads here, put what they give on the stack, and the rest elsewhere.
+        let four = |at: usize| {
+            let (first, second) = (places.pair(at), places.pair(at + 1));
+            let entries: __m128i;
+            // SAFETY: the caller vouches for the places.
+            unsafe {
+                asm!(
+                    "vmovd {entries}, dword ptr [{table} + 4 * {a}]",
+                    "vpinsrd {entries}, {entries}, dword ptr [{table} + 4 * {b}], 1",
+                    "vpinsrd {entries}, {entries}, dword ptr [{table} + 4 * {c}], 2",
+                    "vpinsrd {entries}, {entries}, dword ptr [{table} + 4 * {d}], 3",
+                    entries = out(xmm_reg) entries,
+                    table = in(reg) table,
+                    a = in(reg) first & 0xffff_ffff,
+                    b = in(reg) first >> 32,
+                    c = in(reg) second & 0xffff_ffff,
+                    d = in(reg) second >> 32,
+                    options(readonly, nostack, preserves_flags),
+                );
+            }
+            entries
+        };
+        let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(four(0)), four(2));
+        let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(four(4)), four(6));
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+    }
+
+    /// The states without the symbols of these entries, which are theirs.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub fn without(&self, state: __m512i, entries: __m512i) -> __m512i {
+        let frequency = _mm512_srli_epi32::<20>(entries);
+        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it is ready before the entry is.
+        let quotient = _mm512_sub_epi32(_mm512_srl_epi32(state, self.precision), _mm512_set1_epi32(1 << 12));
+        _mm512_add_epi32(_mm512_mullo_epi32(frequency, quotient), _mm512_srli_epi32::<8>(entries))
+    }
+
+    /// The states, those that are too small with a word from the stream.
+    ///
+    /// # Safety
+    ///
+    /// 32 bytes must be readable at `words + bytes`; `bytes` grows by at most as many.
+    #[inline]
+    #[target_feature(enable = "avx512f,popcnt")]
+    pub unsafe fn refill(&self, state: __m512i, words: *const u8, bytes: &mut usize) -> __m512i {
+        let small = _mm512_cmplt_epu32_mask(state, _mm512_set1_epi32(STATE_MIN as i32));
+        // SAFETY: the caller vouches for the words.
+        let fresh = _mm512_cvtepu16_epi32(unsafe { _mm256_loadu_si256(words.add(*bytes).cast()) });
+        *bytes += 2 * small.count_ones() as usize;
+        let shifted = _mm512_mask_slli_epi32::<16>(state, small, state);
+        _mm512_or_si512(shifted, _mm512_maskz_expand_epi32(small, fresh))
+    }
+}
