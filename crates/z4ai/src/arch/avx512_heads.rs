@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::avx2_heads::Parts;
-use super::avx512::{Lookup, Places, load_states, reach, store_states};
+use super::avx512::{load_states, reach, store_states};
+use super::avx512_step::{Lookup, Places};
 use super::heads::{Checked, HeadCall, HeadLoops};
 use super::{HeadFormat, HeadInputs, Sign};
 use crate::entropy::rans::LANES;
@@ -24,7 +25,7 @@ impl HeadLoops for Loops {
     }
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")]
 fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
     call: HeadCall,
 ) -> (usize, usize) {
@@ -79,11 +80,11 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
             // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `octaves` and `escaped` agree; there were words for all
             // parts, and each refill takes at most 32 bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
             unsafe {
-                let low = lookup.entry_at(first, &places[0]);
-                let high = lookup.entry_at(second, &places[1]);
-                let next_first = lookup.refill(low.1, words.as_ptr(), &mut bytes);
+                let low = lookup.entries(&places[0]);
+                let high = lookup.entries(&places[1]);
+                let next_first = lookup.refill(lookup.without(first, low), words.as_ptr(), &mut bytes);
                 places[0].store(lookup.index(next_first, offset(done + ahead, 0)));
-                let next_second = lookup.refill(high.1, words.as_ptr(), &mut bytes);
+                let next_second = lookup.refill(lookup.without(second, high), words.as_ptr(), &mut bytes);
                 places[1].store(lookup.index(next_second, offset(done + ahead, 1)));
                 // The parts take turns, so that all states stay in registers without a copy of the loop for each.
                 (first, second, third, fourth) = if PARTS == 1 {
@@ -91,7 +92,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
                 } else {
                     (third, fourth, next_first, next_second)
                 };
-                let symbols = symbols_of(low.0, high.0);
+                let symbols = symbols_of(low, high);
                 let escape = _mm512_cmplt_epu16_mask(symbols, _mm512_set1_epi16(1 << JOINT_BITS));
                 *escaped.as_mut_ptr().add(done / LANES) = escape;
 

@@ -31,7 +31,11 @@ mod avx2_symbols;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
+mod avx512_differences;
+#[cfg(target_arch = "x86_64")]
 mod avx512_heads;
+#[cfg(target_arch = "x86_64")]
+mod avx512_lanes;
 #[cfg(target_arch = "x86_64")]
 mod avx512_nested;
 #[cfg(target_arch = "x86_64")]
@@ -43,19 +47,15 @@ mod avx512_nested_store;
 #[cfg(target_arch = "x86_64")]
 mod avx512_nested_tails;
 #[cfg(target_arch = "x86_64")]
-mod avx512_lanes;
-#[cfg(target_arch = "x86_64")]
-mod avx512_signs;
-#[cfg(target_arch = "x86_64")]
-mod avx512_subnormals;
-#[cfg(target_arch = "x86_64")]
-mod avx512_differences;
-#[cfg(target_arch = "x86_64")]
 mod avx512_raw_bits;
 #[cfg(target_arch = "x86_64")]
 mod avx512_restore;
 #[cfg(target_arch = "x86_64")]
+mod avx512_signs;
+#[cfg(target_arch = "x86_64")]
 mod avx512_step;
+#[cfg(target_arch = "x86_64")]
+mod avx512_subnormals;
 mod heads;
 pub(crate) mod memory;
 mod portable;
