@@ -70,8 +70,9 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
     let mut dense = vec![0; elements.len() * WIDTH];
     let (mut length, mut any_minus) = (0, false);
     let (places, _) = dense.as_chunks_mut::<WIDTH>();
+    let mut zero_signs = Bits::with_room_for(if is_float { elements.len() } else { 0 });
     for (mask, group) in bitmap.iter_mut().zip(elements.chunks(8)) {
-        let mut bits = 0;
+        let (mut bits, mut signs, mut found) = (0, 0, 0);
         for (bit, element) in group.iter().enumerate() {
             let (zero, minus) = zeros.look(element);
             // Every element is written and the next one overwrites a zero: cheaper than a branch that nobody can predict.
@@ -80,42 +81,48 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
             }
             length += usize::from(!zero);
             bits |= u8::from(!zero) << bit;
-            any_minus |= minus;
+            signs |= u8::from(minus) << found;
+            found = (found + u32::from(zero)).min(7);
         }
         *mask = bits;
-    }
-    dense.truncate(length * WIDTH);
-    let zero_signs = if any_minus { zero_signs(elements, zeros) } else { Vec::new() };
-    Sparse { bitmap, zero_signs, dense }
-}
-
-/// The signs of the zeros.
-fn zero_signs<const WIDTH: usize>(elements: &[[u8; WIDTH]], zeros: Zeros) -> Vec<u8> {
-    let mut signs = Bits::default();
-    for element in elements {
-        if let (true, minus) = zeros.look(element) {
-            signs.push(minus);
+        any_minus |= signs != 0;
+        if is_float {
+            zero_signs.push(signs, group.len() as u32 - bits.count_ones());
         }
     }
-    signs.bytes
+    dense.truncate(length * WIDTH);
+    Sparse { bitmap, zero_signs: if any_minus { zero_signs.finish() } else { Vec::new() }, dense }
 }
 
 /// Bits appended from the low end of each byte up.
-#[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
-    count: usize,
+    /// Those that do not fill a byte yet.
+    last: u16,
+    count: u32,
 }
 
 impl Bits {
-    fn push(&mut self, bit: bool) {
-        if self.count.is_multiple_of(8) {
-            self.bytes.push(0);
+    fn with_room_for(bits: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bits.div_ceil(8)), last: 0, count: 0 }
+    }
+
+    /// Appends `count` bits, at most eight; those above are 0.
+    fn push(&mut self, bits: u8, count: u32) {
+        self.last |= u16::from(bits) << self.count;
+        self.count += count;
+        if self.count >= 8 {
+            self.bytes.push(self.last as u8);
+            self.last >>= 8;
+            self.count -= 8;
         }
-        if let Some(last) = self.bytes.last_mut() {
-            *last |= u8::from(bit) << (self.count % 8);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.bytes.push(self.last as u8);
         }
-        self.count += 1;
+        self.bytes
     }
 }
 
