@@ -70,9 +70,8 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
     let mut dense = vec![0; elements.len() * WIDTH];
     let (mut length, mut any_minus) = (0, false);
     let (places, _) = dense.as_chunks_mut::<WIDTH>();
-    let mut zero_signs = Bits::with_room_for(if is_float { elements.len() } else { 0 });
     for (mask, group) in bitmap.iter_mut().zip(elements.chunks(8)) {
-        let (mut bits, mut signs, mut found) = (0, 0, 0);
+        let mut bits = 0;
         for (bit, element) in group.iter().enumerate() {
             let (zero, minus) = zeros.look(element);
             // Every element is written and the next one overwrites a zero: cheaper than a branch that nobody can predict.
@@ -81,17 +80,28 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
             }
             length += usize::from(!zero);
             bits |= u8::from(!zero) << bit;
-            signs |= u8::from(minus) << found;
-            found = (found + u32::from(zero)).min(7);
+            any_minus |= minus;
         }
         *mask = bits;
-        any_minus |= signs != 0;
-        if is_float {
-            zero_signs.push(signs, group.len() as u32 - bits.count_ones());
-        }
     }
     dense.truncate(length * WIDTH);
-    Sparse { bitmap, zero_signs: if any_minus { zero_signs.finish() } else { Vec::new() }, dense }
+    let zero_signs = if any_minus { zero_signs(elements, zeros) } else { Vec::new() };
+    Sparse { bitmap, zero_signs, dense }
+}
+
+/// The signs of the zeros.
+fn zero_signs<const WIDTH: usize>(elements: &[[u8; WIDTH]], zeros: Zeros) -> Vec<u8> {
+    let mut bits = Bits::with_room_for(elements.len());
+    for group in elements.chunks(8) {
+        let (mut signs, mut found) = (0u16, 0);
+        for element in group {
+            let (zero, minus) = zeros.look(element);
+            signs |= u16::from(minus) << found;
+            found += u32::from(zero);
+        }
+        bits.push(signs as u8, found);
+    }
+    bits.finish()
 }
 
 /// Bits appended from the low end of each byte up.
