@@ -50,39 +50,43 @@ pub(crate) struct BlockContext<'a> {
 }
 
 impl BlockContext<'_> {
-    /// Encodes the block at byte `offset` of its section to `out`, which is empty.
-    pub fn encode(&self, bytes: &[u8], offset: usize, out: &mut Vec<u8>) -> Result<()> {
-        if let Model::Stored = self.model {
-            out.extend_from_slice(bytes);
-            return Ok(());
-        }
+    /// Encodes the block at byte `offset` of its section in place of whatever is in `memory`, and returns where there it begins; it ends where the memory does.
+    pub fn encode(&self, bytes: &[u8], offset: usize, memory: &mut Vec<u8>) -> Result<usize> {
         let (elements, rest) = bytes.split_at(bytes.len() / self.width * self.width);
-        if self.reference(offset, bytes.len()) == Some(bytes) {
-            out.push(UNCHANGED);
-            return Ok(());
+        let is_stored = matches!(self.model, Model::Stored);
+        if !is_stored && self.reference(offset, bytes.len()) == Some(bytes) {
+            return Ok(replace(memory, &[&[UNCHANGED]]));
         }
-        if let Some(element) = constant_element(elements, self.width) {
-            out.push(CONSTANT);
-            out.extend_from_slice(element);
-            out.extend_from_slice(rest);
-            return Ok(());
+        if !is_stored && let Some(element) = constant_element(elements, self.width) {
+            return Ok(replace(memory, &[&[CONSTANT], element, rest]));
         }
-        out.reserve(bytes.len() / 4 * 3);
-        out.push(CODED);
-        // zstd finds the end of its frame only in a payload of its own, so it takes the unfinished element too.
-        if let Model::Opaque { .. } = self.model {
-            self.model.encode(bytes, offset / self.width, &[], self.kernel, out)?;
-        } else {
-            let reference = self.reference(offset, elements.len()).unwrap_or_default();
-            self.model.encode(elements, offset / self.width, reference, self.kernel, out)?;
-            out.extend_from_slice(rest);
+        let begin = match self.model {
+            Model::Stored => return Ok(replace(memory, &[bytes])),
+            Model::Float(model) => {
+                let begin = model.encode_within(elements, offset / self.width, self.kernel, memory)? - 1;
+                memory[begin] = CODED;
+                memory.extend_from_slice(rest);
+                begin
+            }
+            // zstd finds the end of its frame only in a payload of its own, so it takes the unfinished element too.
+            Model::Opaque { .. } => {
+                replace(memory, &[&[CODED]]);
+                self.model.encode(bytes, offset / self.width, &[], self.kernel, memory)?;
+                0
+            }
+            _ => {
+                replace(memory, &[&[CODED]]);
+                memory.reserve(bytes.len() / 4 * 3);
+                let reference = self.reference(offset, elements.len()).unwrap_or_default();
+                self.model.encode(elements, offset / self.width, reference, self.kernel, memory)?;
+                memory.extend_from_slice(rest);
+                0
+            }
+        };
+        if memory.len() - begin > bytes.len() {
+            return Ok(replace(memory, &[&[VERBATIM], bytes]));
         }
-        if out.len() > bytes.len() {
-            out.clear();
-            out.push(VERBATIM);
-            out.extend_from_slice(bytes);
-        }
-        Ok(())
+        Ok(begin)
     }
 
     /// How a block is coded.
@@ -202,6 +206,13 @@ fn check(section: &Section, index: usize, decoded: &[u8]) -> Result<()> {
         ErrorKind::ChecksumMismatch,
         format!("the checksum of block {index} does not match its decoded bytes"),
     ))
+}
+
+/// Replaces what is in `memory` by these parts, and says that they begin where it does.
+fn replace(memory: &mut Vec<u8>, parts: &[&[u8]]) -> usize {
+    memory.clear();
+    parts.iter().for_each(|part| memory.extend_from_slice(part));
+    0
 }
 
 fn outside_reference() -> Error {

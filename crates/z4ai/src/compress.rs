@@ -8,7 +8,7 @@ use crate::frame::section::{BlockEntry, Copy, Outline};
 use crate::frame::{FULL_SECTION, MAX_SECTION, STORED, checksum};
 use crate::options::{Effort, Options};
 use crate::plan::Plan;
-use crate::repeats;
+use crate::repeats::{self, Repeats};
 use crate::segments;
 use crate::threads;
 use std::sync::Mutex;
@@ -44,10 +44,9 @@ pub(crate) fn compress_on(bytes: &[u8], options: &Options, kernel: Kernel) -> Re
 
 fn compress_to(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
     frame.clear();
-    // Floats shrink to two thirds, and more room than is written to costs nothing.
-    let likely = bytes.len() / 4 * 3;
-    if frame.capacity() < likely {
-        *frame = memory::with_room_for(likely);
+    // More room than is written to costs nothing.
+    if frame.capacity() < bytes.len() {
+        *frame = memory::with_room_for(bytes.len());
     }
     Header::new(options, Some(bytes.len() as u64)).write(frame);
     threads::run(options.threads, || encode_sections(bytes, options, kernel, frame))
@@ -111,7 +110,11 @@ pub(crate) fn encode_section(
     let repeats = find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
     let segments = segments(part, options, kernel)?;
     let start = frame.len();
-    let Some(repeats) = repeats else {
+    // Segments save more than so few copies could.
+    let copied = |repeats: &Repeats| part.bytes.len() - repeats.originals.len();
+    let is_worthwhile =
+        |repeats: &Repeats| segments.len() == 1 || copied(repeats) > part.bytes.len() / segments::WORTHWHILE;
+    let Some(repeats) = repeats.filter(is_worthwhile) else {
         encode_segments(&segments, options, kernel, frame)?;
         // Sections that do not shrink cost a few bytes each, which one for all of them saves.
         if segments.len() > 1 && frame.len() - start > part.bytes.len() {
@@ -152,13 +155,17 @@ fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: 
         let mut order: Vec<usize> = (0..group.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(group[index].bytes.len()));
         let encoded = threads::map(order.iter().map(|&index| (index, &group[index])), |(index, part)| {
-            let mut section = memory::with_room_for(part.bytes.len() / 8 * 7);
+            let mut section = take_spare();
+            section.clear();
             let outcome = threads::run(1, || encode_best(*part, options, kernel, &mut section));
             outcome.map(|()| (index, section))
         });
         let mut sections = encoded.into_iter().collect::<Result<Vec<_>>>()?;
         sections.sort_by_key(|&(index, _)| index);
-        sections.iter().for_each(|(_, section)| frame.extend_from_slice(section));
+        for (_, section) in sections {
+            frame.extend_from_slice(&section);
+            keep_spare(section);
+        }
     }
     Ok(())
 }
@@ -287,7 +294,7 @@ pub(crate) fn encode_with(
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 /// How many are kept, and the most bytes of each.
 const SPARE_BLOCKS: usize = 16;
-const SPARE_BYTES: usize = 1 << 20;
+const SPARE_BYTES: usize = 2 << 20;
 
 fn take_spare() -> Vec<u8> {
     SPARE.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
@@ -314,16 +321,16 @@ fn encode_blocks(
     threads::deliver(
         bytes.chunks(block_length).enumerate(),
         |(index, block)| {
-            let mut encoded = take_spare();
-            encoded.clear();
-            context.encode(block, index * block_length, &mut encoded)?;
-            Ok((encoded, checksum(block)))
+            let mut memory = take_spare();
+            let begin = context.encode(block, index * block_length, &mut memory)?;
+            Ok((memory, begin, checksum(block)))
         },
-        |result: Result<(Vec<u8>, u32)>| match result {
-            Ok((encoded, checksum)) => {
-                frame.extend_from_slice(&encoded);
+        |result: Result<(Vec<u8>, usize, u32)>| match result {
+            Ok((memory, begin, checksum)) => {
+                let encoded = memory.get(begin..).unwrap_or_default();
+                frame.extend_from_slice(encoded);
                 entries.push(BlockEntry { length: encoded.len(), checksum });
-                keep_spare(encoded);
+                keep_spare(memory);
             }
             Err(error) => failure = Err(error),
         },

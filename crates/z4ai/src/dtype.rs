@@ -171,6 +171,20 @@ impl FloatLayout {
             _ => read_heads::<8>(bytes, heads),
         }
     }
+
+    /// The same without signs, and 0 for those below `least`.
+    #[inline(always)]
+    pub fn read_magnitudes(self, bytes: &[u8], least: u16, magnitudes: &mut [u16]) {
+        let magnitude = |head: u16| if head & 0x7fff >= least { head & 0x7fff } else { 0 };
+        if self.width == 2 {
+            let heads = bytes.as_chunks().0.iter().map(|&head| u16::from_le_bytes(head));
+            heads.zip(magnitudes).for_each(|(head, target)| *target = magnitude(head));
+            return;
+        }
+        // Two loops vectorise better where heads are not side by side.
+        self.read_heads(bytes, magnitudes);
+        magnitudes.iter_mut().for_each(|head| *head = magnitude(*head));
+    }
 }
 
 #[inline(always)]

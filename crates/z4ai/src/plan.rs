@@ -50,7 +50,12 @@ impl Plan {
         let block_length = block_elements(elements.len() / width, BLOCK_ELEMENTS) * width;
         let mut candidates = Self::structures(elements, dtype, options, block_length, kernel)?;
         candidates.push(Self::dense(elements, dtype, options, block_length, kernel)?);
-        let model = smallest(candidates, elements, width, kernel)?;
+        let model = match smallest(candidates, elements, width, kernel)? {
+            // So far they know a sample.
+            Model::Sparse(_) => Model::Sparse(SparseModel::fit(elements, dtype, block_length, kernel)?),
+            Model::Planes(_) => Model::Planes(PlanesModel::fit(elements, width)?),
+            model => model,
+        };
         let block_length = match model {
             Model::Sparse(_) => block_elements(elements.len() / width, SPARSE_BLOCK_ELEMENTS) * width,
             _ => block_length,
@@ -58,7 +63,8 @@ impl Plan {
         Ok(Self { model, block_length })
     }
 
-    /// The models that fit traces of how the weights were made, and zstd where bytes repeat; none for ordinary dense weights.
+    /// The models that fit traces of how the weights were made, and zstd where bytes repeat; none for ordinary dense weights. Those that any elements could have, sparse ones and
+    /// planes, are made for the sample on which models are compared.
     fn structures(
         elements: &[u8],
         dtype: Dtype,
@@ -69,27 +75,32 @@ impl Plan {
         let palette = PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?
             .map(Model::Palette);
         let tiny = subnormals_abound(elements, dtype);
+        let few = matches!(&palette, Some(Model::Palette(palette)) if palette.has_one_plane());
+        let sample = || -> Vec<u8> {
+            let length = trial_length(elements, dtype.scalar_width());
+            parts(elements, length, dtype.scalar_width()).flat_map(|(_, part)| part).copied().collect()
+        };
         // A grid finds one scale per group, and sparse elements are cheap zeros and a rest; elements that are few in the whole section have no need of either.
-        let (grid, sparse) = match &palette {
-            Some(Model::Palette(palette)) if palette.has_one_plane() => (None, None),
-            _ => (
-                Self::grid(elements, dtype, options).map(Model::Grid),
-                SparseModel::fit(elements, dtype, block, kernel)?.map(Model::Sparse),
-            ),
+        // Subnormals lie on a grid whatever they are.
+        let grid = if few || tiny { None } else { GridModel::fit(elements, dtype, options.row_length()) };
+        let grid = grid.map(Model::Grid);
+        let sparse = if few || !SparseModel::suits(elements, dtype) {
+            None
+        } else {
+            Some(Model::Sparse(SparseModel::fit(&sample(), dtype, block, kernel)?))
         };
         // They are small integers, whose high bits are the rare ones.
         let planes =
-            if tiny { Some(Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?)) } else { None };
+            if tiny { Some(Model::Planes(PlanesModel::fit(&sample(), dtype.scalar_width())?)) } else { None };
         let subnormal = if options.effort != Effort::Fast && (tiny || subnormals_matter(elements, dtype)) {
             let fitted = SubnormalModel::fit(elements, options.row_length(), block, kernel)?;
             Some(Model::Subnormal(Box::new(fitted)))
         } else {
             None
         };
-        // Integers have no model that is likely to win, so zstd always takes part there.
+        // Integers have no model that is likely to win, so zstd always takes part there. Indices of a palette are shorter than elements and repeat as these do.
         let opaque = dtype.float_layout().is_none()
-            || bytes_repeat(elements)?
-            || values_recur(elements, dtype.scalar_width());
+            || !few && (bytes_repeat(elements)? || values_recur(elements, dtype.scalar_width()));
         let opaque = opaque.then(|| Model::Opaque { level: block_level(options), long: false });
         Ok([palette, grid, sparse, planes, subnormal, opaque].into_iter().flatten().collect())
     }
@@ -100,14 +111,8 @@ impl Plan {
         let block = block_elements(elements.len() / width, BLOCK_ELEMENTS) * width;
         let palette = PaletteModel::fit(elements, width, block, block_level(options))?;
         let few = palette.is_some_and(|palette| palette.has_one_plane());
-        Ok(!few && Self::grid(elements, dtype, options).is_some())
-    }
-
-    /// The model for elements on a grid, if they are.
-    fn grid(elements: &[u8], dtype: Dtype, options: &Options) -> Option<GridModel> {
-        // Subnormals lie on one whatever they are.
-        let tiny = subnormals_abound(elements, dtype);
-        (!tiny).then(|| GridModel::fit(elements, dtype, options.row_length())).flatten()
+        let may_have = !few && !subnormals_abound(elements, dtype);
+        Ok(may_have && GridModel::fit(elements, dtype, options.row_length()).is_some())
     }
 
     /// The model for ordinary elements.
@@ -206,13 +211,17 @@ fn trial(model: &Model, elements: &[u8], width: usize, kernel: Kernel) -> Result
     let (mut shared, mut blocks) = (Vec::new(), Vec::new());
     model.write(kernel, &mut shared)?;
     let mut sampled = 0;
-    let length = (elements.len() / width / (4 * TRIAL_PARTS)).clamp(FEWEST_ELEMENTS, TRIAL_ELEMENTS);
-    for (offset, part) in parts(elements, length * width, width) {
+    for (offset, part) in parts(elements, trial_length(elements, width), width) {
         model.encode(part, offset / width, &[], kernel, &mut blocks)?;
         sampled += part.len();
     }
     let scaled = blocks.len() as u128 * elements.len() as u128 / sampled.max(1) as u128;
     Ok(shared.len() as u64 + scaled as u64)
+}
+
+/// Bytes of each part of a section on which models are compared.
+fn trial_length(elements: &[u8], width: usize) -> usize {
+    (elements.len() / width / (4 * TRIAL_PARTS)).clamp(FEWEST_ELEMENTS, TRIAL_ELEMENTS) * width
 }
 
 /// Whether zstd, at its fastest, halves a sample, which it does not do with numbers that differ.

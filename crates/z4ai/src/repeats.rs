@@ -99,15 +99,16 @@ pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
         }
         anchors
     });
-    let count = anchors.iter().map(Vec::len).sum();
-    let mut places = HashMap::with_capacity(count);
+    let mut anchors: Vec<(u64, usize)> =
+        anchors.into_iter().flatten().map(|(place, key)| (key, place)).collect();
+    anchors.sort_unstable();
     let mut repeated = 0;
-    for (place, key) in anchors.into_iter().flatten() {
-        if let Some(earlier) = places.insert(key, place)
-            && common_prefix(&bytes[place..], &bytes[earlier..place], CONVINCING) == CONVINCING
+    for pair in anchors.windows(2) {
+        let [(key, earlier), (next_key, place)] = [pair[0], pair[1]];
+        if key == next_key && common_prefix(&bytes[place..], &bytes[earlier..place], CONVINCING) == CONVINCING
         {
             repeated += WORTHWHILE;
-            if repeated >= count {
+            if repeated >= anchors.len() {
                 return true;
             }
         }
@@ -159,10 +160,10 @@ const STRETCH: usize = 64;
 /// A byte for each place, eight to a number: 1 where the hash is zero, else 0.
 #[inline(always)]
 fn zero_hashes(stretch: &[u8; 2 * STRETCH + 2]) -> [u64; STRETCH / 8] {
-    let half = |index: usize| u32::from(u16::from_le_bytes([stretch[2 * index], stretch[2 * index + 1]]));
+    let half = |index: usize| u16::from_le_bytes([stretch[2 * index], stretch[2 * index + 1]]);
     let mut zeros = [0u8; STRETCH];
     for (index, zero) in zeros.iter_mut().enumerate() {
-        *zero = u8::from(hash(half(index) | half(index + 1) << 16) == 0);
+        *zero = u8::from(hash(half(index), half(index + 1)) == 0);
     }
     bytemuck::cast::<_, [u64; STRETCH / 8]>(zeros).map(u64::from_le)
 }
@@ -172,13 +173,14 @@ fn zero_hashes(stretch: &[u8; 2 * STRETCH + 2]) -> [u64; STRETCH / 8] {
 fn anchor_at(bytes: &[u8], place: usize, width: usize) -> Option<(usize, u64)> {
     let key = bytes.get(place..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))?;
     // Equal elements, as in padding, look the same everywhere and say nothing.
-    (hash(key as u32) == 0 && key.rotate_left(8 * width as u32) != key).then_some((place, key))
+    (hash(key as u16, (key >> 16) as u16) == 0 && key.rotate_left(8 * width as u32) != key)
+        .then_some((place, key))
 }
 
-/// Zero for one in 256, but not for the zeros that pruned weights are full of.
+/// Zero for one in 256, but not for the zeros that pruned weights are full of. Numbers of two bytes, of which registers hold more than of four.
 #[inline(always)]
-fn hash(word: u32) -> u32 {
-    word.wrapping_mul(0x9e37_79b1).wrapping_add(1 << 31) >> 24
+fn hash(first: u16, second: u16) -> u16 {
+    first.wrapping_mul(0x9e37).wrapping_add(second.wrapping_mul(0x79b1)).wrapping_add(1 << 15) >> 8
 }
 
 /// How many bytes `a` and `b` begin with in common, at most `limit`.

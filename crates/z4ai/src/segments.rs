@@ -1,7 +1,7 @@
 //! Where data is cut. A buffer without a shape may be many tensors, one after the other, and the rows of one tensor may be of several kinds; one model for all
 //! would fit none. Neighbouring stretches stay together as long as describing them apart costs more than describing them as one.
 
-use crate::arch::{Kernel, memory};
+use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::table::{Histogram, SYMBOLS, entropy_bits};
 use crate::threads;
@@ -12,14 +12,12 @@ const MOST: usize = 512;
 /// Elements of which the first [`SAMPLED`] are looked at; they are compared with their own scale, which models follow by themselves.
 const ROW: usize = 1024;
 const SAMPLED: usize = 32;
-/// How many samples ahead memory is asked for.
-const AHEAD: usize = 6;
 /// Bits that a model of its own costs, about.
 const MODEL: u64 = 8 * 600;
 /// And each of its columns.
 const COLUMN: u64 = 4;
 /// One part in so many of the data is what segments must save: each is planned by itself, which takes time.
-const WORTHWHILE: u64 = 512;
+pub(crate) const WORTHWHILE: usize = 512;
 
 /// A stretch and the fields of its sample: exponents, relative to those of their row, in the lower half, and how many zeros the mantissas end with in the upper.
 struct Segment {
@@ -95,7 +93,7 @@ pub(crate) fn lengths(
     segments.iter().for_each(|segment| add(&mut counts, &segment.counts));
     let gain = entropy_bits(&counts).saturating_sub(segments.iter().map(|segment| segment.bits).sum());
     let gain = (gain * (ROW / SAMPLED) as u64).saturating_sub(model * segments.len() as u64);
-    if gain < 8 * bytes.len() as u64 / WORTHWHILE {
+    if gain < (8 * bytes.len() / WORTHWHILE) as u64 {
         return vec![elements];
     }
     segments.into_iter().map(|segment| segment.elements).collect()
@@ -106,26 +104,33 @@ pub(crate) fn lengths(
 fn count<const WIDTH: usize>(layout: FloatLayout, bytes: &[u8], counts: &mut Histogram) {
     const HALF: usize = SYMBOLS / 2;
     const CENTRE: i32 = HALF as i32 / 2;
+    const TOGETHER: usize = 32;
     let exponent = |head: u16| i32::from((head & 0x7fff) >> layout.head_mantissa_bits());
     let mantissa_bits = 8 * WIDTH as u32 - 1 - layout.exponent_bits;
-    let mut heads = [0; SAMPLED];
-    for (index, row) in bytes.chunks(ROW * WIDTH).enumerate() {
-        if let Some(sample) = bytes.get((index + AHEAD) * ROW * WIDTH..) {
-            memory::prefetch(&sample[..sample.len().min(SAMPLED * WIDTH)]);
+    // Samples are far apart in memory. Copied first, several at a time, they do not wait for each other.
+    let mut samples = [[[0; WIDTH]; SAMPLED]; TOGETHER];
+    for rows in bytes.chunks(TOGETHER * ROW * WIDTH) {
+        let mut lengths = [0; TOGETHER];
+        for ((sample, length), row) in samples.iter_mut().zip(&mut lengths).zip(rows.chunks(ROW * WIDTH)) {
+            let (elements, _) = row.as_chunks::<WIDTH>();
+            *length = elements.len().min(SAMPLED);
+            sample[..*length].copy_from_slice(&elements[..*length]);
         }
-        let (elements, _) = row.as_chunks::<WIDTH>();
-        let elements = &elements[..elements.len().min(SAMPLED)];
-        layout.read_heads(row, &mut heads);
-        // Zeros say nothing about the scale.
-        let sum: i32 = heads[..elements.len()].iter().map(|&head| exponent(head)).sum();
-        let others: i32 = heads[..elements.len()].iter().map(|&head| i32::from(exponent(head) != 0)).sum();
-        let mean = sum / others.max(1);
-        for (element, &head) in elements.iter().zip(&heads) {
-            let relative = (exponent(head) - mean + CENTRE).clamp(0, HALF as i32 - 1);
-            counts[relative as usize] += 1;
-            let number = element.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
-            let zeros = number.trailing_zeros().min(mantissa_bits);
-            counts[HALF + zeros as usize] += 1;
+        for (sample, length) in samples.iter().zip(lengths) {
+            let elements = &sample[..length];
+            let mut heads = [0; SAMPLED];
+            layout.read_heads(elements.as_flattened(), &mut heads);
+            // Zeros say nothing about the scale.
+            let sum: i32 = heads[..length].iter().map(|&head| exponent(head)).sum();
+            let others: i32 = heads[..length].iter().map(|&head| i32::from(exponent(head) != 0)).sum();
+            let mean = sum / others.max(1);
+            for (element, &head) in elements.iter().zip(&heads) {
+                let relative = (exponent(head) - mean + CENTRE).clamp(0, HALF as i32 - 1);
+                counts[relative as usize] += 1;
+                let number = element.iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
+                let zeros = number.trailing_zeros().min(mantissa_bits);
+                counts[HALF + zeros as usize] += 1;
+            }
         }
     }
 }

@@ -286,3 +286,18 @@ fn values_that_recur_far_apart_are_no_larger_than_opaque_bytes() {
     assert!(typed.len() <= opaque.len() + 64, "{} {}", typed.len(), opaque.len());
     assert_eq!(z4ai::decompress(&typed).unwrap(), basis);
 }
+
+#[test]
+fn floats_of_which_many_are_far_from_the_others_survive() {
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        state >> 16
+    };
+    // More octaves than symbols can tell apart, and enough escapes that a block has to make room for them.
+    let element = |_| ((next() % 2) << 15 | (40 + next() % 150) << 7 | (next() % 4) << 5) as u16;
+    let bytes: Vec<u8> = (0..150_000).map(element).flat_map(u16::to_le_bytes).collect();
+    let frame = z4ai::compress(&bytes, &Options::new(Dtype::Bf16)).unwrap();
+    assert!(frame.len() < bytes.len());
+    assert_eq!(z4ai::decompress(&frame).unwrap(), bytes);
+}

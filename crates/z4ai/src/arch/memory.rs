@@ -50,19 +50,6 @@ fn advise(memory: &mut Vec<u8>) {
     let _ = memory;
 }
 
-/// Asks for bytes that will be read shortly, from places that the processor does not foresee.
-#[inline(always)]
-pub(crate) fn prefetch(bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 processor has the instruction, which changes nothing but what is in caches.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
-}
-
 #[cfg(test)]
 mod tests {
     #[test]

@@ -33,6 +33,10 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512_differences;
 #[cfg(target_arch = "x86_64")]
+mod avx512_encode;
+#[cfg(target_arch = "x86_64")]
+mod avx512_encode_mixed;
+#[cfg(target_arch = "x86_64")]
 mod avx512_heads;
 #[cfg(target_arch = "x86_64")]
 mod avx512_lanes;
@@ -316,7 +320,7 @@ impl Kernel {
                     portable::rans_encode::<MOST_LANES>(tables, states, symbols, contexts, words, end)
                 }
                 #[cfg(target_arch = "x86_64")]
-                Level::Avx2 | Level::Avx512 => {
+                level @ (Level::Avx2 | Level::Avx512) => {
                     let whole = symbols.len() / lanes * lanes;
                     let (symbols, last) = symbols.split_at(whole);
                     let (contexts, last_contexts) = contexts.split_at(whole.min(contexts.len()));
@@ -324,7 +328,21 @@ impl Kernel {
                     let end =
                         portable::rans_encode::<MOST_LANES>(tables, states, last, last_contexts, words, end);
                     let states = &mut states[..lanes];
-                    // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+                    if level == Level::Avx512
+                        && let Some(compact) = tables.compact()
+                    {
+                        let precision = tables.precision();
+                        // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
+                        let start = unsafe {
+                            avx512_encode::rans_encode(
+                                compact, precision, states, symbols, contexts, words, end,
+                            )
+                        };
+                        if let Some(start) = start {
+                            return start;
+                        }
+                    }
+                    // SAFETY: as above; a CPU of the higher level has the instructions of the lower one.
                     unsafe { avx2_encode::rans_encode(tables, states, symbols, contexts, words, end) }
                 }
             },

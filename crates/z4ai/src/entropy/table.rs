@@ -56,24 +56,19 @@ impl FrequencyTable {
         while sum != size {
             let grow = sum < size;
             // The change in cost of one step is about count / frequency; compare fractions by cross-multiplication.
-            let mut best: Option<usize> = None;
+            let mut best: Option<(usize, (u64, u64))> = None;
             for &symbol in &present {
                 if !grow && frequencies[symbol] == 1 {
                     continue;
                 }
-                let gain = |s: usize| {
-                    let middle = 2 * u64::from(frequencies[s]) + 1 - 2 * u64::from(!grow);
-                    (u64::from(counts[s]), middle)
-                };
-                let better = best.is_none_or(|other| {
-                    let ((a, b), (c, d)) = (gain(symbol), gain(other));
-                    if grow { a * d > c * b } else { a * d < c * b }
-                });
+                let middle = 2 * u64::from(frequencies[symbol]) + 1 - 2 * u64::from(!grow);
+                let (a, b) = (u64::from(counts[symbol]), middle);
+                let better = best.is_none_or(|(_, (c, d))| if grow { a * d > c * b } else { a * d < c * b });
                 if better {
-                    best = Some(symbol);
+                    best = Some((symbol, (a, b)));
                 }
             }
-            let Some(symbol) = best else { break };
+            let Some((symbol, _)) = best else { break };
             if grow {
                 frequencies[symbol] += 1;
                 sum += 1;

@@ -31,6 +31,8 @@ enum IndexCode {
 
 /// The byte of [`IndexCode::Repeating`], where a plane's model would begin with a smaller one.
 const REPEATING: u8 = 3;
+/// The level of zstd that is the fastest.
+const FASTEST: i32 = 1;
 /// Indices on which zstd is tried.
 const SAMPLE: usize = 1 << 16;
 
@@ -39,9 +41,11 @@ impl IndexCode {
     fn choose(histogram: &Histogram, sample: &[u8], level: i32) -> Result<Self> {
         let total: u64 = histogram.iter().map(|&count| u64::from(count)).sum();
         let share = u128::from(entropy_bits(histogram)) * sample.len() as u128 / u128::from(total.max(1));
-        let repeating = 8 * opaque::encode(sample, level, false)?.len() as u128;
         // It decodes more slowly, so a little is not enough.
-        if repeating * 17 < share * 16 {
+        let enough = share * 16 / 17;
+        let repeating = |level: i32| Ok::<_, Error>(8 * opaque::encode(sample, level, false)?.len() as u128);
+        // At its fastest it is not much worse, and much sooner refused.
+        if repeating(FASTEST)? < enough * 5 / 4 && repeating(level)? < enough {
             return Ok(Self::Repeating { level });
         }
         Ok(Self::Plane(PlaneModel::choose(histogram, 4)?))
@@ -93,7 +97,7 @@ impl PaletteModel {
         let Some(palette) = Palette::detect(bytes, width) else { return Ok(None) };
         let histograms = threads::map(bytes.chunks(block), |part| -> Result<_> {
             let indices = indices(&palette, part)?;
-            Ok([indices.low, indices.high].map(plane::histogram))
+            Ok([indices.low, indices.high].map(|indices| plane::histogram_of(&indices)))
         });
         let mut sums = [[0; SYMBOLS]; 2];
         for histograms in histograms {

@@ -21,20 +21,22 @@ pub(crate) struct SparseModel {
 }
 
 impl SparseModel {
-    /// Makes the model for a section of whole elements, if many are zero.
-    pub fn fit(bytes: &[u8], dtype: Dtype, block: usize, kernel: Kernel) -> Result<Option<Self>> {
+    /// Whether many of these elements are zero.
+    pub fn suits(bytes: &[u8], dtype: Dtype) -> bool {
+        sparse::detect(bytes, dtype.scalar_width(), dtype.float_layout().is_some())
+    }
+
+    /// Makes the model for a section of whole elements.
+    pub fn fit(bytes: &[u8], dtype: Dtype, block: usize, kernel: Kernel) -> Result<Self> {
         let layout = dtype.float_layout();
         let (width, is_float) = (dtype.scalar_width(), layout.is_some());
-        if !sparse::detect(bytes, width, is_float) {
-            return Ok(None);
-        }
         let parts = threads::map(bytes.chunks(block), |part| sparse::encode(part, width, is_float).dense);
         let dense = parts.concat();
         let dense = match layout {
             Some(layout) => Model::Float(Box::new(FloatModel::fit_flat(layout, &dense, block, kernel)?)),
             None => Model::Planes(PlanesModel::fit(&dense, width)?),
         };
-        Ok(Some(Self { width, is_float, dense: Box::new(dense) }))
+        Ok(Self { width, is_float, dense: Box::new(dense) })
     }
 
     /// Appends the model.

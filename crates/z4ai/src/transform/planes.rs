@@ -20,9 +20,11 @@ pub(crate) struct PlanesModel {
 impl PlanesModel {
     /// Makes the model for whole elements of `width` bytes, and estimates the bits it codes them in.
     pub fn fit(bytes: &[u8], width: usize) -> Result<Self> {
+        let mut plane = Vec::with_capacity(bytes.len() / width);
         let plane = |offset: usize| {
-            let bytes = bytes.chunks_exact(width).map(move |element| element[offset]);
-            PlaneModel::choose(&plane::histogram(bytes), 4)
+            plane.clear();
+            plane.extend(bytes.chunks_exact(width).map(|element| element[offset]));
+            PlaneModel::choose(&plane::histogram_of(&plane), 4)
         };
         Ok(Self { planes: (0..width.min(MAX_WIDTH)).map(plane).collect::<Result<_>>()? })
     }

@@ -91,31 +91,48 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
 
 /// The signs of the zeros.
 fn zero_signs<const WIDTH: usize>(elements: &[[u8; WIDTH]], zeros: Zeros) -> Vec<u8> {
-    let mut signs = Bits::default();
-    for element in elements {
-        if let (true, minus) = zeros.look(element) {
-            signs.push(minus);
+    let mut bits = Bits::with_room_for(elements.len());
+    for group in elements.chunks(8) {
+        let (mut signs, mut found) = (0u16, 0);
+        for element in group {
+            let (zero, minus) = zeros.look(element);
+            signs |= u16::from(minus) << found;
+            found += u32::from(zero);
         }
+        bits.push(signs as u8, found);
     }
-    signs.bytes
+    bits.finish()
 }
 
 /// Bits appended from the low end of each byte up.
-#[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
-    count: usize,
+    /// Those that do not fill a byte yet.
+    last: u16,
+    count: u32,
 }
 
 impl Bits {
-    fn push(&mut self, bit: bool) {
-        if self.count.is_multiple_of(8) {
-            self.bytes.push(0);
+    fn with_room_for(bits: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bits.div_ceil(8)), last: 0, count: 0 }
+    }
+
+    /// Appends `count` bits, at most eight; those above are 0.
+    fn push(&mut self, bits: u8, count: u32) {
+        self.last |= u16::from(bits) << self.count;
+        self.count += count;
+        if self.count >= 8 {
+            self.bytes.push(self.last as u8);
+            self.last >>= 8;
+            self.count -= 8;
         }
-        if let Some(last) = self.bytes.last_mut() {
-            *last |= u8::from(bit) << (self.count % 8);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.bytes.push(self.last as u8);
         }
-        self.count += 1;
+        self.bytes
     }
 }
 

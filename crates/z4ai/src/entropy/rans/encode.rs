@@ -36,15 +36,36 @@ pub(crate) fn encode_in(
     out: &mut Vec<u8>,
 ) {
     WORDS.with_borrow_mut(|words| {
-        let needed = 2 * symbols.len() + MARGIN;
+        let needed = room_for(symbols.len());
         if words.len() < needed {
             words.resize(needed, 0);
         }
-        let mut states = [STATE_MIN; MOST_LANES];
-        let start = kernel.rans_encode(tables, lanes, &mut states, symbols, contexts, words);
-        let words = words.get(start..).unwrap_or_default();
-        put_length(out, 4 * lanes + words.len());
-        states.iter().take(lanes).for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
-        out.extend_from_slice(words);
+        let start = encode_before(lanes, tables, symbols, contexts, kernel, words);
+        out.extend_from_slice(words.get(start..).unwrap_or_default());
     });
+}
+
+/// Bytes that [`encode_before`] needs for so many symbols.
+pub(crate) fn room_for(count: usize) -> usize {
+    const LENGTH: usize = 10;
+    2 * count + MARGIN + 4 * MOST_LANES + LENGTH
+}
+
+/// Writes what [`encode_in`] appends so that it ends where `room` does, and returns where it begins. There is at least as much room as [`room_for`] says.
+pub(crate) fn encode_before(
+    lanes: usize,
+    tables: &EncoderTables,
+    symbols: &[u8],
+    contexts: &[u8],
+    kernel: Kernel,
+    room: &mut [u8],
+) -> usize {
+    let mut states = [STATE_MIN; MOST_LANES];
+    let start = kernel.rans_encode(tables, lanes, &mut states, symbols, contexts, room);
+    let mut head = Vec::with_capacity(16 + 4 * lanes);
+    put_length(&mut head, 4 * lanes + room.len() - start);
+    states.iter().take(lanes).for_each(|state| head.extend_from_slice(&state.to_le_bytes()));
+    let begin = start.saturating_sub(head.len());
+    room[begin..start].copy_from_slice(&head[..start - begin]);
+    begin
 }

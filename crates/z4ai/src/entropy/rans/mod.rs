@@ -5,14 +5,16 @@
 //! States live in `[2^15, 2^31)` and exchange 16-bit little-endian words with the stream. A stream is: the final states (4 bytes per lane),
 //! then the words in the order in which the decoder wants them.
 
+mod compact;
 mod decode;
 mod encode;
 mod mixed;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use compact::{COMPACT_CONTEXTS, COMPACT_HALF, CompactPlanes, CompactTable, CompactTables};
 pub(crate) use decode::Decoder;
-pub(crate) use encode::{encode, encode_in};
+pub(crate) use encode::{encode, encode_before, encode_in, room_for};
 pub(crate) use mixed::{
     ALL_LANES, Bit, MIXED_LANES, MIXED_WINDOW, MixedDecoder, MixedTable, MixedWords, Stretch, each_lane,
     encode_mixed,
@@ -80,6 +82,7 @@ impl Tables {
         self.encoder.get_or_init(|| EncoderTables {
             entries: self.frequencies.iter().flat_map(FrequencyTable::encoder_symbols).collect(),
             precision: self.precision(),
+            compact: OnceLock::new(),
         })
     }
 
@@ -99,11 +102,17 @@ impl Tables {
 pub(crate) struct EncoderTables {
     entries: Vec<EncoderSymbol>,
     precision: u32,
+    compact: OnceLock<Option<CompactTables>>,
 }
 
 impl EncoderTables {
     pub fn entries(&self) -> &[EncoderSymbol] {
         &self.entries
+    }
+
+    /// The entries in the form that registers hold, if the symbols are few enough.
+    pub fn compact(&self) -> Option<&CompactTables> {
+        self.compact.get_or_init(|| CompactTables::new(&self.entries)).as_ref()
     }
 
     pub fn precision(&self) -> u32 {

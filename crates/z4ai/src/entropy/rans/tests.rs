@@ -75,6 +75,27 @@ fn long_streams_survive_on_every_kernel() {
     round_trip(&[9; 40_000], &[], 1, 12);
 }
 
+#[test]
+fn streams_of_few_and_of_many_symbols_survive_with_contexts_that_change_seldom_or_often() {
+    let random = |index: u32| index.wrapping_mul(2_654_435_761) ^ index.wrapping_mul(40_503) >> 3;
+    let count = 6_000;
+    // The first symbols are what escapes are, far from the others.
+    for (first, span) in [(4, 60), (4, 61), (100, 59), (100, 60), (100, 124), (100, 125), (0, 256)] {
+        let symbols: Vec<u8> = (0..count)
+            .map(|index| match random(index) >> 8 {
+                value if value % 50 < 2 => (value % 4) as u8,
+                value => (first + value % span) as u8,
+            })
+            .collect();
+        for stay in [1, 3, 61, 1000] {
+            let contexts: Vec<u8> = (0..count).map(|index| (random(index / stay) >> 13) as u8 & 3).collect();
+            round_trip(&symbols, &contexts, 4, 11);
+            let two: Vec<u8> = contexts.iter().map(|context| context & 1).collect();
+            round_trip(&symbols, &two, 2, 12);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn short_streams_survive(symbols in proptest::collection::vec(any::<u8>(), 1..2000), precision in 8u32..=12) {

@@ -8,7 +8,7 @@ use crate::dtype::FloatLayout;
 use crate::entropy::{plane, rans};
 use crate::error::Result;
 use crate::frame::wire::put_length;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// The exponent parts that have symbols; all others are escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,17 +47,23 @@ thread_local! {
     }));
 }
 
+/// Bytes of escapes that blocks have room for; where they are more, the block is moved.
+const FEW_ESCAPES: usize = 1 << 14;
+
 /// What a block becomes before it is written. Kept per thread, for the same reason.
 #[derive(Debug, Default)]
 struct BlockScratch {
     symbols: Vec<u8>,
     contexts: Vec<u8>,
     escapes: Vec<u8>,
-    low: Vec<u8>,
+    /// The escapes as they are written.
+    coded_escapes: Vec<u8>,
 }
 
 thread_local! {
     static BLOCK: RefCell<BlockScratch> = RefCell::default();
+    /// A block that is made to be copied.
+    static MEMORY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 impl SymbolScratch {
@@ -122,27 +128,59 @@ impl Heads {
 impl FloatModel {
     /// Appends the block of whole elements `bytes`, the first of which is element `start` of the section.
     pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        let width = self.layout.width;
-        BLOCK.with_borrow_mut(|block| -> Result<()> {
-            self.transform(bytes, start, kernel, block);
-            let lanes = self.lanes(block.symbols.len());
-            rans::encode_in(lanes, self.tables.encoder(), &block.symbols, &block.contexts, kernel, out);
-            put_length(out, block.escapes.len());
-            plane::write_bytes(&block.escapes, kernel, out)?;
-            out.extend_from_slice(&block.low);
-            Ok(())
-        })?;
-        self.tails.encode(bytes, width, start, kernel, out);
-        self.signs.encode(self.layout, bytes, &self.scales, start, kernel, out)
+        let mut memory = MEMORY.take();
+        let begin = self.encode_within(bytes, start, kernel, &mut memory)?;
+        out.extend_from_slice(&memory[begin..]);
+        MEMORY.set(memory);
+        Ok(())
     }
 
-    /// Computes the symbols, contexts, escapes and verbatim bits of a block.
-    fn transform(&self, bytes: &[u8], start: usize, kernel: Kernel, block: &mut BlockScratch) {
+    /// Makes the block in place of whatever is in `memory`, and returns where it begins; it ends where the memory does, and there is room for a byte before it. Symbols are
+    /// coded from the last to the first, so the block grows from the verbatim bits to both ends, and nothing has to be moved.
+    pub fn encode_within(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        kernel: Kernel,
+        memory: &mut Vec<u8>,
+    ) -> Result<usize> {
+        let (width, count) = (self.layout.width, bytes.len() / self.layout.width);
+        let begin = BLOCK.with_borrow_mut(|block| -> Result<usize> {
+            let mut end = 1 + rans::room_for(count) + FEW_ESCAPES;
+            memory.resize(end, 0);
+            self.transform(bytes, start, kernel, block, memory);
+            let escapes = &mut block.coded_escapes;
+            escapes.clear();
+            put_length(escapes, block.escapes.len());
+            plane::write_bytes(&block.escapes, kernel, escapes)?;
+            if let Some(missing @ 1..) = escapes.len().checked_sub(FEW_ESCAPES) {
+                memory.splice(..0, std::iter::repeat_n(0, missing));
+                end += missing;
+            }
+            let room = &mut memory[..end];
+            let (room, place) = room.split_at_mut(end - escapes.len());
+            place.copy_from_slice(escapes);
+            let (lanes, tables) = (self.lanes(count), self.tables.encoder());
+            Ok(rans::encode_before(lanes, tables, &block.symbols, &block.contexts, kernel, room))
+        })?;
+        self.tails.encode(bytes, width, start, kernel, memory);
+        self.signs.encode(self.layout, bytes, &self.scales, start, kernel, memory)?;
+        Ok(begin)
+    }
+
+    /// Computes the symbols, contexts and escapes of a block, and appends its verbatim bits.
+    fn transform(
+        &self,
+        bytes: &[u8],
+        start: usize,
+        kernel: Kernel,
+        block: &mut BlockScratch,
+        low: &mut Vec<u8>,
+    ) {
         let count = bytes.len() / self.layout.width;
         block.symbols.resize(count, 0);
         block.contexts.resize(count, 0);
         block.escapes.clear();
-        block.low.clear();
         let pieces = block.symbols.chunks_mut(CHUNK).zip(block.contexts.chunks_mut(CHUNK));
         SymbolScratch::with(|scratch| {
             let heads = &mut scratch.heads;
@@ -155,7 +193,7 @@ impl FloatModel {
                         heads.read(self.layout, &self.scales, chunk, start + index * CHUNK);
                         heads.symbols(self.layout, self.parts, symbols, contexts);
                         self.collect_escapes(heads, symbols, &mut block.escapes);
-                        self.pack_low_bits(heads, &mut block.low);
+                        self.pack_low_bits(heads, low);
                     },
                 );
             }
@@ -172,9 +210,14 @@ impl FloatModel {
             if symbols.iter().fold(u8::MAX, |least, &symbol| least.min(symbol)) >> JOINT_BITS != 0 {
                 continue;
             }
-            for (_, head) in symbols.iter().zip(heads).filter(|(symbol, _)| *symbol >> JOINT_BITS == 0) {
-                let exponent = (head & 0x7fff) >> self.layout.head_mantissa_bits();
-                escapes.extend_from_slice(&exponent.to_le_bytes()[..self.escape_bytes()]);
+            for (symbols, heads) in symbols.chunks(8).zip(heads.chunks(8)) {
+                let mut escaped = escaped_places(symbols);
+                while escaped != 0 {
+                    let head = heads[escaped.trailing_zeros() as usize / 8 % heads.len()];
+                    let exponent = (head & 0x7fff) >> self.layout.head_mantissa_bits();
+                    escapes.extend_from_slice(&exponent.to_le_bytes()[..self.escape_bytes()]);
+                    escaped &= escaped - 1;
+                }
             }
         }
     }
@@ -191,4 +234,15 @@ impl FloatModel {
         }
         low_bits::pack(fields, self.low_bits(), low);
     }
+}
+
+/// The highest bit of each byte that stands for an escape among eight symbols or fewer, the first of which is the lowest byte.
+#[inline(always)]
+fn escaped_places(symbols: &[u8]) -> u64 {
+    const HIGHEST: u64 = 0x8080_8080_8080_8080;
+    let mut bytes = [u8::MAX; 8];
+    bytes[..symbols.len()].copy_from_slice(symbols);
+    let parts = u64::from_le_bytes(bytes) >> JOINT_BITS & 0x3f3f_3f3f_3f3f_3f3f;
+    // Parts are below the highest bit, which a subtraction takes from those that are zero only.
+    !((parts | HIGHEST) - (HIGHEST >> 7)) & HIGHEST
 }

@@ -179,8 +179,8 @@ impl FloatModel {
 
     /// Makes the model for elements without any order: one scale for all.
     pub fn fit_flat(layout: FloatLayout, bytes: &[u8], block: usize, kernel: Kernel) -> Result<Self> {
-        let scales =
-            Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0, false, false);
+        let scales = Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0);
+        let scales = scales.with_parts(false, false);
         Self::fit_scales(layout, bytes, scales, None, Effort::Default, block, kernel)
     }
 
@@ -390,11 +390,12 @@ fn scale_candidates(
     let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
     let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);
     let sums = Sums::measure(layout, bytes, row_length, with_columns, kernel);
+    let scales = sums.scales(layout, row_length);
     let candidates = [(false, false), (true, false), (false, true), (true, true)];
     let mut candidates: Vec<Scales> = candidates
         .into_iter()
         .filter(|&(_, columns)| with_columns || !columns)
-        .map(|(rows, columns)| sums.scales(layout, row_length, rows, columns))
+        .map(|(rows, columns)| scales.with_parts(rows, columns))
         .collect();
     candidates.dedup();
     candidates

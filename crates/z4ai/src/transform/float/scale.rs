@@ -74,6 +74,15 @@ impl Scales {
         })
     }
 
+    /// The same with rows and columns as asked.
+    pub fn with_parts(&self, rows: bool, columns: bool) -> Self {
+        let part = |wanted: bool, offsets: &Vec<i8>| if wanted { offsets.clone() } else { Vec::new() };
+        let (rows, columns) = (part(rows, &self.rows), part(columns, &self.columns));
+        let mut scales = Self { rows, columns, ..*self };
+        scales.drop_zeros();
+        scales
+    }
+
     /// Leaves out offsets that are all zero.
     pub fn drop_zeros(&mut self) {
         for offsets in [&mut self.rows, &mut self.columns] {
@@ -223,11 +232,7 @@ impl Sums {
             let (mut sum, mut count) = (0u64, 0u32);
             for (index, stretch) in row.chunks(STRETCH * layout.width).enumerate() {
                 let heads = &mut heads[..stretch.len() / layout.width];
-                layout.read_heads(stretch, heads);
-                for head in heads.iter_mut() {
-                    let magnitude = *head & 0x7fff;
-                    *head = if magnitude >= least { magnitude } else { 0 };
-                }
+                layout.read_magnitudes(stretch, least, heads);
                 sum += u64::from(heads.iter().map(|&head| u32::from(head)).sum::<u32>());
                 count += heads.iter().map(|&head| u32::from(head != 0)).sum::<u32>();
                 if in_columns {
@@ -244,14 +249,8 @@ impl Sums {
         BatchSums { rows, column_sums, column_counts }
     }
 
-    /// The scales of these sums, with rows and columns as asked.
-    pub fn scales(
-        &self,
-        layout: FloatLayout,
-        row_length: usize,
-        with_rows: bool,
-        with_columns: bool,
-    ) -> Scales {
+    /// The scales of these sums, with rows and columns.
+    pub fn scales(&self, layout: FloatLayout, row_length: usize) -> Scales {
         let (sum, count) =
             self.rows.iter().fold((0u64, 0u64), |(s, c), row| (s + row.0, c + u64::from(row.1)));
         let mean = mean_16(sum, count);
@@ -266,18 +265,15 @@ impl Sums {
             };
             sums.iter().map(offset).collect()
         };
-        let rows = if with_rows { offsets(&self.rows) } else { Vec::new() };
-        let columns = if with_columns { offsets(&self.columns) } else { Vec::new() };
         let base = round_div(mean * i64::from(STEPS), step) as i16;
-        let mut scales = Scales { base, row_length, rows, columns };
-        scales.drop_zeros();
-        scales
+        Scales { base, row_length, rows: offsets(&self.rows), columns: offsets(&self.columns) }
     }
 }
 
 /// 16 times the mean, so that rounding to a step sees the fraction.
 fn mean_16(sum: u64, count: u64) -> i64 {
-    if count == 0 { 0 } else { (sum as u128 * 16 / u128::from(count)) as i64 }
+    // Sums of a section's magnitudes are far below 2^60.
+    (sum * 16).checked_div(count).unwrap_or(0) as i64
 }
 
 fn round_div(value: i64, divisor: i64) -> i64 {

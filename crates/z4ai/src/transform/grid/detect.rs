@@ -87,7 +87,8 @@ fn sample_rows(elements: &[u8], row_bytes: usize, limit: usize) -> Vec<&[u8]> {
 fn run_length<F: Format>(rows: &[&[u8]]) -> usize {
     let (mut seen, mut telling) = (0, 0);
     for row in rows {
-        let elements = row.chunks_exact(F::WIDTH).take(SAMPLE / rows.len());
+        // A part is enough to tell how many are zero.
+        let elements = row.chunks_exact(F::WIDTH).step_by(3).take(SAMPLE / 4 / rows.len().min(SAMPLE / 16));
         for element in elements {
             seen += 1;
             telling += usize::from(F::read(element) & !F::SIGN != 0);
