@@ -5,61 +5,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-mod avx2_differences;
-#[cfg(target_arch = "x86_64")]
-mod avx2_encode;
-#[cfg(target_arch = "x86_64")]
-mod avx2_heads;
-#[cfg(target_arch = "x86_64")]
-mod avx2_lanes;
-#[cfg(target_arch = "x86_64")]
-mod avx2_look_up;
-#[cfg(target_arch = "x86_64")]
-mod avx2_magnitudes;
-#[cfg(target_arch = "x86_64")]
-mod avx2_nested;
-#[cfg(target_arch = "x86_64")]
-mod avx2_raw_bits;
-#[cfg(target_arch = "x86_64")]
-mod avx2_restore;
-#[cfg(target_arch = "x86_64")]
-mod avx2_signs;
-#[cfg(target_arch = "x86_64")]
-mod avx2_spread;
-#[cfg(target_arch = "x86_64")]
-mod avx2_symbols;
-#[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(target_arch = "x86_64")]
-mod avx512_differences;
-#[cfg(target_arch = "x86_64")]
-mod avx512_encode;
-#[cfg(target_arch = "x86_64")]
-mod avx512_encode_mixed;
-#[cfg(target_arch = "x86_64")]
-mod avx512_heads;
-#[cfg(target_arch = "x86_64")]
-mod avx512_lanes;
-#[cfg(target_arch = "x86_64")]
-mod avx512_nested;
-#[cfg(target_arch = "x86_64")]
-mod avx512_nested_encode;
-#[cfg(target_arch = "x86_64")]
-mod avx512_nested_levels;
-#[cfg(target_arch = "x86_64")]
-mod avx512_nested_store;
-#[cfg(target_arch = "x86_64")]
-mod avx512_nested_tails;
-#[cfg(target_arch = "x86_64")]
-mod avx512_raw_bits;
-#[cfg(target_arch = "x86_64")]
-mod avx512_restore;
-#[cfg(target_arch = "x86_64")]
-mod avx512_signs;
-#[cfg(target_arch = "x86_64")]
-mod avx512_step;
-#[cfg(target_arch = "x86_64")]
-mod avx512_subnormals;
 mod heads;
 pub(crate) mod memory;
 mod portable;
@@ -166,10 +112,10 @@ impl Kernel {
             Level::Portable => nested::encode_with::<Portable>(elements, geometry, shifts, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_nested::encode(elements, geometry, shifts, out) },
+            Level::Avx2 => unsafe { avx2::nested::encode(elements, geometry, shifts, out) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Level::Avx512 => unsafe { avx512_nested::encode(elements, geometry, shifts, out) },
+            Level::Avx512 => unsafe { avx512::nested::encode(elements, geometry, shifts, out) },
         }
     }
 
@@ -185,10 +131,10 @@ impl Kernel {
             Level::Portable => nested::decode_with::<Portable>(block, geometry, shifts, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_nested::decode(block, geometry, shifts, out) },
+            Level::Avx2 => unsafe { avx2::nested::decode(block, geometry, shifts, out) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Level::Avx512 => unsafe { avx512_nested::decode(block, geometry, shifts, out) },
+            Level::Avx512 => unsafe { avx512::nested::decode(block, geometry, shifts, out) },
         }
     }
 
@@ -236,10 +182,10 @@ impl Kernel {
             Level::Portable => None,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { heads::decode_heads::<avx2_heads::Loops>(call) },
+            Level::Avx2 => unsafe { heads::decode_heads::<avx2::heads::Loops>(call) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Level::Avx512 => unsafe { heads::decode_heads::<avx512_heads::Loops>(call) },
+            Level::Avx512 => unsafe { heads::decode_heads::<avx512::heads::Loops>(call) },
         }
     }
 
@@ -249,7 +195,7 @@ impl Kernel {
             Level::Portable => 0,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe { avx2_restore::decay::<W>(movement, base, out) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2::restore::decay::<W>(movement, base, out) },
         }
     }
 
@@ -260,7 +206,7 @@ impl Kernel {
             Level::Portable => (0, 0),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe { avx2_restore::restore::<W>(tables, block) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2::restore::restore::<W>(tables, block) },
         }
     }
 
@@ -287,7 +233,7 @@ impl Kernel {
             Level::Avx2 => [(0, 0); 2],
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx512 => unsafe { avx512_restore::restore_two::<W>(tables, blocks) },
+            Level::Avx512 => unsafe { avx512::restore::restore_two::<W>(tables, blocks) },
         }
     }
 
@@ -334,7 +280,7 @@ impl Kernel {
                         let precision = tables.precision();
                         // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
                         let start = unsafe {
-                            avx512_encode::rans_encode(
+                            avx512::encode::rans_encode(
                                 compact, precision, states, symbols, contexts, words, end,
                             )
                         };
@@ -343,7 +289,7 @@ impl Kernel {
                         }
                     }
                     // SAFETY: as above; a CPU of the higher level has the instructions of the lower one.
-                    unsafe { avx2_encode::rans_encode(tables, states, symbols, contexts, words, end) }
+                    unsafe { avx2::encode::rans_encode(tables, states, symbols, contexts, words, end) }
                 }
             },
         }
@@ -364,7 +310,7 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 | Level::Avx512 => unsafe {
-                avx2_magnitudes::decode(run, stream, context_mask, expected, distances);
+                avx2::magnitudes::decode(run, stream, context_mask, expected, distances);
             },
         }
     }
@@ -375,10 +321,10 @@ impl Kernel {
             Level::Portable => false,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_signs::decode(run, stream) },
+            Level::Avx2 => unsafe { avx2::signs::decode(run, stream) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Level::Avx512 => unsafe { avx512_signs::decode(run, stream) },
+            Level::Avx512 => unsafe { avx512::signs::decode(run, stream) },
         }
     }
 
@@ -394,7 +340,7 @@ impl Kernel {
             Level::Portable => (0, 0),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe { avx2_spread::spread(bitmap, dense, elements) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2::spread::spread(bitmap, dense, elements) },
         }
     }
 
@@ -404,7 +350,7 @@ impl Kernel {
             Level::Portable => 0,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 | Level::Avx512 => unsafe { avx2_look_up::look_up(table, indices, found) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2::look_up::look_up(table, indices, found) },
         };
         for (found, &index) in found.iter_mut().zip(indices).skip(done) {
             *found = table[usize::from(index % 32)];
@@ -422,9 +368,9 @@ impl Kernel {
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx512 => unsafe {
                 if verbatim.signs {
-                    avx512_subnormals::restore::<1>(symbols, verbatim, out)
+                    avx512::subnormals::restore::<1>(symbols, verbatim, out)
                 } else {
-                    avx512_subnormals::restore::<0>(symbols, verbatim, out)
+                    avx512::subnormals::restore::<0>(symbols, verbatim, out)
                 }
             },
         }
@@ -446,12 +392,12 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 => unsafe {
-                avx2_differences::differences(movement, current, base, differences, symbols, numbers)
+                avx2::differences::differences(movement, current, base, differences, symbols, numbers)
             },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
             Level::Avx512 => unsafe {
-                avx512_differences::differences(movement, current, base, differences, symbols, numbers)
+                avx512::differences::differences(movement, current, base, differences, symbols, numbers)
             },
         }
     }
@@ -470,7 +416,7 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
             Level::Avx2 | Level::Avx512 => unsafe {
-                avx2_raw_bits::read(alphabet, symbols, raw, differences)
+                avx2::raw_bits::read(alphabet, symbols, raw, differences)
             },
         }
     }
@@ -488,10 +434,10 @@ impl Kernel {
             Level::Portable => false,
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Kernel` of this level exists only where `detect` found the instructions.
-            Level::Avx2 => unsafe { avx2_raw_bits::write(alphabet, symbols, differences, state, words) },
+            Level::Avx2 => unsafe { avx2::raw_bits::write(alphabet, symbols, differences, state, words) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Level::Avx512 => unsafe { avx512_raw_bits::write(alphabet, symbols, differences, state, words) },
+            Level::Avx512 => unsafe { avx512::raw_bits::write(alphabet, symbols, differences, state, words) },
         }
     }
 

@@ -1,8 +1,8 @@
 //! The nested coder on x86 with AVX-512: the shared code compiled for those instructions, with whole chunks at a time where that is quicker.
 #![allow(unsafe_code)]
 
-use super::avx2_nested::Avx2;
-use super::{avx512_nested_encode, avx512_nested_levels, avx512_nested_store, avx512_nested_tails};
+use super::{nested_encode, nested_levels, nested_store, nested_tails};
+use crate::arch::avx2::nested::Avx2;
 use crate::entropy::nested::{self, BitWriter, CHUNK, Code, Cursor, Geometry, Shifts, Steps, Tail, Word};
 use crate::error::Result;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn encode(
+pub(in crate::arch) fn encode(
     elements: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
@@ -23,7 +23,12 @@ pub(super) fn encode(
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn decode(block: &[u8], geometry: Geometry, shifts: Shifts<'_>, out: &mut [u8]) -> Result<()> {
+pub(in crate::arch) fn decode(
+    block: &[u8],
+    geometry: Geometry,
+    shifts: Shifts<'_>,
+    out: &mut [u8],
+) -> Result<()> {
     nested::decode_with::<Avx512>(block, geometry, shifts, out)
 }
 
@@ -49,13 +54,13 @@ impl Steps for Avx512 {
     #[inline(always)]
     fn histogram(symbols: &[u8]) -> [u32; 256] {
         // SAFETY: every caller of this kernel enables the instructions.
-        unsafe { avx512_nested_encode::histogram(symbols) }
+        unsafe { nested_encode::histogram(symbols) }
     }
 
     #[inline(always)]
     fn encode_symbols(symbols: &[u8], code: &Code, levels: &mut [BitWriter], spelled: &mut Vec<u8>) {
         // SAFETY: every caller of this kernel enables the instructions.
-        unsafe { avx512_nested_encode::encode_symbols(symbols, code, levels, spelled) }
+        unsafe { nested_encode::encode_symbols(symbols, code, levels, spelled) }
     }
 
     #[inline(always)]
@@ -67,7 +72,7 @@ impl Steps for Avx512 {
         soon: [&[u8]; 2],
     ) -> Result<()> {
         // SAFETY: every caller of this kernel enables the instructions.
-        if unsafe { avx512_nested_levels::decode_symbols(cursor, code, count, symbols, soon) } {
+        if unsafe { nested_levels::decode_symbols(cursor, code, count, symbols, soon) } {
             return Ok(());
         }
         nested::decode_symbols::<Self>(cursor, code, &mut symbols[..count])
@@ -76,7 +81,7 @@ impl Steps for Avx512 {
     #[inline(always)]
     fn store<T: Word>(elements: &[u8], tail: Tail, out: &mut Vec<u8>) {
         // SAFETY: every caller of this kernel enables the instructions.
-        if !unsafe { avx512_nested_store::store(elements, tail, out) } {
+        if !unsafe { nested_store::store(elements, tail, out) } {
             nested::store::<T>(elements, tail, out);
         }
     }
@@ -84,7 +89,7 @@ impl Steps for Avx512 {
     #[inline(always)]
     fn merge<T: Word>(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> Result<()> {
         // SAFETY: every caller of this kernel enables the instructions.
-        if unsafe { avx512_nested_tails::merge(exponents, tail, planes, out) } {
+        if unsafe { nested_tails::merge(exponents, tail, planes, out) } {
             return Ok(());
         }
         nested::merge::<T>(exponents, tail, planes, out)

@@ -2,15 +2,15 @@
 //! the time; the rest of the work fills these gaps.
 #![allow(unsafe_code)]
 
-use super::avx2::{Lookup, Places, load_states, reach, store_states};
-use super::heads::{Checked, HeadCall, HeadLoops};
-use super::{HeadFormat, HeadInputs, Sign};
+use super::{Lookup, Places, load_states, reach, store_states};
+use crate::arch::heads::{Checked, HeadCall, HeadLoops};
+use crate::arch::{HeadFormat, HeadInputs, Sign};
 use crate::entropy::rans::LANES;
 use crate::transform::float::JOINT_BITS;
 use std::arch::x86_64::*;
 
 /// The loops for this instruction set.
-pub(super) struct Loops;
+pub(in crate::arch) struct Loops;
 
 impl HeadLoops for Loops {
     unsafe fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
@@ -141,7 +141,7 @@ fn escapes_of(symbols: [__m256i; 2]) -> u32 {
 }
 
 /// Where the parts of packed fields are, for as many fields as the shifts stay the same. See `low_bits` for how fields are stored.
-pub(super) struct Parts<const BITS: usize> {
+pub(in crate::arch) struct Parts<const BITS: usize> {
     eights: Part<BITS, 8>,
     fours: Part<BITS, 4>,
     twos: Part<BITS, 2>,

@@ -1,12 +1,12 @@
 //! The rANS encoder with AVX-512 for symbols whose contexts change from one to the next: the tables of four contexts as byte planes, in which one instruction looks up 64 symbols.
 #![allow(unsafe_code)]
 
-use super::avx512_encode::Push;
+use super::encode::Push;
 use crate::entropy::rans::{COMPACT_CONTEXTS, COMPACT_HALF, CompactPlanes, CompactTables, MOST_LANES};
 use std::arch::x86_64::*;
 
 /// What a stream is encoded with.
-pub(super) struct Stream<'a> {
+pub(in crate::arch) struct Stream<'a> {
     pub planes: &'a CompactPlanes,
     /// See [`CompactTables::moved`].
     pub moved: u16,
@@ -20,7 +20,7 @@ type States = [__m512i; 4];
 type Numbers = [__m512i; 4];
 
 impl Stream<'_> {
-    /// See [`super::Kernel::rans_encode`]: whole groups only, whose words end at `end`.
+    /// See [`crate::arch::Kernel::rans_encode`]: whole groups only, whose words end at `end`.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
     pub fn encode(
         &self,

@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 
 /// The encoder, compiled for this kernel.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn encode(
+pub(in crate::arch) fn encode(
     elements: &[u8],
     geometry: Geometry,
     shifts: Shifts<'_>,
@@ -21,12 +21,17 @@ pub(super) fn encode(
 
 /// The decoder, compiled for this kernel.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn decode(block: &[u8], geometry: Geometry, shifts: Shifts<'_>, out: &mut [u8]) -> Result<()> {
+pub(in crate::arch) fn decode(
+    block: &[u8],
+    geometry: Geometry,
+    shifts: Shifts<'_>,
+    out: &mut [u8],
+) -> Result<()> {
     decode_with::<Avx2>(block, geometry, shifts, out)
 }
 
 /// Only reachable from the two functions above, which enable the features; named elsewhere only by kernels whose functions enable them too.
-pub(super) struct Avx2;
+pub(in crate::arch) struct Avx2;
 
 /// The bits of `WIDTH`-bit fields whose low bits are given.
 #[inline(always)]

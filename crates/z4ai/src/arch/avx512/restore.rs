@@ -1,11 +1,11 @@
 //! Floats of two bytes from those of a reference with AVX-512: contexts, rANS symbols, raw bits and the elements themselves, 32 at a time and in registers, of two blocks in turn.
 #![allow(unsafe_code)]
 
-use super::avx2_restore::{Walk, prefetch};
-use super::avx512_differences::{NUMBERS, Numbering, look_up, short_decay};
-use super::avx512_raw_bits::{Lanes, Split};
-use super::avx512_step::{Lookup, Places};
-use super::{Kernel, Restoration, RestoredBlock};
+use super::differences::{NUMBERS, Numbering, look_up, short_decay};
+use super::raw_bits::{Lanes, Split};
+use super::step::{Lookup, Places};
+use crate::arch::avx2::restore::{Walk, prefetch};
+use crate::arch::{Kernel, Restoration, RestoredBlock};
 use crate::entropy::rans::{DecoderTables, LANES};
 use crate::transform::reference::{
     Alphabet, CHUNK, CLASSES, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, Word,
@@ -21,9 +21,9 @@ const REACH: usize = 2 * LANES;
 /// Bytes of raw bits that a piece may look at: at most one word per element, and each load reaches 16 bytes.
 const RAW_REACH: usize = 2 * PIECE + 16;
 
-/// See [`super::Kernel::restore_two`].
+/// See [`crate::arch::Kernel::restore_two`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
-pub(super) fn restore_two<W: Word>(
+pub(in crate::arch) fn restore_two<W: Word>(
     tables: &DecoderTables,
     blocks: [RestoredBlock; 2],
 ) -> [(usize, usize); 2] {

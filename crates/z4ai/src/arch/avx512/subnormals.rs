@@ -1,7 +1,7 @@
 //! Subnormal floats from their symbols and verbatim bits with AVX-512: 32 at a time, whose bits begin where the widths before them add up to.
 #![allow(unsafe_code)]
 
-use super::VerbatimBits;
+use crate::arch::VerbatimBits;
 use std::arch::x86_64::*;
 
 /// Elements that are made together.
@@ -9,11 +9,11 @@ const GROUP: usize = 32;
 /// Bytes that are loaded for them, more than they can have bits in.
 const LOADED: usize = 64;
 
-/// See [`super::Kernel::restore_subnormals`]: whole groups, as long as bits are not about to end; returns how many elements those were.
+/// See [`crate::arch::Kernel::restore_subnormals`]: whole groups, as long as bits are not about to end; returns how many elements those were.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn restore<const SIGNS: i16>(
+pub(in crate::arch) fn restore<const SIGNS: i16>(
     symbols: &[u8],
     verbatim: &mut VerbatimBits,
     out: &mut [u8],

@@ -1,6 +1,19 @@
 //! AVX2 versions of the hot loops: eight lanes per register.
 #![allow(unsafe_code)]
 
+pub(super) mod differences;
+pub(super) mod encode;
+pub(super) mod heads;
+pub(super) mod lanes;
+pub(super) mod look_up;
+pub(super) mod magnitudes;
+pub(super) mod nested;
+pub(super) mod raw_bits;
+pub(super) mod restore;
+pub(super) mod signs;
+pub(super) mod spread;
+pub(super) mod symbols;
+
 use crate::entropy::rans::{DecoderTables, LANES, STATE_MIN};
 use std::arch::asm;
 use std::arch::x86_64::*;

@@ -5,7 +5,7 @@ use crate::transform::reference::Alphabet;
 use std::arch::x86_64::*;
 
 /// How differences become symbols.
-pub(super) struct Split {
+pub(in crate::arch) struct Split {
     direct: __m256i,
     /// The bits that differences without raw bits do not have.
     above_direct: __m256i,

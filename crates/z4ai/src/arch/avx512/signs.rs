@@ -2,10 +2,10 @@
 //! it and would wait for memory twice.
 #![allow(unsafe_code)]
 
-use super::avx2::look_up;
-use super::avx2_lanes::{KernelPlaces, load, load_each, store};
-use super::avx2_signs::store_each;
-use super::avx512_lanes::Stream;
+use super::lanes::Stream;
+use crate::arch::avx2::lanes::{KernelPlaces, load, load_each, store};
+use crate::arch::avx2::look_up;
+use crate::arch::avx2::signs::store_each;
 use crate::entropy::mixing::{PROBABILITY_BITS, SUM_BITS, SUMS};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder};
 use crate::transform::float::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
@@ -16,11 +16,11 @@ const CLASSES: usize = 6;
 /// What makes the sum of odds a number from 0 on.
 const MIDDLE: i32 = (SUMS as i32 / 2) << SUM_BITS;
 
-/// See [`super::Kernel::decode_signs`].
+/// See [`crate::arch::Kernel::decode_signs`].
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
+pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
     let steps = run.steps;
     assert!(run.classes.len() >= steps && run.lessons.len() >= steps);
     assert!(run.places.iter().all(|place| place + steps <= run.columns.len()));

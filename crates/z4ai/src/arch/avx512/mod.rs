@@ -2,9 +2,25 @@
 //! without a version of their own run as for AVX2.
 #![allow(unsafe_code)]
 
-use super::avx512_step::{Lookup, Places};
+pub(super) mod differences;
+pub(super) mod encode;
+pub(super) mod encode_mixed;
+pub(super) mod heads;
+pub(super) mod lanes;
+pub(super) mod nested;
+pub(super) mod nested_encode;
+pub(super) mod nested_levels;
+pub(super) mod nested_store;
+pub(super) mod nested_tails;
+pub(super) mod raw_bits;
+pub(super) mod restore;
+pub(super) mod signs;
+pub(super) mod step;
+pub(super) mod subnormals;
+
 use crate::entropy::rans::{DecoderTables, LANES};
 use std::arch::x86_64::*;
+use step::{Lookup, Places};
 
 /// Whether this CPU has the instructions of this level, and those of AVX2 below it.
 pub(super) fn runs() -> bool {

@@ -32,7 +32,7 @@ struct Sources<'a> {
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn merge(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> bool {
+pub(in crate::arch) fn merge(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> bool {
     let (geometry, kept, count) = (tail.geometry, tail.kept_mantissa(), exponents.len());
     if out.len() != count * geometry.width || count > CHUNK || planes.len() != tail.stored_length(count) {
         return false;

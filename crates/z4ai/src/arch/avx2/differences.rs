@@ -1,15 +1,15 @@
 //! Floats against those of a reference with AVX2: differences, their symbols and the numbers of the reference's exponents, 32 elements at a time.
 #![allow(unsafe_code)]
 
-use super::avx2::pack_symbols;
-use super::avx2_symbols::Split;
+use super::pack_symbols;
+use super::symbols::Split;
 use crate::transform::reference::{Alphabet, Movement, PIECE, Word};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-/// See [`super::Kernel::differences`]: whole pieces only; returns how many elements those have, and how many bits their differences.
+/// See [`crate::arch::Kernel::differences`]: whole pieces only; returns how many elements those have, and how many bits their differences.
 #[target_feature(enable = "avx2")]
-pub(super) fn differences<W: Word>(
+pub(in crate::arch) fn differences<W: Word>(
     movement: Movement,
     current: &[u8],
     base: &[u8],
@@ -96,7 +96,7 @@ fn short(current: __m256i, base: __m256i, movement: Movement) -> __m256i {
 /// products with both halves of the rate.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn short_decay(base: __m256i, movement: Movement) -> __m256i {
+pub(in crate::arch) fn short_decay(base: __m256i, movement: Movement) -> __m256i {
     let implicit = 1i16 << movement.mantissa_bits;
     let mantissa = _mm256_and_si256(base, _mm256_set1_epi16(implicit - 1));
     let mantissa = _mm256_or_si256(mantissa, _mm256_set1_epi16(implicit));
@@ -135,7 +135,7 @@ fn long(current: __m256i, base: __m256i, movement: Movement) -> __m256i {
 /// The steps by which eight elements of four bytes decay.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn long_decay(base: __m256i, movement: Movement) -> __m256i {
+pub(in crate::arch) fn long_decay(base: __m256i, movement: Movement) -> __m256i {
     let implicit = 1i32 << movement.mantissa_bits;
     let mantissa = _mm256_and_si256(base, _mm256_set1_epi32(implicit - 1));
     let mantissa = _mm256_or_si256(mantissa, _mm256_set1_epi32(implicit));
@@ -148,13 +148,13 @@ pub(super) fn long_decay(base: __m256i, movement: Movement) -> __m256i {
 /// 32 numbers of two bytes, all below 256, as bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn pack_shorts(shorts: [__m256i; 2]) -> __m256i {
+pub(in crate::arch) fn pack_shorts(shorts: [__m256i; 2]) -> __m256i {
     // Packing works per 128-bit half; the permutation puts the groups of eight back in order.
     _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi16(shorts[0], shorts[1]))
 }
 
 /// How exponents are numbered.
-pub(super) struct Numbering {
+pub(in crate::arch) struct Numbering {
     shift: __m128i,
     top: __m256i,
 }

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 /// Sixteen places in a table, in memory: loading them from there takes fewer instructions than moving them out of a register.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
-pub(super) struct Places([u64; 8]);
+pub(in crate::arch) struct Places([u64; 8]);
 
 impl Places {
     #[inline]
@@ -27,7 +27,7 @@ impl Places {
 }
 
 /// The decoder's table with the constants of a step.
-pub(super) struct Lookup<'a> {
+pub(in crate::arch) struct Lookup<'a> {
     slots: &'a [u32],
     slot_mask: __m512i,
     precision: __m128i,

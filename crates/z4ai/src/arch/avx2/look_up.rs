@@ -3,9 +3,9 @@
 
 use std::arch::x86_64::*;
 
-/// See [`super::Kernel::look_up`]: whole registers only; returns how many bytes those were.
+/// See [`crate::arch::Kernel::look_up`]: whole registers only; returns how many bytes those were.
 #[target_feature(enable = "avx2")]
-pub(super) fn look_up(table: &[u8; 32], indices: &[u8], found: &mut [u8]) -> usize {
+pub(in crate::arch) fn look_up(table: &[u8; 32], indices: &[u8], found: &mut [u8]) -> usize {
     let table = Table::new(table);
     let mut done = 0;
     for (indices, found) in indices.chunks_exact(32).zip(found.chunks_exact_mut(32)) {
@@ -20,7 +20,7 @@ pub(super) fn look_up(table: &[u8; 32], indices: &[u8], found: &mut [u8]) -> usi
 }
 
 /// The table in registers, each half of it twice.
-pub(super) struct Table {
+pub(in crate::arch) struct Table {
     low: __m256i,
     high: __m256i,
 }

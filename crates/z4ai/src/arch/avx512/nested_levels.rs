@@ -7,16 +7,16 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// Elements that share a mask.
-pub(super) const LANES: usize = 64;
+pub(in crate::arch) const LANES: usize = 64;
 /// Masks per chunk.
-pub(super) const MASKS: usize = CHUNK / LANES;
+pub(in crate::arch) const MASKS: usize = CHUNK / LANES;
 /// Elements whose places are mixed with each other in the streams.
-pub(super) const MIXED: usize = 128;
+pub(in crate::arch) const MIXED: usize = 128;
 
 /// Sixty-four bytes that start on a cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(super) struct Line(pub [u8; LANES]);
+pub(in crate::arch) struct Line(pub [u8; LANES]);
 
 /// For each of 128 elements, where it is in the order of the streams.
 static PLACES: [Line; 2] = places();
@@ -33,7 +33,7 @@ const fn places() -> [Line; 2] {
 }
 
 /// For each of 128 places in the order of the streams, the element that is there.
-pub(super) static ELEMENTS: [Line; 2] = elements();
+pub(in crate::arch) static ELEMENTS: [Line; 2] = elements();
 
 const fn elements() -> [Line; 2] {
     let mut elements = [Line([0; LANES]); 2];
@@ -61,7 +61,7 @@ const fn pairs_of_bytes() -> Line {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) fn line(line: &Line) -> __m512i {
+pub(in crate::arch) fn line(line: &Line) -> __m512i {
     // SAFETY: a line has 64 bytes and starts on a multiple of 64.
     unsafe { _mm512_load_si512(line.0.as_ptr().cast()) }
 }
@@ -69,7 +69,7 @@ pub(super) fn line(line: &Line) -> __m512i {
 /// Elements from `count` on are there to fill a group and are not spelled out, whatever their bits say.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn drop_padding(escapes: &mut [u64; MASKS], count: usize) {
+pub(in crate::arch) fn drop_padding(escapes: &mut [u64; MASKS], count: usize) {
     for (index, escapes) in escapes.iter_mut().enumerate().skip(count / MIXED * 2) {
         let left = count.saturating_sub(index / 2 * MIXED).min(MIXED);
         *escapes &= _mm512_cmplt_epu8_mask(line(&ELEMENTS[index % 2]), _mm512_set1_epi8(left as u8 as i8));
@@ -107,7 +107,7 @@ impl Soon {
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn decode_symbols(
+pub(in crate::arch) fn decode_symbols(
     cursor: &mut Cursor<'_>,
     code: &Code,
     count: usize,

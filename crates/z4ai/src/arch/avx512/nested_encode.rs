@@ -2,7 +2,7 @@
 //! a mask says which of 64 elements escaped the levels before.
 #![allow(unsafe_code)]
 
-use super::avx512_nested_levels::{ELEMENTS, LANES, Line, MASKS, MIXED, drop_padding, line};
+use super::nested_levels::{ELEMENTS, LANES, Line, MASKS, MIXED, drop_padding, line};
 use crate::entropy::nested::{BitWriter, CHUNK, Code, GROUP, histogram as plain_histogram};
 use std::arch::x86_64::*;
 
@@ -35,7 +35,7 @@ impl Table {
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn histogram(symbols: &[u8]) -> [u32; 256] {
+pub(in crate::arch) fn histogram(symbols: &[u8]) -> [u32; 256] {
     let first = symbols.get(..CHUNK).map(plain_histogram);
     let Some(first) = first.filter(|_| symbols.len() >= 4 * CHUNK) else { return plain_histogram(symbols) };
     let mut order: [u8; 256] = std::array::from_fn(|symbol| symbol as u8);
@@ -88,7 +88,12 @@ struct Chunk {
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn encode_symbols(symbols: &[u8], code: &Code, levels: &mut [BitWriter], spelled: &mut Vec<u8>) {
+pub(in crate::arch) fn encode_symbols(
+    symbols: &[u8],
+    code: &Code,
+    levels: &mut [BitWriter],
+    spelled: &mut Vec<u8>,
+) {
     let rank_of = Table::new(&code.ranks());
     let none = Line([0; LANES]);
     let mut state = Chunk { escapes: [0; MASKS], ranks: [none; MASKS], symbols: [none; MASKS] };

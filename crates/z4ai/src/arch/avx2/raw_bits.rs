@@ -1,14 +1,14 @@
 //! The raw bits of differences with AVX2: eight lanes per register.
 #![allow(unsafe_code)]
 
-use super::avx2::WORDS_TO_LANES;
-use super::avx2_encode::WORDS_TO_END;
+use super::WORDS_TO_LANES;
+use super::encode::WORDS_TO_END;
 use crate::transform::reference::{Alphabet, PIECE, RAW_LANES, RawLanes, RawReader, WORD_BITS, Word, Words};
 use std::arch::x86_64::*;
 
-/// See [`super::Kernel::read_differences`].
+/// See [`crate::arch::Kernel::read_differences`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn read<W: Word>(
+pub(in crate::arch) fn read<W: Word>(
     alphabet: Alphabet,
     symbols: &[u8],
     raw: &mut RawReader,
@@ -51,9 +51,9 @@ pub(super) fn read<W: Word>(
     piece * PIECE
 }
 
-/// See [`super::Kernel::write_raw_bits`].
+/// See [`crate::arch::Kernel::write_raw_bits`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn write<W: Word>(
+pub(in crate::arch) fn write<W: Word>(
     alphabet: Alphabet,
     symbols: &[u8],
     differences: &[W],
@@ -90,7 +90,7 @@ pub(super) fn write<W: Word>(
 }
 
 /// How symbols say what is raw.
-pub(super) struct Split {
+pub(in crate::arch) struct Split {
     /// The last symbol without raw bits.
     last_direct: __m256i,
     /// The bits that only symbols with raw bits have.
@@ -144,7 +144,7 @@ impl Split {
 }
 
 /// The lanes in registers.
-pub(super) struct Lanes {
+pub(in crate::arch) struct Lanes {
     bits: __m256i,
     counts: __m256i,
 }

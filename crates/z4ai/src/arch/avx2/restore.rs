@@ -2,11 +2,11 @@
 //! multiplications much of the time; the rest of the work fills these gaps.
 #![allow(unsafe_code)]
 
-use super::avx2::{Lookup, Places, REACH, pack_symbols};
-use super::avx2_differences::{Numbering, long_decay, short_decay};
-use super::avx2_look_up::Table;
-use super::avx2_raw_bits::{Lanes, Split};
-use super::{CodedChunk, Kernel, Restoration, RestoredBlock};
+use super::differences::{Numbering, long_decay, short_decay};
+use super::look_up::Table;
+use super::raw_bits::{Lanes, Split};
+use super::{Lookup, Places, REACH, pack_symbols};
+use crate::arch::{CodedChunk, Kernel, Restoration, RestoredBlock};
 use crate::entropy::rans::{DecoderTables, LANES};
 use crate::transform::reference::{
     Alphabet, CHUNK, CLASSES, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, Word,
@@ -16,9 +16,9 @@ use std::arch::x86_64::*;
 /// Bytes of raw bits that a piece may look at: at most one word for each 16 bits of an element, and each load reaches 16 bytes.
 const RAW_REACH: usize = 4 * PIECE + 16;
 
-/// See [`super::Kernel::restore`].
+/// See [`crate::arch::Kernel::restore`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn restore<W: Word>(tables: &DecoderTables, block: RestoredBlock) -> (usize, usize) {
+pub(in crate::arch) fn restore<W: Word>(tables: &DecoderTables, block: RestoredBlock) -> (usize, usize) {
     let RestoredBlock { inputs, states, words, raw, out } = block;
     if W::BYTES != 2 && W::BYTES != 4 {
         return (0, 0);
@@ -113,7 +113,7 @@ fn decode<W: Word, const DECAY: bool>(
 
 /// Asks for the memory of a piece that comes some time after the one at this place: CPUs foresee no more than the rest of a page.
 #[inline(always)]
-pub(super) fn prefetch<W: Word>(piece: *const u8) {
+pub(in crate::arch) fn prefetch<W: Word>(piece: *const u8) {
     for line in 0..PIECE * W::BYTES / 64 {
         // SAFETY: this is a hint, which may name any place.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(piece.wrapping_add(AHEAD + 64 * line).cast()) };
@@ -124,7 +124,7 @@ pub(super) fn prefetch<W: Word>(piece: *const u8) {
 const AHEAD: usize = 2048;
 
 /// Goes from piece to piece through chunks, and stays with the last.
-pub(super) struct Walk<'a> {
+pub(in crate::arch) struct Walk<'a> {
     chunks: std::slice::Iter<'a, CodedChunk>,
     /// The first element of the piece.
     pub element: usize,
@@ -312,9 +312,9 @@ impl Maker<'_, '_> {
     }
 }
 
-/// See [`super::Kernel::decay`].
+/// See [`crate::arch::Kernel::decay`].
 #[target_feature(enable = "avx2")]
-pub(super) fn decay<W: Word>(movement: Movement, base: &[u8], out: &mut [u8]) -> usize {
+pub(in crate::arch) fn decay<W: Word>(movement: Movement, base: &[u8], out: &mut [u8]) -> usize {
     let zero = _mm256_setzero_si256();
     if W::BYTES != 2 && W::BYTES != 4 {
         return 0;

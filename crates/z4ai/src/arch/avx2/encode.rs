@@ -1,18 +1,18 @@
 //! The rANS encoder with AVX2: eight lanes per register.
 #![allow(unsafe_code)]
 
-use super::avx2::{load_states, store_states};
+use super::{load_states, store_states};
 use crate::entropy::rans::{EncoderTables, LANES};
 use crate::entropy::table::EncoderSymbol;
 use std::arch::x86_64::*;
 
 /// For each 8-bit mask of lanes that give a word away: the byte shuffle that moves their words to the end of a register.
-pub(super) static WORDS_TO_END: [Shuffle; 256] = words_to_end();
+pub(in crate::arch) static WORDS_TO_END: [Shuffle; 256] = words_to_end();
 
 /// A byte shuffle, aligned so that none lies in two cache lines.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
-pub(super) struct Shuffle([u8; 16]);
+pub(in crate::arch) struct Shuffle([u8; 16]);
 
 const fn words_to_end() -> [Shuffle; 256] {
     let mut table = [Shuffle([0x80; 16]); 256];
@@ -32,9 +32,9 @@ const fn words_to_end() -> [Shuffle; 256] {
     table
 }
 
-/// See [`super::Kernel::rans_encode`]: whole groups only, whose words end at `end`; there are [`LANES`] or twice as many states.
+/// See [`crate::arch::Kernel::rans_encode`]: whole groups only, whose words end at `end`; there are [`LANES`] or twice as many states.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn rans_encode(
+pub(in crate::arch) fn rans_encode(
     tables: &EncoderTables,
     states: &mut [u32],
     symbols: &[u8],

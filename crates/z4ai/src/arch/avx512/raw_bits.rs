@@ -3,15 +3,15 @@
 //! A lane holds between 16 and 31 bits whenever a step begins, so what is beyond 16 says how many, and a step changes that modulo 16.
 #![allow(unsafe_code)]
 
-use super::avx2::WORDS_TO_LANES;
-use super::avx2_encode::WORDS_TO_END;
+use crate::arch::avx2::WORDS_TO_LANES;
+use crate::arch::avx2::encode::WORDS_TO_END;
 use crate::transform::reference::{Alphabet, RAW_LANES, RawLanes, WORD_BITS, Word, Words};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-/// See [`super::Kernel::write_raw_bits`].
+/// See [`crate::arch::Kernel::write_raw_bits`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi2,popcnt")]
-pub(super) fn write<W: Word>(
+pub(in crate::arch) fn write<W: Word>(
     alphabet: Alphabet,
     symbols: &[u8],
     differences: &[W],
@@ -60,7 +60,7 @@ pub(super) fn write<W: Word>(
 }
 
 /// How symbols say what is raw.
-pub(super) struct Split {
+pub(in crate::arch) struct Split {
     /// The last symbol without raw bits.
     last_direct: __m512i,
     /// How far the number that a symbol has above its top bits is beyond the number of raw bits.
@@ -102,7 +102,7 @@ impl Split {
 
 /// The lanes in registers.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes {
+pub(in crate::arch) struct Lanes {
     bits: __m256i,
     /// How many bits each has beyond 16.
     beyond: __m256i,

@@ -1,7 +1,7 @@
 //! What the kernels of the adaptive coder share: its eight lanes in a register each, their tables, and their stream of words.
 #![allow(unsafe_code)]
 
-use super::avx2::WORDS_TO_LANES;
+use super::WORDS_TO_LANES;
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder, STATE_MIN};
 use crate::transform::float::Kernels;
 use std::arch::x86_64::*;
@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 /// A number for each lane.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn load(numbers: &[i32; MIXED_LANES]) -> __m256i {
+pub(in crate::arch) fn load(numbers: &[i32; MIXED_LANES]) -> __m256i {
     // SAFETY: there are eight numbers of 32 bits.
     unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) }
 }
@@ -17,7 +17,7 @@ pub(super) fn load(numbers: &[i32; MIXED_LANES]) -> __m256i {
 /// The other way round.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn store(numbers: __m256i, target: &mut [i32; MIXED_LANES]) {
+pub(in crate::arch) fn store(numbers: __m256i, target: &mut [i32; MIXED_LANES]) {
     // SAFETY: there are eight numbers of 32 bits.
     unsafe { _mm256_storeu_si256(target.as_mut_ptr().cast(), numbers) };
 }
@@ -25,7 +25,7 @@ pub(super) fn store(numbers: __m256i, target: &mut [i32; MIXED_LANES]) {
 /// All ones for the lanes whose bit is set.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn lanes_of(bits: u8) -> __m256i {
+pub(in crate::arch) fn lanes_of(bits: u8) -> __m256i {
     let each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), each), each)
 }
@@ -37,14 +37,14 @@ pub(super) fn lanes_of(bits: u8) -> __m256i {
 /// Each of the places must be readable at this offset.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn load_each(places: &[*const i32; MIXED_LANES], offset: usize) -> __m256i {
+pub(in crate::arch) unsafe fn load_each(places: &[*const i32; MIXED_LANES], offset: usize) -> __m256i {
     // SAFETY: the caller vouches for the places.
     let number = |lane: usize| unsafe { places[lane].add(offset).read() };
     _mm256_setr_epi32(number(0), number(1), number(2), number(3), number(4), number(5), number(6), number(7))
 }
 
 /// Where the lanes are in their kernels.
-pub(super) struct KernelPlaces {
+pub(in crate::arch) struct KernelPlaces {
     pub each: __m256i,
     /// The place that all of them have in common, if they have.
     pub common: Option<i32>,
@@ -81,7 +81,7 @@ impl KernelPlaces {
 }
 
 /// The states of the lanes, and where in their window of words they are.
-pub(super) struct Stream {
+pub(in crate::arch) struct Stream {
     pub states: __m256i,
     active: __m256i,
     words: *const u16,

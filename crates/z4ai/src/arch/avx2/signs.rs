@@ -1,16 +1,16 @@
 //! Signs of the adaptive coder with AVX2: the eight lanes of a step in one register.
 #![allow(unsafe_code)]
 
-use super::avx2::look_up;
-use super::avx2_lanes::{KernelPlaces, Stream, lanes_of, load, load_each, store};
+use super::lanes::{KernelPlaces, Stream, lanes_of, load, load_each, store};
+use super::look_up;
 use crate::entropy::mixing::{PROBABILITY_BITS, SUM_BITS, SUMS};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder};
 use crate::transform::float::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
 use std::arch::x86_64::*;
 
-/// See [`super::Kernel::decode_signs`].
+/// See [`crate::arch::Kernel::decode_signs`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
+pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
     let steps = run.steps;
     assert!(run.classes.len() >= steps && run.lessons.len() >= steps);
     assert!(run.places.iter().all(|place| place + steps <= run.columns.len()));
@@ -100,7 +100,7 @@ pub(super) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) -> bool {
 /// Each of the places must be writable at this offset.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn store_each(numbers: __m256i, places: &[*mut i32; MIXED_LANES], offset: usize) {
+pub(in crate::arch) unsafe fn store_each(numbers: __m256i, places: &[*mut i32; MIXED_LANES], offset: usize) {
     let mut each = [0; MIXED_LANES];
     store(numbers, &mut each);
     for (number, place) in each.into_iter().zip(places) {

@@ -8,9 +8,9 @@ use std::arch::x86_64::*;
 /// Elements of a step.
 const STEP: usize = 64;
 
-/// See [`super::Kernel::differences`]: whole steps only; returns how many elements those have, and how many bits their differences.
+/// See [`crate::arch::Kernel::differences`]: whole steps only; returns how many elements those have, and how many bits their differences.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx2")]
-pub(super) fn differences<W: Word>(
+pub(in crate::arch) fn differences<W: Word>(
     movement: Movement,
     current: &[u8],
     base: &[u8],
@@ -82,7 +82,7 @@ fn short(current: __m512i, base: __m512i, movement: Movement) -> __m512i {
 /// products with both halves of the rate.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn short_decay(base: __m512i, movement: Movement) -> __m512i {
+pub(in crate::arch) fn short_decay(base: __m512i, movement: Movement) -> __m512i {
     let implicit = 1i16 << movement.mantissa_bits;
     let mantissa = _mm512_and_si512(base, _mm512_set1_epi16(implicit - 1));
     let mantissa = _mm512_or_si512(mantissa, _mm512_set1_epi16(implicit));
@@ -165,13 +165,13 @@ fn every<const STRIDE: usize>() -> __m512i {
 }
 
 /// How exponents are numbered.
-pub(super) struct Numbering {
+pub(in crate::arch) struct Numbering {
     shift: __m128i,
     top: __m512i,
 }
 
 /// Exponents so far below the top have one of these numbers; those that are further below have the last.
-pub(super) static NUMBERS: [u8; 128] = {
+pub(in crate::arch) static NUMBERS: [u8; 128] = {
     let (mut numbers, mut below) = ([0; 128], 0usize);
     while below < 128 {
         let (mut number, mut start) = (0, 0);
@@ -232,7 +232,7 @@ impl Numbering {
 /// The bytes at 64 indices, all below 128.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vbmi")]
-pub(super) fn look_up(table: &[u8; 128], indices: __m512i) -> __m512i {
+pub(in crate::arch) fn look_up(table: &[u8; 128], indices: __m512i) -> __m512i {
     // SAFETY: the table is as long as two registers.
     unsafe {
         let (low, high) =

@@ -1,7 +1,7 @@
 //! The rANS encoder with AVX-512: sixteen lanes per register, and tables in registers too.
 #![allow(unsafe_code)]
 
-use super::avx512_encode_mixed;
+use super::encode_mixed;
 use crate::entropy::rans::{COMPACT_HALF, CompactTable, CompactTables, LANES};
 use std::arch::x86_64::*;
 
@@ -15,10 +15,10 @@ fn change_seldom(contexts: &[u8]) -> bool {
     mixed * MIXED <= groups.len()
 }
 
-/// See [`super::Kernel::rans_encode`]: whole groups only, whose words end at `end`; there are [`LANES`] or twice as many states. `None` if that would not be quicker than with
+/// See [`crate::arch::Kernel::rans_encode`]: whole groups only, whose words end at `end`; there are [`LANES`] or twice as many states. `None` if that would not be quicker than with
 /// tables in memory.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
-pub(super) fn rans_encode(
+pub(in crate::arch) fn rans_encode(
     tables: &CompactTables,
     precision: u32,
     states: &mut [u32],
@@ -29,7 +29,7 @@ pub(super) fn rans_encode(
 ) -> Option<usize> {
     if !change_seldom(contexts) {
         let (planes, states) = (tables.planes.as_ref()?, states.try_into().ok()?);
-        let stream = avx512_encode_mixed::Stream { planes, moved: tables.moved, precision };
+        let stream = encode_mixed::Stream { planes, moved: tables.moved, precision };
         return Some(stream.encode(states, symbols, contexts, words, end));
     }
     Some(match (states.len() > LANES, tables.is_half) {
@@ -217,7 +217,7 @@ impl Constants {
 }
 
 /// What encoding a symbol takes once its entry is there.
-pub(super) struct Push {
+pub(in crate::arch) struct Push {
     /// By which a frequency becomes the least state that is too large for it.
     limit_shift: __m128i,
     /// `2^precision`.

@@ -1,8 +1,8 @@
 //! Magnitudes of the adaptive coder with AVX2: the eight lanes of a step in one register. What each lane has learnt stays in registers for a whole run.
 #![allow(unsafe_code)]
 
-use super::avx2::{look_up, pairs_of};
-use super::avx2_lanes::{KernelPlaces, Stream, load, load_each, store};
+use super::lanes::{KernelPlaces, Stream, load, load_each, store};
+use super::{look_up, pairs_of};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder, MixedTable};
 use crate::entropy::table::MAX_PRECISION;
 use crate::transform::float::{
@@ -15,9 +15,9 @@ use std::arch::x86_64::*;
 const TABLE: i32 = (size_of::<MixedTable>() / 4) as i32;
 const SHARES: i32 = 1 << (MAX_PRECISION - 2);
 
-/// See [`super::Kernel::decode_magnitudes`].
+/// See [`crate::arch::Kernel::decode_magnitudes`].
 #[target_feature(enable = "avx2,bmi2,popcnt")]
-pub(super) fn decode(
+pub(in crate::arch) fn decode(
     run: &mut MagnitudeRun,
     decoder: &mut MixedDecoder,
     context_mask: usize,

@@ -1,4 +1,4 @@
-//! Signs and mantissas taken apart into planes with AVX-512, the reverse of what `avx512_nested_tails.rs` does.
+//! Signs and mantissas taken apart into planes with AVX-512, the reverse of what `nested_tails.rs` does.
 #![allow(unsafe_code)]
 
 use crate::entropy::nested::{CHUNK, GROUP, Sign, Tail};
@@ -28,7 +28,7 @@ struct Targets {
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(super) fn store(elements: &[u8], tail: Tail, out: &mut Vec<u8>) -> bool {
+pub(in crate::arch) fn store(elements: &[u8], tail: Tail, out: &mut Vec<u8>) -> bool {
     let (geometry, kept) = (tail.geometry, tail.kept_mantissa());
     let count = elements.len() / geometry.width;
     if geometry.width == 1 || count > CHUNK {

@@ -5,7 +5,7 @@ use crate::entropy::rans::{MIXED_LANES, MixedDecoder, STATE_MIN};
 use std::arch::x86_64::*;
 
 /// The states of the lanes, and where in their window of words they are.
-pub(super) struct Stream {
+pub(in crate::arch) struct Stream {
     pub states: __m256i,
     pub active: __mmask8,
     words: *const u16,

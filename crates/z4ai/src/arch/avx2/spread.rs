@@ -30,9 +30,9 @@ const fn shuffles<const SETS: usize>(width: usize) -> [Shuffle; SETS] {
     table
 }
 
-/// See [`super::Kernel::spread`].
+/// See [`crate::arch::Kernel::spread`].
 #[target_feature(enable = "avx2,popcnt")]
-pub(super) fn spread<const WIDTH: usize>(
+pub(in crate::arch) fn spread<const WIDTH: usize>(
     bitmap: &[u8],
     dense: &[[u8; WIDTH]],
     elements: &mut [[u8; WIDTH]],

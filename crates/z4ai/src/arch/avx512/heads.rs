@@ -1,11 +1,11 @@
-//! Float heads with AVX-512: as [`super::avx2_heads`], with sixteen states in a register and 32 heads at once.
+//! Float heads with AVX-512: as [`crate::arch::avx2::heads`], with sixteen states in a register and 32 heads at once.
 #![allow(unsafe_code)]
 
-use super::avx2_heads::Parts;
-use super::avx512::{load_states, reach, store_states};
-use super::avx512_step::{Lookup, Places};
-use super::heads::{Checked, HeadCall, HeadLoops};
-use super::{HeadFormat, HeadInputs, Sign};
+use super::step::{Lookup, Places};
+use super::{load_states, reach, store_states};
+use crate::arch::avx2::heads::Parts;
+use crate::arch::heads::{Checked, HeadCall, HeadLoops};
+use crate::arch::{HeadFormat, HeadInputs, Sign};
 use crate::entropy::rans::LANES;
 use crate::transform::float::JOINT_BITS;
 use std::arch::x86_64::*;
@@ -14,7 +14,7 @@ use std::arch::x86_64::*;
 const AHEAD: usize = 2048;
 
 /// The loops for this instruction set.
-pub(super) struct Loops;
+pub(in crate::arch) struct Loops;
 
 impl HeadLoops for Loops {
     unsafe fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
