@@ -100,10 +100,15 @@ impl PlaneModel {
 
     /// Appends one plane, which must be covered by the histogram the model was chosen for.
     pub fn encode(&self, plane: &[u8], kernel: Kernel, out: &mut Vec<u8>) {
+        self.encode_in(rans::lanes_for(plane.len()), plane, kernel, out);
+    }
+
+    /// The same with so many lanes.
+    pub fn encode_in(&self, lanes: usize, plane: &[u8], kernel: Kernel, out: &mut Vec<u8>) {
         match self {
             Self::Raw => out.extend_from_slice(plane),
             Self::Constant(_) => {}
-            Self::Rans(tables) => rans::encode(tables.encoder(), plane, &[], kernel, out),
+            Self::Rans(tables) => rans::encode_in(lanes, tables.encoder(), plane, &[], kernel, out),
         }
     }
 
@@ -121,7 +126,18 @@ impl PlaneModel {
 
     /// Decodes a whole plane of `count` bytes.
     pub fn decode(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
-        let mut decoder = self.decoder(reader, count, kernel)?;
+        self.decode_in(rans::lanes_for(count), reader, count, kernel)
+    }
+
+    /// The same of a plane with so many lanes.
+    pub fn decode_in(
+        &self,
+        lanes: usize,
+        reader: &mut Reader,
+        count: usize,
+        kernel: Kernel,
+    ) -> Result<Vec<u8>> {
+        let mut decoder = self.decoder_in(lanes, reader, count, kernel)?;
         let mut bytes = memory::zeroed(count).ok_or_else(|| Error::out_of_memory(count))?;
         if let PlaneDecoder::Raw(raw) = decoder {
             bytes.copy_from_slice(raw);
@@ -139,11 +155,21 @@ impl PlaneModel {
         count: usize,
         kernel: Kernel,
     ) -> Result<PlaneDecoder<'m>> {
+        self.decoder_in(rans::lanes_for(count), reader, count, kernel)
+    }
+
+    fn decoder_in<'m, 'a: 'm>(
+        &'m self,
+        lanes: usize,
+        reader: &mut Reader<'a>,
+        count: usize,
+        kernel: Kernel,
+    ) -> Result<PlaneDecoder<'m>> {
         Ok(match self {
             Self::Raw => PlaneDecoder::Raw(reader.take(count)?),
             Self::Constant(byte) => PlaneDecoder::Constant(*byte),
             Self::Rans(tables) => {
-                PlaneDecoder::Rans(Box::new(rans::Decoder::open(tables.decoder(), reader, count, kernel)?))
+                PlaneDecoder::Rans(Box::new(rans::Decoder::open_in(lanes, tables.decoder(), reader, kernel)?))
             }
         })
     }

@@ -47,6 +47,11 @@ pub(crate) fn most_lanes_for(count: usize) -> usize {
     if count < 98304 { lanes_for(count) } else { MOST_LANES }
 }
 
+/// The same for symbols that tell little of much longer data, beside which more states cost little.
+pub(crate) fn lanes_beside(count: usize) -> usize {
+    if count < 8192 { lanes_for(count) } else { LANES }
+}
+
 /// The tables of a power-of-two number of contexts. The forms that the two directions look symbols up in are made when they are first needed:
 /// nobody needs both, and for a small tensor making them is much of the work.
 #[derive(Debug)]

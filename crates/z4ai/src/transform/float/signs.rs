@@ -187,7 +187,7 @@ impl Signs {
             Self::Skewed(plane) => {
                 let mut packed = Vec::new();
                 pack(layout, bytes, kernel, &mut packed);
-                plane.encode(&packed, kernel, out);
+                plane.encode_in(rans::lanes_beside(packed.len()), &packed, kernel, out);
             }
             Self::Context(contexts) => contexts.encode(layout, bytes, scales, start, kernel, out)?,
         }
@@ -207,11 +207,12 @@ impl Signs {
         match self {
             Self::Verbatim | Self::Constant(_) => Ok(()),
             Self::Skewed(plane) => {
-                let packed = plane.decode(reader, (out.len() / layout.width).div_ceil(EIGHT), kernel)?;
+                let count = (out.len() / layout.width).div_ceil(EIGHT);
+                let packed = plane.decode_in(rans::lanes_beside(count), reader, count, kernel)?;
                 kernel.vectorised(
                     #[inline(always)]
                     || match layout.width {
-                        2 => unpack::<2>(&packed, out),
+                        2 => unpack_short(&packed, out),
                         4 => unpack::<4>(&packed, out),
                         _ => unpack::<8>(&packed, out),
                     },
@@ -245,27 +246,43 @@ fn pack(layout: FloatLayout, bytes: &[u8], kernel: Kernel, packed: &mut Vec<u8>)
             || {
                 let heads = &mut heads[..chunk.len() / layout.width];
                 layout.read_heads(chunk, heads);
-                let byte =
-                    |heads: &[u16]| heads.iter().rev().fold(0, |byte, head| byte << 1 | (head >> 15) as u8);
-                packed.extend(heads.chunks(EIGHT).map(byte));
+                let (groups, rest) = heads.as_chunks::<EIGHT>();
+                packed.extend(groups.iter().map(|heads| signs_of(heads)));
+                packed.extend((!rest.is_empty()).then(|| signs_of(rest)));
             },
         );
     }
+}
+
+/// The signs of at most eight heads.
+#[inline(always)]
+fn signs_of(heads: &[u16]) -> u8 {
+    heads.iter().enumerate().fold(0, |byte, (place, head)| byte | (head >> 15) << place) as u8
 }
 
 /// Sets the signs of elements of `WIDTH` bytes.
 #[inline(always)]
 fn unpack<const WIDTH: usize>(packed: &[u8], out: &mut [u8]) {
     let (elements, _) = out.as_chunks_mut::<WIDTH>();
-    let (groups, rest) = elements.as_chunks_mut::<EIGHT>();
-    for (elements, &signs) in groups.iter_mut().zip(packed) {
+    for (elements, &signs) in elements.chunks_mut(EIGHT).zip(packed) {
         for (place, element) in elements.iter_mut().enumerate() {
             element[WIDTH - 1] |= (signs >> place) << 7;
         }
     }
-    for (place, element) in rest.iter_mut().enumerate() {
-        element[WIDTH - 1] |= (packed.last().copied().unwrap_or(0) >> place) << 7;
+}
+
+/// The same for elements of two bytes, most of them in loops that compilers vectorise: they multiply where registers know no shift for each number.
+#[inline(always)]
+fn unpack_short(packed: &[u8], out: &mut [u8]) {
+    const FACTORS: [u16; EIGHT] = [1 << 15, 1 << 14, 1 << 13, 1 << 12, 1 << 11, 1 << 10, 1 << 9, 1 << 8];
+    let (groups, rest) = out.as_chunks_mut::<{ 2 * EIGHT }>();
+    for (group, &signs) in groups.iter_mut().zip(packed) {
+        for (element, factor) in group.as_chunks_mut::<2>().0.iter_mut().zip(FACTORS) {
+            let sign = u16::from(signs).wrapping_mul(factor) & 0x8000;
+            *element = (u16::from_le_bytes(*element) | sign).to_le_bytes();
+        }
     }
+    unpack::<2>(&packed[groups.len().min(packed.len())..], rest);
 }
 
 /// The signs of a block and the contexts they are coded in.
