@@ -240,7 +240,7 @@ def read_rans(
 PlaneDecoder = Callable[[Bytes, int], bytes]
 
 
-def read_plane_model(reader: Bytes) -> PlaneDecoder:
+def read_plane_model(reader: Bytes, lanes: Callable[[int], int | None] = lambda _count: None) -> PlaneDecoder:
     kind = reader.u8()
     if kind == 0:
         return lambda data, count: data.take(count)
@@ -249,7 +249,7 @@ def read_plane_model(reader: Bytes) -> PlaneDecoder:
         return lambda _data, count: byte * count
     assert kind == 2
     table = read_table(reader, 12)
-    return lambda data, count: bytes(read_rans(data, count, lambda *_: table))
+    return lambda data, count: bytes(read_rans(data, count, lambda *_: table, lanes(count)))
 
 
 def read_plane(reader: Bytes, count: int) -> bytes:
@@ -314,10 +314,13 @@ def float_model(reader: Bytes, section: int, element: Element) -> Decoder:
     flags = reader.u8()
     signs, precision = flags & 3, flags >> 3
     scales = read_scales(reader, section)
-    row, sign_tables = 0, []
+    row, sign_tables, sign_plane = 0, [], None
     if signs == 3:
         row = reader.varint()
-        sign_tables = [read_table(reader, 12) for _ in range(32)]
+        if row:
+            sign_tables = [read_table(reader, 12) for _ in range(32)]
+        else:
+            sign_plane = read_plane_model(reader, lambda count: 32 if count >= 8192 else None)
     if precision == 0:
         shape, rate = reader.take(3), reader.u8()
         tables = [shape_table(shape, rate, 4 * context) for context in range(4)]
@@ -343,7 +346,10 @@ def float_model(reader: Bytes, section: int, element: Element) -> Decoder:
             negative = field >> (mantissa_bits - 2) if signs == 0 else signs == 2
             heads.append(head | negative << 15)
         values = tails(block, count, at)
-        if signs == 3:
+        if sign_plane:
+            packed = sign_plane(block, -(-count // 8))
+            heads = [head | (packed[n >> 3] >> (n & 7) & 1) << 15 for n, head in enumerate(heads)]
+        elif signs == 3:
 
             def sign_table(number: int, before: list[int]) -> Table:
                 neighbours = [before[number - d] if number >= d else 0 for d in (1, row, row + 1)]
@@ -447,9 +453,45 @@ def sparse_model(reader: Bytes, section: int, element: Element) -> Decoder:
     return decoder
 
 
+def subnormal_model(reader: Bytes, section: int, _element: Element) -> Decoder:
+    flags = reader.u8()
+    signs, contexts = flags & 3, 1 << (flags >> 2)
+    scales = read_scales(reader, section)
+    first = reader.zigzag()
+    tables = [read_table(reader, 10) for _ in range(contexts)]
+
+    def decoder(block: Bytes, count: int, at: int) -> list[int]:
+        def table(number: int, _: list[int]) -> Table:
+            return tables[min(max(scales(at + number) - first, 0), contexts - 1)]
+
+        symbols = read_rans(block, count, table, 64 if count >= 98304 else None)
+        bits, used, values = int.from_bytes(block.data[block.at :], "little"), 0, []
+
+        def take(width: int) -> int:
+            nonlocal used
+            used += width
+            return bits >> (used - width) & ((1 << width) - 1)
+
+        for symbol in symbols:
+            exponent, mantissa = symbol >> 2, (symbol & 3) << 8
+            negative = take(1) if signs == 0 else signs == 2
+            if exponent == 0:
+                top = 0
+            elif exponent > 10:
+                top = (exponent - 10) << 10 | mantissa
+            else:
+                top = (1 << 10 | mantissa) >> (11 - exponent)
+            values.append(negative << 15 | top | take(min(max(exponent - 3, 0), 8)))
+        block.take(-(-used // 8))
+        return values
+
+    return decoder
+
+
 MODELS: dict[int, Callable[[Bytes, int, Element], Decoder]] = {
     2: float_model,
     3: planes_model,
     5: palette_model,
     7: sparse_model,
+    11: subnormal_model,
 }

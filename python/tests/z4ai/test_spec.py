@@ -35,6 +35,9 @@ ARRAYS = {
     "few elements": WEIGHTS[:5, :50].astype(ml_dtypes.bfloat16),
     "bf16 in fp32": WEIGHTS.astype(ml_dtypes.bfloat16).astype(np.float32),
     "one sign": np.abs(WEIGHTS).astype(ml_dtypes.bfloat16),
+    "mostly one sign": np.where(generator.random(WEIGHTS.shape) < 0.9, np.abs(WEIGHTS), WEIGHTS).astype(np.float32),
+    "subnormals": (WEIGHTS * 1e-4).astype(np.float16),
+    "subnormals of one sign": np.abs(WEIGHTS * 1e-4).astype(np.float16),
     "like its neighbours": WALK.astype(ml_dtypes.bfloat16),
     "kernels": np.cumsum(WEIGHTS.reshape(50, 40, 9)[:, :32], axis=2).reshape(50, 32, 3, 3).astype(np.float16),
     "integers": (WEIGHTS * 1000).astype(np.int16),
@@ -61,6 +64,13 @@ ARRAYS = {
 def test_a_decoder_from_the_specification(name: str, effort: str | None) -> None:
     array = ARRAYS[name]
     assert frame_decoder.decode(z4ai.compress(array, effort=effort)) == array.tobytes()
+
+
+def test_long_streams_of_signs_and_subnormals() -> None:
+    """Streams from some length on have more states than others."""
+    array = np.abs(generator.normal(0, 1, 120_000)) * np.where(generator.random(120_000) < 0.1, -1, 1)
+    for scaled in (array.astype(np.float16), (array * 1e-6).astype(np.float16)):
+        assert frame_decoder.decode(z4ai.compress(scaled)) == scaled.tobytes()
 
 
 def test_frames_of_several_sections_and_blocks() -> None:
