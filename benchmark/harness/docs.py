@@ -42,4 +42,6 @@ def _body(record: dict, only_first: bool) -> str:
 
 def _machine(machine: dict) -> str:
     memory = machine["memory_bytes"] / 1e9
-    return f"{machine['cpu']}, {machine['cores']} cores, {memory:.0f} GB, {machine['file_system']}, {machine['kernel']}"
+    level = "AVX-512" if "avx512f" in machine["vector_extensions"] else "AVX2"
+    cpu = f"{machine['cpu']} with {level}, {machine['cores']} cores"
+    return f"{cpu}, {memory:.0f} GB, {machine['file_system']}, {machine['kernel']}"

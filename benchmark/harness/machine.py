@@ -15,7 +15,7 @@ def describe(data: Path) -> dict:
         "cpu": _field("/proc/cpuinfo", "model name"),
         "cores": len(os.sched_getaffinity(0)),
         "vector_extensions": [
-            name for name in ("avx2", "avx512f", "avx512bw", "avx512_vbmi", "avx512_vbmi2", "bmi2") if name in _flags()
+            name for name in ("avx2", "avx512f", "avx512bw", "avx512vbmi", "avx512_vbmi2", "bmi2") if name in _flags()
         ],
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "huge_pages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
