@@ -213,8 +213,8 @@ impl Signs {
                     #[inline(always)]
                     || match layout.width {
                         2 => unpack_short(&packed, out),
-                        4 => unpack::<4>(&packed, out),
-                        _ => unpack::<8>(&packed, out),
+                        4 => unpack_long(&packed, out),
+                        _ => unpack_wide(&packed, out),
                     },
                 );
                 Ok(())
@@ -260,30 +260,32 @@ fn signs_of(heads: &[u16]) -> u8 {
     heads.iter().enumerate().fold(0, |byte, (place, head)| byte | (head >> 15) << place) as u8
 }
 
-/// Sets the signs of elements of `WIDTH` bytes.
-#[inline(always)]
-fn unpack<const WIDTH: usize>(packed: &[u8], out: &mut [u8]) {
-    let (elements, _) = out.as_chunks_mut::<WIDTH>();
-    for (elements, &signs) in elements.chunks_mut(EIGHT).zip(packed) {
-        for (place, element) in elements.iter_mut().enumerate() {
-            element[WIDTH - 1] |= (signs >> place) << 7;
+/// Makes a function that sets the signs of elements as wide as a word.
+macro_rules! unpack {
+    ($name:ident, $word:ty) => {
+        #[inline(always)]
+        fn $name(packed: &[u8], out: &mut [u8]) {
+            const WIDTH: usize = size_of::<$word>();
+            const SIGN: $word = 1 << (<$word>::BITS - 1);
+            let set = |elements: &mut [[u8; WIDTH]], signs: u8| {
+                for (place, element) in elements.iter_mut().enumerate() {
+                    // Multiplied, because not all vector registers know a shift for each number.
+                    let sign = <$word>::from(signs).wrapping_mul(SIGN >> place) & SIGN;
+                    *element = (<$word>::from_le_bytes(*element) | sign).to_le_bytes();
+                }
+            };
+            let (elements, _) = out.as_chunks_mut::<WIDTH>();
+            let (groups, rest) = elements.as_chunks_mut::<EIGHT>();
+            let last = packed.get(groups.len()).copied().unwrap_or(0);
+            groups.iter_mut().zip(packed).for_each(|(elements, &signs)| set(elements, signs));
+            set(rest, last);
         }
-    }
+    };
 }
 
-/// The same for elements of two bytes, most of them in loops that compilers vectorise: they multiply where registers know no shift for each number.
-#[inline(always)]
-fn unpack_short(packed: &[u8], out: &mut [u8]) {
-    const FACTORS: [u16; EIGHT] = [1 << 15, 1 << 14, 1 << 13, 1 << 12, 1 << 11, 1 << 10, 1 << 9, 1 << 8];
-    let (groups, rest) = out.as_chunks_mut::<{ 2 * EIGHT }>();
-    for (group, &signs) in groups.iter_mut().zip(packed) {
-        for (element, factor) in group.as_chunks_mut::<2>().0.iter_mut().zip(FACTORS) {
-            let sign = u16::from(signs).wrapping_mul(factor) & 0x8000;
-            *element = (u16::from_le_bytes(*element) | sign).to_le_bytes();
-        }
-    }
-    unpack::<2>(&packed[groups.len().min(packed.len())..], rest);
-}
+unpack!(unpack_short, u16);
+unpack!(unpack_long, u32);
+unpack!(unpack_wide, u64);
 
 /// The signs of a block and the contexts they are coded in.
 fn survey(
