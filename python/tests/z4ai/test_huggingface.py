@@ -13,12 +13,11 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
+import transformers
 
 import z4ai
 import ztensor
 from z4ai.safetensors import compress_file
-
-transformers = pytest.importorskip("transformers")
 
 TOKENS = torch.arange(24).reshape(2, 12)
 
