@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Map, Value as Json, json};
 use ztensor::{Attributes, Value};
 
-use crate::{Outcome, Result};
+use crate::{Outcome, Result, envelope};
 
 /// Writes a line (or several) to standard output. A reader that has seen enough (`| head`) ends the program quietly.
 pub(crate) fn say(text: &str) -> Result<()> {
@@ -42,10 +42,15 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// Prints a JSON document.
+/// Prints the result of a command as JSON, in the envelope that all commands share.
 pub(crate) fn say_json(document: &Json) -> Result {
-    say(&format!("{document:#}"))?;
+    say(&format!("{:#}", envelope::result(document)))?;
     Ok(Outcome::Done)
+}
+
+/// Prints the failure of a command in the same envelope.
+pub(crate) fn say_error(document: &Json) -> Result<()> {
+    say(&format!("{:#}", envelope::error(document)))
 }
 
 /// Notes a file that cannot be read, where others are looked at all the same: among the documents, or as a complaint.
@@ -53,9 +58,9 @@ pub(crate) fn note_unreadable(path: &Path, error: &ztensor::Error, documents: Op
     match documents {
         Some(documents) => documents.push(json!({
             "path": path.display().to_string(),
-            "error": { "kind": error.kind().name(), "reason": error.to_string() },
+            "error": envelope::describe(error),
         })),
-        None => complain(&format!("ztensor: {error}")),
+        None => complain(&format!("ztensor: {}", error.told(ztensor::Caller::Shell))),
     }
 }
 

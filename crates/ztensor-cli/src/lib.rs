@@ -4,13 +4,15 @@ mod codec;
 mod commands;
 mod display;
 mod effort;
+mod envelope;
 mod npy;
 mod progress;
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
+use serde_json::Value as Json;
 
 /// Exit codes, as other tools of this kind use them.
 mod exit {
@@ -46,17 +48,34 @@ pub(crate) enum Outcome {
 
 /// A failure of a command, as it is shown to the user.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub(crate) struct Failure {
+    message: String,
+    /// What `--json` prints of it.
+    document: Json,
+}
 
-impl<E: std::error::Error> From<E> for Failure {
+impl<E: std::error::Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Failure(error.to_string())
+        let any: &dyn std::error::Error = &error;
+        if let Some(error) = any.downcast_ref::<ztensor::Error>() {
+            let message = error.told(ztensor::Caller::Shell).to_string();
+            return Failure { message, document: envelope::describe(error) };
+        }
+        let kind = match (any.downcast_ref::<z4ai::Error>(), any.is::<std::io::Error>()) {
+            (Some(error), _) => error.kind().name(),
+            (None, true) => "io",
+            (None, false) => "failed",
+        };
+        let message = error.to_string();
+        Failure { document: envelope::sentence(kind, &message), message }
     }
 }
 
 impl Failure {
+    /// A request that cannot be met as it was made.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Failure(message.into())
+        let message = message.into();
+        Failure { document: envelope::sentence("invalid_argument", &message), message }
     }
 }
 
@@ -65,22 +84,35 @@ pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 /// Runs the `ztensor` command with the arguments of a process, the program's name first. Returns the exit code: 0 for success, 1 when
 /// files differ or a check fails, 2 for errors.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
-    finish("ztensor", Arguments::try_parse_from(arguments), |arguments| arguments.command.run())
+    finish("ztensor", arguments, |arguments: Arguments| arguments.command.run())
 }
 
 /// Runs the `z4ai` command in the same way.
 pub fn run_z4ai(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
-    finish("z4ai", codec::Arguments::try_parse_from(arguments), codec::Arguments::run)
+    finish("z4ai", arguments, codec::Arguments::run)
 }
 
-fn finish<A>(
+fn finish<A: CommandFactory + FromArgMatches>(
     program: &str,
-    arguments: std::result::Result<A, clap::Error>,
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     run: impl FnOnce(A) -> Result,
 ) -> u8 {
-    let arguments = match arguments {
+    let words: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let matches = A::command().try_get_matches_from(&words);
+    let parsed = matches.and_then(|matches| {
+        envelope::begin(program, &matches);
+        A::from_arg_matches(&matches).map_err(|error| error.format(&mut A::command()))
+    });
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => {
+            let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            envelope::begin_unparsed(program, &words);
+            if error.use_stderr() && envelope::wants_json() {
+                let message = error.to_string();
+                let message = message.trim_end().trim_start_matches("error: ");
+                let _ = display::say_error(&envelope::sentence("usage", message));
+            }
             // Help and version are "errors" to the parser; they print to stdout and succeed. A closed pipe is not worth a word.
             let _ = error.print();
             return if error.use_stderr() { exit::FAILED } else { 0 };
@@ -90,8 +122,11 @@ fn finish<A>(
         Ok(Outcome::Done) => 0,
         Ok(Outcome::Different) => exit::DIFFERENT,
         Ok(Outcome::Failed) => exit::FAILED,
-        Err(Failure(message)) => {
-            display::complain(&format!("{program}: {message}"));
+        Err(failure) => {
+            if envelope::wants_json() {
+                let _ = display::say_error(&failure.document);
+            }
+            display::complain(&format!("{program}: {}", failure.message));
             exit::FAILED
         }
     }
@@ -100,7 +135,6 @@ fn finish<A>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// The examples of a command and of those below it.
     fn examples(command: &clap::Command) -> Vec<String> {

@@ -146,7 +146,8 @@ fn a_file_that_does_not_open_leaves_the_others_checked() {
     let input = model(&folder, "model.zt");
     let result = ztensor(&[&"verify", &folder.path().join("missing.zt"), &input, &"--json"]);
     assert_eq!(result.status.code(), Some(2));
-    let documents: serde_json::Value = serde_json::from_slice(&result.stdout).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&result.stdout).unwrap();
+    let documents = &document["result"];
     assert_eq!(documents[0]["error"]["kind"], "not_found");
     assert_eq!(documents[1]["tensors"], 1);
     let result = ztensor(&[&"verify", &folder.path().join("missing.zt"), &input]);
@@ -175,7 +176,8 @@ fn archives_of_several_files_make_one_document() {
     let folder = TempDir::new().unwrap();
     let (one, two) = (model(&folder, "one.zt"), model(&folder, "two.zt"));
     let result = ztensor(&[&"archive", &one, &two, &"--json"]);
-    let documents: serde_json::Value = serde_json::from_slice(&result.stdout).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&result.stdout).unwrap();
+    let documents = &document["result"];
     assert_eq!(documents.as_array().unwrap().len(), 2);
     assert_eq!(documents[1]["path"], two.display().to_string());
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use ztensor::{Error, Kind};
+use ztensor::{Caller, Error, Kind};
 
 /// Turns the core's results into results that raise in Python.
 pub(crate) trait OrRaise<T> {
@@ -39,11 +39,11 @@ fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
     let factory = FACTORY.import(py, "ztensor._errors", "from_core")?;
     let exception = factory.call1((
         error.kind().name(),
-        error.to_string(),
+        error.told(Caller::Python).to_string(),
         error.path().map(Path::as_os_str),
         error.tensor(),
         error.offset(),
-        error.hint(),
+        error.hint_for(Caller::Python),
     ))?;
     if let Some(cause) = std::error::Error::source(error) {
         exception.setattr("__cause__", PyException::new_err(cause.to_string()).into_value(py))?;

@@ -1,6 +1,7 @@
 //! One error type for the whole crate: a stable [`Kind`] to match on, a sentence for people, and the context
 //! (path, tensor, offset, cause, what to do next) that each layer adds as the error travels up.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,39 @@ impl Kind {
     }
 }
 
+/// Who is told of an error. What to do next is a command at the shell and a call in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Caller {
+    Rust,
+    Python,
+    Shell,
+}
+
+/// What to do next, in the words of each [`Caller`].
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Hints {
+    pub rust: Cow<'static, str>,
+    pub python: Cow<'static, str>,
+    pub shell: Cow<'static, str>,
+}
+
+impl Hints {
+    /// Hints that stand in the source.
+    pub const fn new(rust: &'static str, python: &'static str, shell: &'static str) -> Self {
+        Hints { rust: Cow::Borrowed(rust), python: Cow::Borrowed(python), shell: Cow::Borrowed(shell) }
+    }
+
+    fn of(&self, caller: Caller) -> &str {
+        match caller {
+            Caller::Rust => &self.rust,
+            Caller::Python => &self.python,
+            Caller::Shell => &self.shell,
+        }
+    }
+}
+
 /// An error with its context. Build one with [`Error::new`] and the `with_*` methods.
 #[derive(Debug)]
 pub struct Error(Box<Details>);
@@ -77,8 +111,23 @@ struct Details {
     path: Option<PathBuf>,
     tensor: Option<String>,
     offset: Option<u64>,
-    hint: Option<String>,
+    hint: Option<Hint>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+#[derive(Debug)]
+enum Hint {
+    ForAll(String),
+    ByCaller(Box<Hints>),
+}
+
+impl Hint {
+    fn of(&self, caller: Caller) -> &str {
+        match self {
+            Hint::ForAll(text) => text,
+            Hint::ByCaller(hints) => hints.of(caller),
+        }
+    }
 }
 
 impl Error {
@@ -158,7 +207,14 @@ impl Error {
     /// Says what the user can do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(hint.into());
+        self.0.hint = Some(Hint::ForAll(hint.into()));
+        self
+    }
+
+    /// Says what the user can do about it where that is another thing in Rust, in Python and at the shell.
+    #[must_use]
+    pub fn with_hints(mut self, hints: Hints) -> Self {
+        self.0.hint = Some(Hint::ByCaller(Box::new(hints)));
         self
     }
 
@@ -194,15 +250,36 @@ impl Error {
         self.0.offset
     }
 
-    /// What the user can do about it.
+    /// What the user can do about it, in Rust.
     pub fn hint(&self) -> Option<&str> {
-        self.0.hint.as_deref()
+        self.hint_for(Caller::Rust)
+    }
+
+    /// What the user can do about it, in the language of the caller.
+    pub fn hint_for(&self, caller: Caller) -> Option<&str> {
+        self.0.hint.as_ref().map(|hint| hint.of(caller))
+    }
+
+    /// The whole message with the hint in the language of the caller.
+    pub fn told(&self, caller: Caller) -> impl fmt::Display + '_ {
+        Told { details: &self.0, caller }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let details = &*self.0;
+        self.told(Caller::Rust).fmt(f)
+    }
+}
+
+struct Told<'e> {
+    details: &'e Details,
+    caller: Caller,
+}
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let details = self.details;
         if let Some(path) = &details.path {
             write!(f, "\"{}\": ", path.display())?;
         }
@@ -214,7 +291,7 @@ impl fmt::Display for Error {
             write!(f, " (at byte {offset})")?;
         }
         if let Some(hint) = &details.hint {
-            write!(f, ". {hint}")?;
+            write!(f, ". {}", hint.of(self.caller))?;
         }
         Ok(())
     }

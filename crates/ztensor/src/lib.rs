@@ -20,7 +20,7 @@ pub mod tensor;
 pub mod zt;
 
 pub use decode::{View, codec_dtype};
-pub use error::{Error, Kind, Result};
+pub use error::{Caller, Error, Hints, Kind, Result};
 pub use index::{Format, Skipped};
 pub use limits::Limits;
 pub use open::{OpenOptions, open};

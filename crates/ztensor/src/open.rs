@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::archive::{ArchiveInfo, Description, assemble};
 use crate::delta::Base;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::formats::{Input, PARSERS};
 use crate::index::Index;
 use crate::limits::Limits;
@@ -101,8 +101,13 @@ impl OpenOptions {
         let mut input = Input::new(source, self.io, self.limits.clone());
         let index = detect(&mut input)?;
         let description = Description::find(&index).unwrap_or_else(|| {
-            Err(Error::argument(format!("this is a {} file, not an archive", index.format))
-                .with_hint("Archives are made by `ztensor archive`."))
+            Err(Error::argument(format!("this is a {} file, not an archive", index.format)).with_hints(
+                Hints::new(
+                    "Make one with `ztensor::archive::archive`.",
+                    "Make one with z4ai.safetensors.compress_file.",
+                    "Make one with `ztensor archive`.",
+                ),
+            ))
         })?;
         Ok((description, index, self.files(input)))
     }
@@ -186,11 +191,17 @@ fn unknown(head: &[u8]) -> Error {
             .with_hint("Run `git lfs pull` in the repository to fetch the real file.")
     } else if head.starts_with(b"ZSTN") || head.starts_with(b"Z4DM") {
         error("this is an archive or a model delta of z4ai 0.2 or earlier, which is not read here")
-            .with_hint("Restore it with that release, then archive it again: `ztensor archive`.")
+            .with_hints(Hints::new(
+                "Restore it with that release, then archive it again with `ztensor::archive::archive`.",
+                "Restore it with that release, then archive it again with z4ai.safetensors.compress_file.",
+                "Restore it with that release, then archive it again: `ztensor archive`.",
+            ))
     } else if z4ai::is_frame(head) {
-        error("this is a z4ai frame: compressed bytes, not a model file").with_hint(
-            "`z4ai info` describes it and `z4ai decompress` restores what was compressed; z4ai.decompress does in Python.",
-        )
+        error("this is a z4ai frame: compressed bytes, not a model file").with_hints(Hints::new(
+            "`z4ai::Info::read` describes it and `z4ai::decompress` restores what was compressed.",
+            "z4ai.decompress restores what was compressed.",
+            "`z4ai info` describes it and `z4ai decompress` restores what was compressed.",
+        ))
     } else if starts(b"<!doctype html") || starts(b"<html") || starts(b"<?xml") {
         error("this is a web page, not a model file").with_hint(
             "The download was answered with a page (a login or an error); download the file itself.",

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::archive::ArchiveInfo;
 use crate::decode::{self, View};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::index::{Component, Format, Index, Object, Skipped, Span};
 use crate::open::OpenOptions;
 use crate::source::{Io, Source};
@@ -290,8 +290,11 @@ impl Reader {
             return Error::unsupported(format!("the file holds it, but it is not read: {}", skipped.reason))
                 .with_tensor(name);
         }
-        Error::new(Kind::NoSuchTensor, format!("the file has no tensor \"{name}\""))
-            .with_hint("List the names with keys(), or `ztensor info` at the shell.")
+        Error::new(Kind::NoSuchTensor, format!("the file has no tensor \"{name}\"")).with_hints(Hints::new(
+            "`Reader::names` lists the names.",
+            "List the names with keys().",
+            "`ztensor info` lists the names.",
+        ))
     }
 
     fn with_component<'a, R>(
@@ -320,7 +323,11 @@ impl Reader {
                 .ok_or_else(|| Error::malformed("a dense tensor without data").with_tensor(name)),
             _ => Err(Error::mismatch(format!("this is a {} tensor, not a dense one", object.layout))
                 .with_tensor(name)
-                .with_hint("Use read_object (Python: read) for its components.")),
+                .with_hints(Hints::new(
+                    "Use `Reader::read_object` for its components.",
+                    "Use Reader.read for its components.",
+                    "`ztensor cat --component` writes one of its components.",
+                ))),
         }
     }
 

@@ -75,14 +75,14 @@ def test_errors_name_what_they_are_about(weights: Path, tmp_path: Path) -> None:
 def test_info(weights: Path, tmp_path: Path) -> None:
     packed = tmp_path / "weights.z4ai"
     run("compress", weights, "-o", packed, "--dtype", "fp16")
-    document = json.loads(run("info", "--json", packed))
+    document = json.loads(run("info", "--json", packed))["result"]
     assert document["dtype"] == "fp16" and document["bytes"] == weights.stat().st_size
     assert document["stored_bytes"] == packed.stat().st_size
     assert b"bits per element" in run("info", packed)
 
 
 def test_estimate(weights: Path) -> None:
-    assert json.loads(run("estimate", weights, "--dtype", "fp16", "--json"))["ratio"] > 1.05
+    assert json.loads(run("estimate", weights, "--dtype", "fp16", "--json"))["result"]["ratio"] > 1.05
 
 
 def test_failures(weights: Path, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_delta(weights: Path, tuned: Path, tmp_path: Path) -> None:
     assert delta.stat().st_size < tuned.stat().st_size / 4
     run("apply", delta, "--reference", weights, "-o", restored)
     assert restored.read_bytes() == tuned.read_bytes()
-    document = json.loads(run("info", "--json", delta))
+    document = json.loads(run("info", "--json", delta))["result"]
     assert document["reference"]["bytes"] == weights.stat().st_size and len(document["reference"]["digest"]) == 32
     assert b"a delta against" in run("info", delta)
 

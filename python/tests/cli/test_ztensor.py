@@ -53,7 +53,7 @@ def same(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> bool:
 def test_info(model: Path) -> None:
     text = run("info", model)
     assert "layer.weight" in text and "float32" in text and "[64, 48]" in text and "note: a test" in text
-    document = json.loads(run("info", "--json", model))
+    document = json.loads(run("info", "--json", model))["result"]
     assert document["format"] == "safetensors"
     assert document["metadata"] == {"format": "np", "note": "a test"}
     assert {tensor["name"] for tensor in document["tensors"]} == {"layer.weight", "layer.bias", "steps", "empty"}
@@ -133,7 +133,7 @@ def test_diff_counts_changes(model: Path, tmp_path: Path, tensors: dict[str, np.
     save_file(changed, other)
     text = run("diff", model, other, code=1)
     assert "- steps" in text and "+ new" in text and "2 of 3,072 elements differ" in text
-    document = json.loads(run("diff", "--json", model, other, code=1))
+    document = json.loads(run("diff", "--json", model, other, code=1))["result"]
     assert document["changed"][0]["max_difference"] == pytest.approx(1.0, abs=1e-6)
 
 

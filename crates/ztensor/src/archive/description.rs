@@ -1,9 +1,16 @@
 //! The one attribute that makes a `.zt` file an archive: what the original was, and for a delta, what its base was.
 
 use super::digest::hexadecimal;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hints, Result};
 use crate::index::Index;
 use crate::tensor::{Attributes, Value};
+
+/// What to do with an archive where its original is needed.
+pub(super) const RESTORE_FIRST: Hints = Hints::new(
+    "Restore its original first: `ztensor::archive::restore`, or `ztensor::delta::apply`.",
+    "Restore its original first: z4ai.safetensors.decompress_file, or z4ai.model_delta.decompress_file.",
+    "Restore its original first: `ztensor restore`, or `ztensor delta apply`.",
+);
 
 /// The attribute's name.
 pub(super) const ATTRIBUTE: &str = "z4ai.archive";
@@ -54,7 +61,7 @@ impl Description {
     pub(crate) fn refuse_change(attributes: &Attributes) -> Result<()> {
         match attributes.contains_key(ATTRIBUTE) {
             true => Err(Error::argument("this is an archive, whose tensors cannot be changed in place")
-                .with_hint("Restore its original first: `ztensor restore`, or `ztensor delta apply`.")),
+                .with_hints(RESTORE_FIRST)),
             false => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use twox_hash::XxHash3_64;
 use z4ai::Effort;
 
-use super::description::{ATTRIBUTE, Description, FileIdentity, PIECES, SKELETON, TABLE};
+use super::description::{ATTRIBUTE, Description, FileIdentity, PIECES, RESTORE_FIRST, SKELETON, TABLE};
 use super::digest::identify;
 use super::runs::{Run, runs};
 use super::table::{BaseTensor, PieceEntry, Stored, Table};
@@ -142,8 +142,7 @@ pub(crate) fn write(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     if reader.archived().is_some() {
-        return Err(Error::argument("this is an archive already")
-            .with_hint("Restore its original first: `ztensor restore`, or `ztensor delta apply`."));
+        return Err(Error::argument("this is an archive already").with_hints(RESTORE_FIRST));
     }
     let [source] = reader.sources() else {
         return Err(

@@ -11,7 +11,7 @@ use super::write::Writer;
 use super::{MAGIC, repair, rules};
 use crate::archive::Description;
 use crate::decode::Hasher;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::index::{
     Component, Components, Coverage, Data, Digest, DigestValue, FileId, Format, Object, Span,
 };
@@ -19,6 +19,13 @@ use crate::limits::{Budget, Limits};
 use crate::open::OpenOptions;
 use crate::output::write_error;
 use crate::tensor::ElementType;
+
+/// What to do with a file of another format than the one that can be changed.
+pub(super) const CONVERT_FIRST: Hints = Hints::new(
+    "Convert it first: `ztensor::convert::copy_into`.",
+    "Load it and save it as .zt first: load_file, save_file.",
+    "Convert it first: `ztensor convert`.",
+);
 
 /// Writes a copy of a `.zt` file without some of its tensors. Encodings, checksums and attributes of the others are kept, bytes that several
 /// tensors share stay shared, and `output` may be the same file as `input`.
@@ -35,7 +42,7 @@ pub fn remove_tensors(
             reader.format()
         ))
         .with_path(input)
-        .with_hint("Convert it first: `ztensor convert`."));
+        .with_hints(CONVERT_FIRST));
     }
     let missing: Vec<&str> = names.iter().map(AsRef::as_ref).filter(|name| !reader.contains(name)).collect();
     if !missing.is_empty() {

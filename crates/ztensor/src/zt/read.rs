@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::manifest::Manifest;
 use super::{MAGIC, rules};
-use crate::error::{Error, Result};
+use crate::error::{Error, Hints, Result};
 use crate::formats::Input;
 use crate::index::{Format, Index};
 use crate::limits::Budget;
@@ -73,7 +73,11 @@ pub(super) fn tail_at(source: &Source, end: u64) -> Result<Tail> {
     if magic != MAGIC {
         return Err(Error::truncated("the footer is missing: the file was cut off, or a write was interrupted")
             .with_offset(end - FOOTER)
-            .with_hint("If an append was interrupted, `ztensor repair` recovers the last complete state; otherwise fetch the file again."));
+            .with_hints(Hints::new(
+                "If an append was interrupted, `ztensor::repair` recovers the last complete state; otherwise fetch the file again.",
+                "If an append was interrupted, ztensor.repair recovers the last complete state; otherwise fetch the file again.",
+                "If an append was interrupted, `ztensor repair` recovers the last complete state; otherwise fetch the file again.",
+            )));
     }
     let length = length.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     if length > LARGEST_MANIFEST {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::MAGIC;
 use super::append::open_for_writing;
+use super::edit::CONVERT_FIRST;
 use super::read::{self, Tail};
 use crate::error::{Error, Kind, Result};
 use crate::limits::{Budget, Limits};
@@ -38,7 +39,7 @@ pub(super) fn repair_open(file: &File, path: &Path) -> Result<u64> {
     if source.slice(0, 8) != Some(MAGIC) {
         return Err(Error::new(Kind::UnknownFormat, "this is not a .zt file of version 1")
             .with_path(path)
-            .with_hint("Other formats are converted first: `ztensor convert`."));
+            .with_hints(CONVERT_FIRST));
     }
     let complete = last_complete(&source).ok_or_else(|| {
         Error::new(

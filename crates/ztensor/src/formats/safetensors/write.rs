@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::name_of;
 use super::types::rank;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hints, Result};
 use crate::output::Output;
 use crate::tensor::{ElementType, Layout, Shape};
 
@@ -120,7 +120,11 @@ pub fn check_layout(name: &str, layout: &Layout) -> Result<()> {
         other => {
             Err(Error::unsupported(format!("safetensors holds dense tensors only, this one is {other}"))
                 .with_tensor(name)
-                .with_hint("Write a .zt file instead, or convert with --dequantize for ggml blocks."))
+                .with_hints(Hints::new(
+                    "Write a .zt file instead, or convert ggml blocks with `Storage::dequantize`.",
+                    "Write a .zt file instead, or read ggml blocks with dequantize=True.",
+                    "Write a .zt file instead, or convert ggml blocks with --dequantize.",
+                )))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Real, dequantize};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::formats::gguf::BlockType;
 use crate::reader::Reader;
 
@@ -40,7 +40,11 @@ impl Reader {
         let block = BlockType::of(&object.layout).ok_or_else(|| {
             Error::mismatch(format!("this is a {} tensor, not one of known ggml blocks", object.layout))
                 .with_tensor(name)
-                .with_hint("Use read_as or read_object.")
+                .with_hints(Hints::new(
+                    "Use `Reader::read_as` or `Reader::read_object`.",
+                    "Read it without dequantize.",
+                    "Leave out --dequantize.",
+                ))
         })?;
         let blocks = self.component_bytes(name, "data")?;
         let elements = (blocks.len() / block.bytes() * block.elements()) as u64;
