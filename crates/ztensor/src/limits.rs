@@ -15,6 +15,8 @@ pub struct Limits {
     pub depth: usize,
     /// Memory the index and the metadata may take (default 4 GiB).
     pub index_bytes: u64,
+    /// Bytes that are taken into memory from a pipe (default 1 GiB).
+    pub stream_bytes: u64,
     /// Steps of an interpreter such as the pickle machine (default 500 million).
     pub steps: u64,
 }
@@ -26,6 +28,7 @@ impl Default for Limits {
             objects: 1 << 24,
             depth: 64,
             index_bytes: 4 << 30,
+            stream_bytes: 1 << 30,
             steps: 500_000_000,
         }
     }
@@ -58,6 +61,7 @@ impl Budget {
                 "the index would take more than",
                 self.limits.index_bytes,
                 "bytes of memory",
+                "index",
             ));
         }
         Ok(())
@@ -80,7 +84,7 @@ impl Budget {
     pub fn charge_object(&mut self) -> Result<()> {
         self.objects += 1;
         if self.objects > self.limits.objects {
-            return Err(exceeded("the file has more than", self.limits.objects, "tensors"));
+            return Err(exceeded("the file has more than", self.limits.objects, "tensors", "objects"));
         }
         Ok(())
     }
@@ -88,13 +92,15 @@ impl Budget {
     /// Checks the length of a header before it is read.
     pub fn check_header(&self, length: u64) -> Result<()> {
         if length > self.limits.header_bytes {
-            return Err(exceeded("the header is longer than", self.limits.header_bytes, "bytes"));
+            return Err(exceeded("the header is longer than", self.limits.header_bytes, "bytes", "header"));
         }
         Ok(())
     }
 }
 
-fn exceeded(what: &str, limit: u64, unit: &str) -> Error {
-    Error::new(Kind::Limit, format!("{what} {limit} {unit}"))
-        .with_hint("If the file is trusted, open it with larger limits.")
+/// An error that names the limit to raise.
+pub(crate) fn exceeded(what: &str, limit: u64, unit: &str, name: &str) -> Error {
+    Error::new(Kind::Limit, format!("{what} {limit} {unit}")).with_hint(format!(
+        "If the file is trusted, raise the limit: limits=ztensor.Limits({name}=...) in Python, --limit {name}=... at the shell."
+    ))
 }

@@ -54,7 +54,8 @@ impl OpenOptions {
 
     /// Opens a file that may be a delta with so many deltas below it.
     fn open_link(&self, path: &Path, links: usize) -> Result<Reader> {
-        self.read(Source::open(path, self.io)?, links).map_err(|error| error.with_path(path))
+        self.read(Source::open_within(path, self.io, &self.limits)?, links)
+            .map_err(|error| error.with_path(path))
     }
 
     fn read(&self, source: Source, links: usize) -> Result<Reader> {
@@ -78,7 +79,8 @@ impl OpenOptions {
 
     /// Opens an archive as the bytes of its original; with it comes the base, if it is a delta.
     pub(crate) fn open_archive(&self, path: &Path) -> Result<(Description, Source, Option<Base>)> {
-        self.read_archive(Source::open(path, self.io)?).map_err(|error| error.with_path(path))
+        self.read_archive(Source::open_within(path, self.io, &self.limits)?)
+            .map_err(|error| error.with_path(path))
     }
 
     /// The same, from memory.
@@ -91,7 +93,7 @@ impl OpenOptions {
 
     /// What an archive says of itself.
     pub(crate) fn describe_archive(&self, path: &Path) -> Result<ArchiveInfo> {
-        let described = self.index_archive(Source::open(path, self.io)?);
+        let described = self.index_archive(Source::open_within(path, self.io, &self.limits)?);
         described
             .map(|(description, _, files)| ArchiveInfo::new(&description, &files))
             .map_err(|error| error.with_path(path))
@@ -112,7 +114,8 @@ impl OpenOptions {
         Ok((description, index, self.files(input)))
     }
 
-    fn read_archive(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
+    /// The same, of a source.
+    pub(crate) fn read_archive(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
         let (description, index, files) = self.index_archive(source)?;
         let base = self.base_of(&description, &files, LONGEST_CHAIN)?;
         let source = assemble(&description, &index, &files, base.as_ref(), &self.limits)?;
@@ -146,7 +149,8 @@ impl OpenOptions {
         let (Some(path), Some(links)) = (beside, links.checked_sub(1)) else {
             return Err(Base::missing(name, *expected));
         };
-        let reader = self.open_link(&path, links)?;
+        let reader = Source::open_regular(&path, self.io).and_then(|source| self.read(source, links));
+        let reader = reader.map_err(|error| error.with_path(&path))?;
         Base::new(Arc::new(reader), name, *expected).map(Some)
     }
 }

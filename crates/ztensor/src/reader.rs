@@ -150,13 +150,13 @@ impl Reader {
         })
     }
 
-    /// Checks one component as [`Reader::component_view`] does, where it can in the memory that [`Source::lend_map`] gives: its pages are in place when
-    /// views of it are used. What was written there is no reason to refuse what the file holds.
+    /// Checks one component as [`Reader::component_view`] does; before [`Source::lend_map`] has given its memory away, there: its pages are then in
+    /// place when views of it are used.
     pub fn check_view(&self, name: &str, role: &str) -> Result<()> {
         self.with_component(name, role, |position, component| {
-            let in_views = |bytes| self.verify(position, component, Some(bytes)).is_ok();
-            if decode::lent(&self.files, component).is_some_and(in_views) {
-                return Ok(());
+            let in_views = |bytes: &[u8]| self.verify(position, component, Some(bytes));
+            if let Some(checked) = decode::look_at_view(&self.files, component, in_views) {
+                return checked;
             }
             let bytes = decode::view(&self.files, component).filter(|view| view.strides.is_none());
             self.verify(position, component, bytes.map(|view| view.bytes))

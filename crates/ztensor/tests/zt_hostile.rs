@@ -270,6 +270,22 @@ fn what_is_not_understood_is_listed_with_its_reason() {
 }
 
 #[test]
+fn tensors_have_as_many_dimensions_as_arrays_may_have() {
+    let ones = |count: usize| vec![1u64; count];
+    assert_eq!(*open(vec![("t", tensor(&ones(64), 64, 4))]).unwrap().object("t").unwrap().shape, *ones(64));
+    for count in [65, 200_000] {
+        let error = open(vec![("t", tensor(&ones(count), 64, 4))]).unwrap_err();
+        assert!(error.to_string().contains("more than 64 dimensions"), "{error}");
+        let header = format!(r#"{{"t":{{"dtype":"U8","shape":{:?},"data_offsets":[0,1]}}}}"#, ones(count));
+        let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0]].concat();
+        let error = Reader::from_bytes(file).unwrap_err();
+        assert!(error.to_string().contains("more than 64 dimensions"), "{error}");
+    }
+    let mut writer = Writer::in_memory().unwrap();
+    assert_eq!(writer.add("t", &ones(65), &[0u8]).unwrap_err().kind(), Kind::InvalidArgument);
+}
+
+#[test]
 fn absurd_manifests_are_refused_before_they_cost_anything() {
     let nested = with_manifest(64, &[0x81; 200_000]);
     assert_eq!(Reader::from_bytes(nested).unwrap_err().kind(), Kind::Malformed);

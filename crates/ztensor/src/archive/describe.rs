@@ -14,7 +14,7 @@ pub fn describe(archive: &Path) -> Result<ArchiveInfo> {
 
 /// Whether a file is the original of an archive, by length and digest.
 pub fn is_original(archive: &ArchiveInfo, file: &Path) -> Result<bool> {
-    let source = Source::open(file, Io::Auto)?;
+    let source = Source::open_regular(file, Io::Auto)?;
     if source.len() != archive.length {
         return Ok(false);
     }

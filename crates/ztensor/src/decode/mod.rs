@@ -70,10 +70,14 @@ fn borrow<'a>(files: &'a Files, data: &'a Data) -> Option<&'a [u8]> {
     }
 }
 
-/// The same in the memory that views are lent from.
-pub(crate) fn lent<'a>(files: &'a Files, component: &Component) -> Option<&'a [u8]> {
+/// Looks at a component's elements in the memory that views are lent from, as long as none is lent.
+pub(crate) fn look_at_view<T>(
+    files: &Files,
+    component: &Component,
+    look: impl FnOnce(&[u8]) -> T,
+) -> Option<T> {
     let Data::Raw(span) = component.data else { return None };
-    files.get(span.file.0 as usize)?.view(span.offset, span.length)
+    files.get(span.file.0 as usize)?.look_at_view(span.offset, span.length, look)
 }
 
 /// A component's elements: borrowed where they lie plainly, decoded otherwise.

@@ -1,5 +1,6 @@
 //! What a parser gets: the file, a budget, and a guarded way to open the files beside it (shards, external data).
 
+use std::collections::HashMap;
 use std::path::{Component as PathPart, Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use crate::zt;
 #[derive(Debug)]
 pub struct Input {
     files: Vec<Arc<Source>>,
+    /// The files by their paths.
+    opened: HashMap<PathBuf, FileId>,
     io: Io,
     /// The account that parsers charge before they allocate.
     pub budget: Budget,
@@ -22,7 +25,8 @@ pub struct Input {
 impl Input {
     /// An input over one source.
     pub fn new(source: Source, io: Io, limits: Limits) -> Self {
-        Input { files: vec![Arc::new(source)], io, budget: Budget::new(limits) }
+        let opened = source.path().map(|path| (path.to_path_buf(), FileId(0))).into_iter().collect();
+        Input { files: vec![Arc::new(source)], opened, io, budget: Budget::new(limits) }
     }
 
     /// The file that was asked for.
@@ -56,26 +60,33 @@ impl Input {
 
     /// Opens a file in the same folder, by its plain name: no separators, no `..`, no leading dot.
     pub fn sibling(&mut self, name: &str) -> Result<FileId> {
+        let path = self.sibling_path(name)?;
+        self.open_file(path)
+    }
+
+    fn sibling_path(&self, name: &str) -> Result<PathBuf> {
         let mut parts = Path::new(name).components();
         let plain = matches!((parts.next(), parts.next()), (Some(PathPart::Normal(_)), None));
         if !plain || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
             return Err(Error::malformed(format!("\"{name}\" is not a plain file name beside this file")));
         }
-        let folder = self.folder(name)?;
-        self.open_file(&folder.join(name))
+        Ok(self.folder(name)?.join(name))
     }
 
     /// The same for a shard of a model; of one that is archived, its original.
     pub(crate) fn shard(&mut self, name: &str) -> Result<FileId> {
-        let file = self.sibling(name)?;
-        let source = self.file(file)?;
-        if let (true, Some(path)) = (zt::matches(&source.head(8)?, self), source.path()) {
+        let path = self.sibling_path(name)?;
+        if let Some(&found) = self.opened.get(&path) {
+            return Ok(found);
+        }
+        let mut source = Source::open_regular(&path, self.io)?;
+        if zt::matches(&source.head(8)?, self) {
             let options =
                 OpenOptions { io: self.io, limits: self.budget.limits().clone(), ..OpenOptions::default() };
-            let (_, original, _) = options.open_archive(path)?;
-            self.files[file.0 as usize] = Arc::new(original);
+            let (_, original, _) = options.read_archive(source).map_err(|error| error.with_path(&path))?;
+            source = original;
         }
-        Ok(file)
+        Ok(self.add_named(path, source))
     }
 
     /// Opens a file at a relative path beneath the folder of this one. Symbolic links may not lead out of it.
@@ -95,7 +106,7 @@ impl Input {
             return Err(Error::malformed(format!("\"{relative}\" leads out of the folder of this file"))
                 .with_path(&full));
         }
-        self.open_file(&full)
+        self.open_file(full)
     }
 
     fn folder(&self, wanted: &str) -> Result<PathBuf> {
@@ -112,12 +123,18 @@ impl Input {
         })
     }
 
-    fn open_file(&mut self, path: &Path) -> Result<FileId> {
-        if let Some(found) = self.files.iter().position(|file| file.path() == Some(path)) {
-            return Ok(FileId(found as u32));
+    fn open_file(&mut self, path: PathBuf) -> Result<FileId> {
+        if let Some(&found) = self.opened.get(&path) {
+            return Ok(found);
         }
-        let source = Source::open(path, self.io)?;
-        Ok(self.add(source))
+        let source = Source::open_regular(&path, self.io)?;
+        Ok(self.add_named(path, source))
+    }
+
+    fn add_named(&mut self, path: PathBuf, source: Source) -> FileId {
+        let file = self.add(source);
+        self.opened.insert(path, file);
+        file
     }
 
     /// Adds bytes that a parser had to unpack first, such as a file inside an archive.

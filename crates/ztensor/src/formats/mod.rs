@@ -23,6 +23,17 @@ pub use input::Input;
 use crate::error::Result;
 use crate::index::Index;
 
+/// The first of some names, and how many more there are: a list in a message is as long as a person reads it.
+#[cfg(any(feature = "gguf", feature = "safetensors"))]
+pub(crate) fn few(names: &[String]) -> String {
+    const NAMED: usize = 10;
+    let first = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(NAMED) {
+        None | Some(0) => first,
+        Some(more) => format!("{first} and {more} more"),
+    }
+}
+
 /// One format: how it is recognised and how it is indexed.
 pub(crate) struct Parser {
     /// Looks at the first bytes (up to 4 KiB) and, for formats without a magic number, at the whole input.

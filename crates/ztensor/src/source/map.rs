@@ -1,20 +1,22 @@
 //! The memory map, twice: a private, copy-on-write one for arrays that may be written to, and a read-only one, which holds what the file holds. What
 //! a program writes into its arrays thus reaches neither the file nor anything that is read from it later: copies, or a delta that takes the
-//! file as its base. Until arrays are made, all is read from their map: its pages are then in place. This is one of the few places that touch
-//! raw memory.
+//! file as its base. Slices are of the read-only map, always: of memory that NumPy may write to at any time, Rust must not hold any. This is one
+//! of the few places that touch raw memory.
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 
 pub(super) struct Map {
     file: Mmap,
     views: MmapMut,
-    /// Whether the views' memory may have been written to.
-    lent: AtomicBool,
+    /// How many are looking at the views' memory, and [`LENT`] once it may be written to.
+    state: AtomicUsize,
 }
+
+const LENT: usize = 1 << (usize::BITS - 1);
 
 impl Map {
     pub(super) fn new(file: &File, length: u64) -> std::io::Result<Map> {
@@ -29,17 +31,28 @@ impl Map {
             let options = MmapOptions::new().len(length).no_reserve_swap().clone();
             (options.map(file)?, options.map_copy(file)?)
         };
-        Ok(Map { file, views, lent: AtomicBool::new(false) })
+        Ok(Map { file, views, state: AtomicUsize::new(0) })
     }
 
     /// What the file holds.
     pub(super) fn bytes(&self) -> &[u8] {
-        if self.lent.load(Ordering::Acquire) { &self.file } else { &self.views }
+        &self.file
     }
 
-    /// What views show.
-    pub(super) fn views(&self) -> &[u8] {
-        &self.views
+    /// Looks at the memory for views, whose pages are then in place for those who use them. `None` once it was lent: others may write to it
+    /// from then on.
+    pub(super) fn look_at_views<T>(&self, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        /// One that looks.
+        struct Looking<'a>(&'a AtomicUsize);
+        impl Drop for Looking<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Release);
+            }
+        }
+        let before = self.state.fetch_add(1, Ordering::Acquire);
+        let _looking = Looking(&self.state);
+        // The slice ends with the closure, and until then nobody is given the address to write to.
+        (before & LENT == 0).then(|| look(&self.views))
     }
 
     /// Where the map for views lies.
@@ -47,9 +60,14 @@ impl Map {
         self.views.as_ptr()
     }
 
-    /// The same, to write to. That changes this process's pages only, and no [`Map::bytes`] that are asked for from now on.
+    /// The same, to write to, when nobody looks at it any more. What is written changes this process's pages only, and no [`Map::bytes`].
     pub(super) fn lend(&self) -> *mut u8 {
-        self.lent.store(true, Ordering::Release);
+        let mut state = self.state.fetch_or(LENT, Ordering::AcqRel);
+        while state & !LENT != 0 {
+            // Another thread checks a tensor; those that come now look elsewhere.
+            std::thread::yield_now();
+            state = self.state.load(Ordering::Acquire);
+        }
         self.views.as_ptr().cast_mut()
     }
 

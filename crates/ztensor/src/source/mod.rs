@@ -8,11 +8,13 @@ pub(crate) mod headers;
 mod map;
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Kind, Result};
+use crate::limits::Limits;
 
 /// How a file is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,10 +59,34 @@ enum Backing {
 }
 
 impl Source {
-    /// Opens a file.
+    /// Opens a file that the user named. A pipe is taken into memory, as far as [`Limits::stream_bytes`] allows by default; devices are refused.
     pub fn open(path: &Path, io: Io) -> Result<Source> {
+        Source::open_within(path, io, &Limits::default())
+    }
+
+    /// The same, with limits of the caller's.
+    pub fn open_within(path: &Path, io: Io, limits: &Limits) -> Result<Source> {
+        let (file, metadata) = open_file(path)?;
+        if !is_pipe(&metadata) {
+            return Source::of_regular(file, &metadata, path, io);
+        }
+        // Opened without waiting, a pipe that nobody writes to yet would look empty.
         let file = File::open(path).map_err(|cause| open_error(path, cause))?;
-        let metadata = file.metadata().map_err(|cause| Error::io("cannot examine the file", path, cause))?;
+        let metadata = examine(&file, path)?;
+        match is_pipe(&metadata) {
+            // Pipes have no length and no ranges: take them into memory.
+            true => Source::drain(file, path, limits.stream_bytes),
+            false => Source::of_regular(file, &metadata, path, io),
+        }
+    }
+
+    /// Opens a file that another file named, or that lies where a name was expected: a regular file, or a link to one.
+    pub fn open_regular(path: &Path, io: Io) -> Result<Source> {
+        let (file, metadata) = open_file(path)?;
+        Source::of_regular(file, &metadata, path, io)
+    }
+
+    fn of_regular(file: File, metadata: &Metadata, path: &Path, io: Io) -> Result<Source> {
         if metadata.is_dir() {
             return Err(Error::new(Kind::InvalidArgument, "this is a directory, not a model file")
                 .with_path(path)
@@ -68,16 +94,16 @@ impl Source {
                     "Name a file inside it, such as model.safetensors or model.safetensors.index.json.",
                 ));
         }
+        if !metadata.is_file() {
+            let kind = if is_pipe(metadata) { "a pipe" } else { "a device" };
+            return Err(Error::argument(format!("this is {kind}, not a file")).with_path(path));
+        }
         let mut source = Source {
             backing: Backing::Memory(Box::new([])),
             length: metadata.len(),
             path: Some(path.to_path_buf()),
             file: Mutex::default(),
         };
-        if !metadata.is_file() {
-            // Pipes and devices have no length and no ranges: take them into memory.
-            return Source::drain(file, path);
-        }
         let mapped = match io {
             Io::Mmap => true,
             Io::Read => false,
@@ -97,13 +123,26 @@ impl Source {
         Ok(source)
     }
 
-    fn drain(mut file: File, path: &Path) -> Result<Source> {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut file, &mut bytes)
-            .map_err(|cause| Error::io("cannot read", path, cause))?;
-        let mut source = Source::from_bytes(bytes);
+    /// Takes a pipe into memory, unless it gives more than `most` bytes.
+    fn drain(file: File, path: &Path, most: u64) -> Result<Source> {
+        let mut source = Source::read_stream(file, most).map_err(|error| error.with_path(path))?;
         source.path = Some(path.to_path_buf());
         Ok(source)
+    }
+
+    /// Takes all that a reader gives into memory, unless that is more than `most` bytes.
+    pub fn read_stream(reader: impl Read, most: u64) -> Result<Source> {
+        let mut bytes = Vec::new();
+        reader.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most {
+            return Err(crate::limits::exceeded(
+                "a pipe is taken into memory, and this one gives more than",
+                most,
+                "bytes",
+                "stream",
+            ));
+        }
+        Ok(Source::from_bytes(bytes))
     }
 
     /// Bytes in memory, owned by the source.
@@ -181,11 +220,16 @@ impl Source {
         self.map().map(map::Map::lend)
     }
 
-    /// A range as views show it, if there is a map.
-    pub(crate) fn view(&self, offset: u64, length: u64) -> Option<&[u8]> {
+    /// Looks at a range of the memory for views; `None` without a map, and once [`Source::lend_map`] has given the memory away.
+    pub(crate) fn look_at_view<T>(
+        &self,
+        offset: u64,
+        length: u64,
+        look: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
-        self.map()?.views().get(start..end)
+        self.map()?.look_at_views(|views| views.get(start..end).map(look)).flatten()
     }
 
     /// A range: borrowed where possible, otherwise read. The range is checked before anything is allocated.
@@ -343,6 +387,31 @@ impl std::fmt::Debug for Source {
             .field("path", &self.path)
             .finish()
     }
+}
+
+/// Opens a file without waiting for anybody at the other end of a pipe, and says what it is: of the opened file, not of what has its name later.
+fn open_file(path: &Path) -> Result<(File, Metadata)> {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.open(path).map_err(|cause| open_error(path, cause))?;
+    let metadata = examine(&file, path)?;
+    Ok((file, metadata))
+}
+
+fn examine(file: &File, path: &Path) -> Result<Metadata> {
+    file.metadata().map_err(|cause| Error::io("cannot examine the file", path, cause))
+}
+
+fn is_pipe(metadata: &Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        metadata.file_type().is_fifo() || metadata.file_type().is_socket()
+    }
+    #[cfg(not(unix))]
+    !(metadata.is_file() || metadata.is_dir())
 }
 
 fn open_error(path: &Path, cause: std::io::Error) -> Error {

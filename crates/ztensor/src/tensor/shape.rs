@@ -4,6 +4,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
+use crate::error::{Error, Kind, Result};
+
 /// Dimensions that are held without an allocation.
 const INLINE: usize = 4;
 
@@ -15,10 +17,13 @@ pub struct Shape(Dimensions);
 #[derive(Clone)]
 enum Dimensions {
     Few { count: u8, values: [u64; INLINE] },
-    Many(Box<[u64]>),
+    Many(Vec<u64>),
 }
 
 impl Shape {
+    /// The most dimensions that a tensor of a file may have: as many as NumPy and PyTorch know.
+    pub const MOST_DIMENSIONS: usize = 64;
+
     /// A shape from its dimensions.
     pub fn new(dimensions: impl AsRef<[u64]>) -> Self {
         let dimensions = dimensions.as_ref();
@@ -28,19 +33,31 @@ impl Shape {
                 few.copy_from_slice(dimensions);
                 Dimensions::Few { count: dimensions.len() as u8, values }
             }
-            None => Dimensions::Many(dimensions.into()),
+            None => Dimensions::Many(dimensions.to_vec()),
         })
     }
 
-    /// Adds an innermost dimension.
-    pub(crate) fn push(&mut self, dimension: u64) {
-        match &mut self.0 {
-            Dimensions::Few { count, values } if usize::from(*count) < INLINE => {
-                values[usize::from(*count)] = dimension;
-                *count += 1;
-            }
-            _ => *self = Shape(Dimensions::Many(self.iter().copied().chain([dimension]).collect())),
+    /// Adds an innermost dimension, unless there are too many.
+    pub(crate) fn push(&mut self, dimension: u64) -> Result<()> {
+        if self.len() >= Shape::MOST_DIMENSIONS {
+            return Err(too_many());
         }
+        match &mut self.0 {
+            Dimensions::Few { count, values } => match values.get_mut(usize::from(*count)) {
+                Some(free) => {
+                    *free = dimension;
+                    *count += 1;
+                }
+                None => *self = Shape(Dimensions::Many(values.iter().copied().chain([dimension]).collect())),
+            },
+            Dimensions::Many(values) => values.push(dimension),
+        }
+        Ok(())
+    }
+
+    /// Refuses a shape with too many dimensions.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.len() > Shape::MOST_DIMENSIONS { Err(too_many()) } else { Ok(()) }
     }
 
     /// The number of elements, or `None` when the product of the non-zero dimensions does not fit `u64`
@@ -61,6 +78,10 @@ impl Shape {
     pub fn to_usize(&self) -> Option<Vec<usize>> {
         self.iter().map(|&d| usize::try_from(d).ok()).collect()
     }
+}
+
+fn too_many() -> Error {
+    Error::new(Kind::Limit, format!("the tensor has more than {} dimensions", Shape::MOST_DIMENSIONS))
 }
 
 impl Deref for Shape {
@@ -126,7 +147,7 @@ impl fmt::Display for Shape {
 
 #[cfg(test)]
 mod tests {
-    use super::Shape;
+    use super::{Kind, Shape};
 
     #[test]
     fn a_zero_does_not_hide_an_overflow() {
@@ -137,13 +158,16 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_dimensions_is_kept() {
+    fn dimensions_are_kept_up_to_as_many_as_arrays_may_have() {
         let mut grown = Shape::default();
-        for count in 0..9u64 {
+        for count in 0..Shape::MOST_DIMENSIONS as u64 {
             let dimensions: Vec<u64> = (0..count).collect();
             assert_eq!(*grown, *dimensions);
             assert_eq!(grown, Shape::from(dimensions));
-            grown.push(count);
+            grown.push(count).unwrap();
         }
+        assert_eq!(grown.push(1).unwrap_err().kind(), Kind::Limit);
+        grown.check().unwrap();
+        assert_eq!(Shape::new([1; 65]).check().unwrap_err().kind(), Kind::Limit);
     }
 }

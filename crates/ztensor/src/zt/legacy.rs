@@ -7,7 +7,7 @@ use crate::formats::Input;
 use crate::index::{
     Component, Components, Coverage, Data, Digest, DigestValue, FileId, Format, Index, Object, Span,
 };
-use crate::tensor::{Attributes, DType, ElementType, Layout, Shape};
+use crate::tensor::{Attributes, DType, ElementType, Layout};
 
 /// First bytes of a 0.1 file.
 pub(super) const MAGIC: &[u8; 8] = b"ZTEN0001";
@@ -69,7 +69,7 @@ fn tensor(decoder: &mut Decoder<'_>) -> Result<(String, Result<Object, String>)>
     let mut shape = None;
     decoder.map(|decoder, key| {
         let repeated = match &*key {
-            "shape" => shape.replace(decoder.unsigned_list()?).is_some(),
+            "shape" => shape.replace(decoder.shape()?).is_some(),
             _ => {
                 let value = decoder.value()?;
                 fields.insert(key.into_owned(), value).is_some()
@@ -82,7 +82,7 @@ fn tensor(decoder: &mut Decoder<'_>) -> Result<(String, Result<Object, String>)>
     let number =
         |field: &str| fields.get(field).and_then(|value| value.as_u64()).ok_or_else(|| missing(field));
     let name = text("name").ok_or_else(|| missing("name"))?.to_owned();
-    let shape = Shape::from(shape.ok_or_else(|| missing("shape"))?);
+    let shape = shape.ok_or_else(|| missing("shape"))?;
     let span = Span { file: FileId(0), offset: number("offset")?, length: number("size")? };
     let dtype = text("dtype").ok_or_else(|| missing("dtype"))?;
     let Some(storage) = DType::parse(dtype) else {

@@ -7,6 +7,7 @@ use crate::tensor::Layout;
 
 /// Checks the size equations of an object.
 pub(super) fn check_object(object: &Object) -> Result<()> {
+    object.shape.check()?;
     for (role, component) in &object.components {
         check_component(component).map_err(|error| error.with_context(&format!("component \"{role}\"")))?;
     }

@@ -6,12 +6,9 @@ use std::path::Path;
 use super::header::Header;
 use super::{add_file, new_index, read_header};
 use crate::error::{Error, Kind, Result};
-use crate::formats::Input;
+use crate::formats::{Input, few};
 use crate::index::{FileId, Index};
 use crate::tensor::{Attributes, Value};
-
-/// How many missing parts an error names.
-const NAMED_MISSING: usize = 10;
 
 /// Which part of how many a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,12 +113,9 @@ fn open_parts(input: &mut Input, place: Place, stem: &str) -> Result<Vec<FileId>
     if missing.is_empty() {
         return Ok(files);
     }
-    let total = missing.len();
-    missing.truncate(NAMED_MISSING);
-    let more = if total > missing.len() { ", …" } else { "" };
     Err(Error::new(
         Kind::NotFound,
-        format!("{total} of {} parts are missing: {}{more}", place.count, missing.join(", ")),
+        format!("{} of {} parts are missing: {}", missing.len(), place.count, few(&missing)),
     )
     .with_hint("Download the missing files into the same folder."))
 }

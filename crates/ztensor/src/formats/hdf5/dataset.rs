@@ -43,7 +43,7 @@ pub(super) fn tensor(
     }
     let rank = dimensions.len();
     let mut shape = dimensions;
-    inner.into_iter().for_each(|dimension| shape.push(dimension));
+    inner.into_iter().try_for_each(|dimension| shape.push(dimension))?;
     let length = shape.elements().and_then(|count| element.byte_length(count));
     let length = length.ok_or_else(|| Error::malformed(format!("the size of shape {shape} overflows")))?;
 

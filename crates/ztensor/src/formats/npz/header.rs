@@ -12,9 +12,6 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// Longest header that is read. Version 1 cannot say more; later versions exist for records of very many fields.
 pub(super) const LONGEST: u64 = 1 << 16;
 
-/// NumPy's own limit. A deflated header could otherwise say a long shape in very few bytes.
-const MOST_DIMENSIONS: usize = 64;
-
 /// Magic, version and the longer form of the header length.
 const PREAMBLE: usize = 12;
 
@@ -116,7 +113,7 @@ impl Header {
 }
 
 fn dimensions(items: &[Literal<'_>]) -> Option<Shape> {
-    if items.len() > MOST_DIMENSIONS {
+    if items.len() > Shape::MOST_DIMENSIONS {
         return None;
     }
     let dimension = |item: &Literal<'_>| match item {

@@ -11,9 +11,6 @@ use crate::formats::Input;
 use crate::index::{Component, Components, Data, Object, Span, Strided, Unraveled};
 use crate::tensor::{Attributes, DType, Layout, Shape};
 
-/// Largest rank of a sparse tensor; one stored position becomes this many coordinates at most.
-const HIGHEST_RANK: usize = 64;
-
 /// The number of the data type that indices must have.
 const INT64: u64 = 7;
 
@@ -39,7 +36,7 @@ impl Sparse {
                 1 => sparse.values = Tensor::parse(wire, field.bytes()?)?,
                 2 => sparse.indices = Tensor::parse(wire, field.bytes()?)?,
                 3 => dimensions(wire, field.value, &mut sparse.shape)
-                    .ok_or_else(|| field.wrong_type("a list of dimensions"))?,
+                    .ok_or_else(|| field.wrong_type("a list of up to 64 dimensions"))?,
                 _ => {}
             }
         }
@@ -57,7 +54,7 @@ impl Sparse {
         let values = self.values.component(wire, input, files)?;
         let shape = Shape::from(self.shape);
         let rank = shape.len();
-        if rank == 0 || rank > HIGHEST_RANK {
+        if rank == 0 || rank > Shape::MOST_DIMENSIONS {
             return Err(broken("a sparse tensor must have 1 to 64 dimensions"));
         }
         let elements = shape.elements().ok_or_else(|| broken("the shape of a sparse tensor overflows"))?;

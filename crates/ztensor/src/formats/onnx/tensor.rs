@@ -33,7 +33,7 @@ impl Tensor {
         while let Some(found) = message.next()? {
             match found.number {
                 1 => dimensions(wire, found.value, &mut tensor.dimensions)
-                    .ok_or_else(|| found.wrong_type("a list of dimensions"))?,
+                    .ok_or_else(|| found.wrong_type("a list of up to 64 dimensions"))?,
                 2 => tensor.data_type = found.integer()?,
                 3 => tensor.segmented = true,
                 field::FLOATS => tensor.values(field::FLOATS).push(&found, Encoding::Fixed(4))?,
@@ -119,11 +119,11 @@ impl Tensor {
     }
 }
 
-/// Dimensions, packed or one by one; `None` if one is negative or not an integer.
+/// Dimensions, packed or one by one; `None` if one is negative or not an integer, or if there are too many.
 pub(super) fn dimensions<'a>(wire: &'a Wire<'a>, value: Value, into: &mut Vec<u64>) -> Option<()> {
     let mut add = |dimension: u64| {
         into.push(dimension);
-        i64::try_from(dimension).is_ok().then_some(())
+        (into.len() <= Shape::MOST_DIMENSIONS && i64::try_from(dimension).is_ok()).then_some(())
     };
     match value {
         Value::Varint { value, .. } => add(value),

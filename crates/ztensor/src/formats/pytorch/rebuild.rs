@@ -14,9 +14,6 @@ use crate::error::{Error, Kind};
 use crate::index::{Component, FileId, Object, Span};
 use crate::tensor::Shape;
 
-/// The most dimensions that any array library handles. One tuple can serve as the shape of any number of tensors, so it has to be bounded.
-const MOST_DIMENSIONS: usize = 64;
-
 /// Wrappers around wrappers: parameters, subclasses, type tags.
 const MOST_WRAPPERS: usize = 16;
 
@@ -229,8 +226,8 @@ impl<'p, 'a> Rebuilder<'p, 'a> {
     fn numbers(&self, id: Id, what: &str) -> Reading<Vec<u64>> {
         let wrong = || Error::malformed(format!("the {what} of a tensor is not a tuple of numbers"));
         let items = self.arena.items(id).ok_or_else(wrong)?;
-        if items.len() > MOST_DIMENSIONS {
-            return Err(skipped(format!("it has more than {MOST_DIMENSIONS} dimensions")));
+        if items.len() > Shape::MOST_DIMENSIONS {
+            return Err(skipped(format!("it has more than {} dimensions", Shape::MOST_DIMENSIONS)));
         }
         let number =
             |id: &Id| self.arena.integer(*id).and_then(|value| u64::try_from(value).ok()).ok_or_else(wrong);

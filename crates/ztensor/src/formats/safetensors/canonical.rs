@@ -83,7 +83,7 @@ impl<'a> Scanner<'a> {
         let mut shape = Shape::default();
         if self.accept("]").is_none() {
             loop {
-                shape.push(self.number()?);
+                shape.push(self.number()?).ok()?;
                 if self.accept(",").is_none() {
                     break self.accept("]")?;
                 }

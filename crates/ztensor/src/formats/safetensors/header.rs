@@ -254,7 +254,7 @@ impl<'de> Deserialize<'de> for Dimensions {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Dimensions, A::Error> {
                 let mut dimensions = Shape::default();
                 while let Some(dimension) = list.next_element()? {
-                    dimensions.push(dimension);
+                    dimensions.push(dimension).map_err(serde::de::Error::custom)?;
                 }
                 Ok(Dimensions(dimensions))
             }

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use indexmap::IndexSet;
 use serde::Deserialize;
 
 use super::{Input, add_file};
 use crate::error::{Error, Kind, Result};
+use crate::formats::few;
 use crate::index::{Format, Index};
 use crate::tensor::{Attributes, Value};
 
@@ -36,20 +38,13 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
         Error::malformed(format!("the shard index is not valid: {cause}")).with_cause(cause)
     })?;
 
-    let mut shards: Vec<String> = Vec::new();
+    let mut shards: IndexSet<String> = IndexSet::new();
     let mut home: HashMap<String, usize> = HashMap::new();
     for (tensor, shard) in document.weight_map {
-        let shard = shard
-            .as_str()
-            .ok_or_else(|| {
-                Error::malformed("the shard of this tensor is not a file name").with_tensor(&tensor)
-            })?
-            .to_owned();
-        let number = shards.iter().position(|known| *known == shard).unwrap_or_else(|| {
-            shards.push(shard);
-            shards.len() - 1
-        });
-        home.insert(tensor, number);
+        let serde_json::Value::String(shard) = shard else {
+            return Err(Error::malformed("the shard of this tensor is not a file name").with_tensor(&tensor));
+        };
+        home.insert(tensor, shards.insert_full(shard).0);
     }
 
     let mut index = Index::new(Format::Safetensors, "");
@@ -65,7 +60,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     if !missing.is_empty() {
         return Err(Error::new(
             Kind::NotFound,
-            format!("{} of {} shards are missing: {}", missing.len(), shards.len(), missing.join(", ")),
+            format!("{} of {} shards are missing: {}", missing.len(), shards.len(), few(&missing)),
         )
         .with_hint("Download the missing files into the same folder."));
     }

@@ -154,10 +154,7 @@ impl<'a> Decoder<'a> {
     /// The dimensions of a tensor.
     pub(in crate::zt) fn shape(&mut self) -> Result<Shape> {
         let mut shape = Shape::default();
-        self.list(|decoder| {
-            shape.push(decoder.unsigned()?);
-            Ok(())
-        })?;
+        self.list(|decoder| shape.push(decoder.unsigned()?))?;
         Ok(shape)
     }
 

@@ -39,7 +39,7 @@ impl Dataspace {
         }
         let mut dimensions = Shape::default();
         for _ in 0..rank {
-            dimensions.push(cursor.length()?);
+            dimensions.push(cursor.length()?)?;
         }
         let mut maximum = Vec::new();
         if flags & 1 != 0 {
