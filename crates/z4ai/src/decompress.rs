@@ -347,6 +347,24 @@ pub fn decoded_len(frame: &[u8]) -> Result<u64> {
     Ok(Layout::read(frame)?.length)
 }
 
+/// How many bytes have to be decoded for bytes `range` of the data of `frame`: those of all blocks that hold them.
+pub fn decoding_cost(frame: &[u8], range: Range<u64>) -> Result<u64> {
+    let layout = Layout::read(frame)?;
+    layout.check_range(&range)?;
+    let (mut cost, mut section_start) = (0u64, 0u64);
+    for section in &layout.sections {
+        let section_end = section_start + section.length as u64;
+        let (start, end) = (range.start.max(section_start), range.end.min(section_end));
+        if start < end {
+            let needed = section.needed((start - section_start) as usize..(end - section_start) as usize);
+            let blocks = needed.iter().enumerate().filter(|(_, needed)| **needed);
+            cost += blocks.map(|(index, _)| section.decoded_block_length(index) as u64).sum::<u64>();
+        }
+        section_start = section_end;
+    }
+    Ok(cost)
+}
+
 /// Whether `bytes` begin like a z4ai frame of any version.
 pub fn is_frame(bytes: &[u8]) -> bool {
     bytes.starts_with(&crate::frame::MAGIC)

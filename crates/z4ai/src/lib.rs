@@ -30,8 +30,8 @@ mod transform;
 
 pub use compress::{compress, compress_into};
 pub use decompress::{
-    decoded_len, decompress, decompress_into, decompress_into_with, decompress_range, decompress_with,
-    is_frame,
+    decoded_len, decoding_cost, decompress, decompress_into, decompress_into_with, decompress_range,
+    decompress_with, is_frame,
 };
 pub use delta::{
     compress_delta, compress_delta_if_useful, compress_delta_stream, decompress_delta, decompress_delta_into,

@@ -2,8 +2,10 @@
 //! (path, tensor, offset, cause, what to do next) that each layer adds as the error travels up.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+use crate::printable::Escaping;
 
 /// The crate's result type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -280,6 +282,7 @@ struct Told<'e> {
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let details = self.details;
+        let f = &mut Escaping(f);
         if let Some(path) = &details.path {
             write!(f, "\"{}\": ", path.display())?;
         }

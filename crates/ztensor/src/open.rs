@@ -9,7 +9,7 @@ use crate::delta::Base;
 use crate::error::{Error, Hints, Kind, Result};
 use crate::formats::{Input, PARSERS};
 use crate::index::Index;
-use crate::limits::Limits;
+use crate::limits::{Limits, Meter};
 use crate::reader::Reader;
 use crate::source::{Io, Source};
 
@@ -37,6 +37,11 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
+    /// The defaults with other limits.
+    pub fn within(limits: &Limits) -> Self {
+        OpenOptions { limits: limits.clone(), ..OpenOptions::default() }
+    }
+
     /// Opens a file.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
         self.open_link(path.as_ref(), LONGEST_CHAIN)
@@ -59,19 +64,28 @@ impl OpenOptions {
     }
 
     fn read(&self, source: Source, links: usize) -> Result<Reader> {
-        let mut input = Input::new(source, self.io, self.limits.clone());
+        let meter = Arc::new(Meter::new(&self.limits));
+        let reader = self.index(source, links, &meter);
+        meter.stop();
+        reader.inspect(|reader| reader.sources().iter().for_each(|file| file.forget_windows()))
+    }
+
+    /// Indexes a file; `meter` counts what is decoded for it.
+    fn index(&self, source: Source, links: usize, meter: &Arc<Meter>) -> Result<Reader> {
+        let mut input = self.input(source, meter);
         let mut index = detect(&mut input)?;
         let mut archived = None;
         // An archive reads like its original. Archives of archives are legal, but not without end.
         for _ in 0..MOST_NESTED {
             let Some(description) = Description::find(&index) else {
-                return Ok(Reader::new(self.files(input), index, archived, !self.skip_checksums));
+                let limits = self.limits.clone();
+                return Ok(Reader::new(self.files(input), index, archived, limits, !self.skip_checksums));
             };
             let (description, files) = (description?, self.files(input));
             archived.get_or_insert_with(|| ArchiveInfo::new(&description, &files));
             let base = self.base_of(&description, &files, links)?;
-            let source = assemble(&description, &index, &files, base.as_ref(), &self.limits)?;
-            input = Input::new(source, self.io, self.limits.clone());
+            let source = assemble(&description, &index, &files, base.as_ref(), meter)?;
+            input = self.input(source, meter);
             index = detect(&mut input)?;
         }
         Err(Error::new(Kind::Limit, format!("more than {MOST_NESTED} archives inside one another")))
@@ -79,7 +93,7 @@ impl OpenOptions {
 
     /// Opens an archive as the bytes of its original; with it comes the base, if it is a delta.
     pub(crate) fn open_archive(&self, path: &Path) -> Result<(Description, Source, Option<Base>)> {
-        self.read_archive(Source::open_within(path, self.io, &self.limits)?)
+        self.open_original(Source::open_within(path, self.io, &self.limits)?)
             .map_err(|error| error.with_path(path))
     }
 
@@ -88,19 +102,36 @@ impl OpenOptions {
         &self,
         bytes: impl AsRef<[u8]> + Send + Sync + 'static,
     ) -> Result<(Description, Source, Option<Base>)> {
-        self.read_archive(Source::from_bytes(bytes))
+        self.open_original(Source::from_bytes(bytes))
     }
 
-    /// What an archive says of itself.
-    pub(crate) fn describe_archive(&self, path: &Path) -> Result<ArchiveInfo> {
-        let described = self.index_archive(Source::open_within(path, self.io, &self.limits)?);
+    fn open_original(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
+        let meter = Arc::new(Meter::new(&self.limits));
+        let opened = self.read_archive(source, &meter);
+        meter.stop();
+        let (description, source, base) = opened?;
+        // Whoever asks for the original wants all of it.
+        self.limits.check_decoded(source.len(), source.total_stored())?;
+        Ok((description, source, base))
+    }
+
+    /// What an archive or a delta says of itself; a delta's base is not needed for it.
+    pub fn describe_archive(&self, path: &Path) -> Result<ArchiveInfo> {
+        let described = self.index_archive(
+            Source::open_within(path, self.io, &self.limits)?,
+            &Arc::new(Meter::new(&self.limits)),
+        );
         described
             .map(|(description, _, files)| ArchiveInfo::new(&description, &files))
             .map_err(|error| error.with_path(path))
     }
 
-    fn index_archive(&self, source: Source) -> Result<(Description, Index, Vec<Arc<Source>>)> {
-        let mut input = Input::new(source, self.io, self.limits.clone());
+    fn index_archive(
+        &self,
+        source: Source,
+        meter: &Arc<Meter>,
+    ) -> Result<(Description, Index, Vec<Arc<Source>>)> {
+        let mut input = self.input(source, meter);
         let index = detect(&mut input)?;
         let description = Description::find(&index).unwrap_or_else(|| {
             Err(Error::argument(format!("this is a {} file, not an archive", index.format)).with_hints(
@@ -114,12 +145,20 @@ impl OpenOptions {
         Ok((description, index, self.files(input)))
     }
 
-    /// The same, of a source.
-    pub(crate) fn read_archive(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
-        let (description, index, files) = self.index_archive(source)?;
+    /// Opens an archive as the bytes of its original; `meter` counts what is decoded until it is stopped.
+    pub(crate) fn read_archive(
+        &self,
+        source: Source,
+        meter: &Arc<Meter>,
+    ) -> Result<(Description, Source, Option<Base>)> {
+        let (description, index, files) = self.index_archive(source, meter)?;
         let base = self.base_of(&description, &files, LONGEST_CHAIN)?;
-        let source = assemble(&description, &index, &files, base.as_ref(), &self.limits)?;
+        let source = assemble(&description, &index, &files, base.as_ref(), meter)?;
         Ok((description, source, base))
+    }
+
+    fn input(&self, source: Source, meter: &Arc<Meter>) -> Input {
+        Input::metered(source, self.io, self.limits.clone(), Arc::clone(meter))
     }
 
     /// The opened files. Once the headers are read, a map keeps the bytes by itself.

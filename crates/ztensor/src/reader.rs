@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
@@ -12,6 +12,7 @@ use crate::archive::ArchiveInfo;
 use crate::decode::{self, View};
 use crate::error::{Error, Hints, Kind, Result};
 use crate::index::{Component, Format, Index, Object, Skipped, Span};
+use crate::limits::Limits;
 use crate::open::OpenOptions;
 use crate::source::{Io, Source};
 use crate::sparse;
@@ -22,6 +23,9 @@ pub struct Reader {
     files: Vec<Arc<Source>>,
     index: Index,
     archived: Option<ArchiveInfo>,
+    limits: Limits,
+    /// Bytes that all tensors decode to together, those aside that are too large by themselves.
+    decoded: OnceLock<u64>,
     /// Components whose checksum has been found right; `None` when checks are switched off.
     verified: Option<Mutex<HashSet<(usize, usize)>>>,
 }
@@ -31,9 +35,11 @@ impl Reader {
         files: Vec<Arc<Source>>,
         index: Index,
         archived: Option<ArchiveInfo>,
+        limits: Limits,
         verify: bool,
     ) -> Self {
-        Reader { files, index, archived, verified: verify.then(Mutex::default) }
+        let verified = verify.then(Mutex::default);
+        Reader { files, index, archived, limits, decoded: OnceLock::new(), verified }
     }
 
     /// Opens a file, choosing between a memory map and reads by where the file lies.
@@ -132,6 +138,7 @@ impl Reader {
     /// One component's elements: borrowed where they lie plainly in memory, decoded otherwise.
     pub fn component_bytes(&self, name: &str, role: &str) -> Result<Cow<'_, [u8]>> {
         self.with_component(name, role, |position, component| {
+            self.check_decoded(component)?;
             self.verify_stored(position, component)?;
             let bytes = decode::bytes(&self.files, component)?;
             self.verify(position, component, Some(&bytes))?;
@@ -166,6 +173,7 @@ impl Reader {
     /// Decodes one component into a buffer of exactly its length.
     pub fn component_into(&self, name: &str, role: &str, out: &mut [u8]) -> Result<()> {
         self.with_component(name, role, |position, component| {
+            self.check_decoded(component)?;
             self.verify_stored(position, component)?;
             decode::read_into(&self.files, component, out)?;
             self.verify(position, component, Some(out))
@@ -175,6 +183,7 @@ impl Reader {
     /// Decodes a part of one component: the bytes from `start` on, as many as the buffer takes.
     pub fn component_range_into(&self, name: &str, role: &str, start: u64, out: &mut [u8]) -> Result<()> {
         self.with_component(name, role, |position, component| {
+            self.check_decoded(component)?;
             self.verify(position, component, None)?;
             decode::range_into(&self.files, component, start, out)
         })
@@ -253,6 +262,7 @@ impl Reader {
             .par_iter()
             .map(|(name, object)| {
                 let checked = object.components.iter().try_for_each(|(_, component)| {
+                    self.check_decoded(component)?;
                     if component.checks_stored_bytes() {
                         decode::verify(&self.files, component, None)?;
                     }
@@ -338,6 +348,36 @@ impl Reader {
                 .with_tensor(name));
         }
         Ok(component)
+    }
+
+    /// Refuses to decode what looks like a bomb: a tensor that is out of proportion by itself, or any of a file whose other tensors are so together.
+    /// What lies plainly in memory is not decoded.
+    fn check_decoded(&self, component: &Component) -> Result<()> {
+        if decode::view(&self.files, component).is_some() {
+            return Ok(());
+        }
+        self.check_component(component)?;
+        let components = || self.index.objects.values().flat_map(|object| &object.components);
+        let decoded = *self.decoded.get_or_init(|| {
+            let sound = components().filter(|(_, component)| self.check_component(component).is_ok());
+            sound.map(|(_, component)| component.length).fold(0, u64::saturating_add)
+        });
+        let stored = self.files.iter().map(|file| file.total_stored()).fold(0, u64::saturating_add);
+        self.limits.check_decoded(decoded, stored)
+    }
+
+    fn check_component(&self, component: &Component) -> Result<()> {
+        if component.length <= Limits::ALWAYS_DECODED.min(self.limits.decoded_bytes) {
+            return Ok(());
+        }
+        let stored = match component.data.only_span() {
+            Some(span) => match self.files.get(span.file.0 as usize) {
+                Some(file) => file.weight(span.offset, span.length),
+                None => span.length,
+            },
+            None => component.data.stored_length(),
+        };
+        self.limits.check_decoded(component.length, stored)
     }
 
     /// Checks a checksum over stored bytes before they are decoded: damage is then named as what it is.

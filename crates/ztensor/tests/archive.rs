@@ -162,3 +162,20 @@ fn what_is_no_archive_is_said_to_be_none() {
     let error = restore(&path, &folder.path().join("out"), &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), Kind::InvalidArgument);
 }
+
+#[test]
+fn an_original_out_of_proportion_is_not_restored() {
+    let plain = safetensors();
+    let (packed, _) = archive_bytes(plain.clone(), &ArchiveOptions::default()).unwrap();
+    let mut options = ztensor::OpenOptions::default();
+    options.limits.decoded_bytes = plain.len() as u64;
+    assert_eq!(options.restore_bytes(packed.clone()).unwrap(), plain);
+    options.limits.decoded_bytes -= 1;
+    assert_eq!(options.restore_bytes(packed.clone()).unwrap_err().kind(), Kind::Limit);
+    let folder = tempfile::tempdir().unwrap();
+    let (archive, restored) = (folder.path().join("a.zstn"), folder.path().join("a"));
+    std::fs::write(&archive, packed).unwrap();
+    assert_eq!(options.restore(&archive, &restored, &mut |_| Ok(())).unwrap_err().kind(), Kind::Limit);
+    assert_eq!(options.verify_archive(&archive).unwrap_err().kind(), Kind::Limit);
+    assert!(!restored.exists());
+}

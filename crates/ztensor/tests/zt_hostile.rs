@@ -285,6 +285,52 @@ fn tensors_have_as_many_dimensions_as_arrays_may_have() {
     assert_eq!(writer.add("t", &ones(65), &[0u8]).unwrap_err().kind(), Kind::InvalidArgument);
 }
 
+fn compressed<'a>(length: u64) -> Cbor<'a> {
+    tensor_with(
+        &[length],
+        vec![
+            ("dtype", Cbor::Text("u8")),
+            ("encoding", Cbor::Text("z4ai")),
+            ("offset", Cbor::Number(64)),
+            ("length", Cbor::Number(100)),
+        ],
+    )
+}
+
+#[test]
+fn what_looks_like_a_bomb_is_not_decoded() {
+    let small = [compressed(1 << 20), compressed(700 << 20)];
+    let [small, large] = small.map(|tensor| open(vec![("t", tensor)]).unwrap().bytes("t").unwrap_err().kind());
+    assert_eq!((small, large), (Kind::Malformed, Kind::Malformed), "a gigabyte is always decoded");
+
+    // One tensor out of proportion spoils itself, many that are so together spoil the file.
+    let reader = open(vec![("a", compressed(3 << 30)), ("b", compressed(1 << 20))]).unwrap();
+    let error = reader.bytes("a").unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.tensor() == Some("a"), "{error}");
+    assert!(error.told(ztensor::Caller::Shell).to_string().contains("--limit ratio="), "{error}");
+    let mut out = [0; 4];
+    assert_eq!(reader.component_range_into("a", "data", 0, &mut out).unwrap_err().kind(), Kind::Limit);
+    assert_eq!(reader.bytes("b").unwrap_err().kind(), Kind::Malformed);
+    assert_eq!(reader.verify_all()[0].1.kind(), Kind::Limit);
+
+    let names: Vec<String> = (0..30).map(|number| format!("{number}")).collect();
+    let bytes = container(names.iter().map(|name| (name.as_str(), compressed(900 << 20))).collect());
+    let reader = Reader::from_bytes(bytes.clone()).unwrap();
+    assert_eq!(reader.bytes("7").unwrap_err().kind(), Kind::Limit);
+    let mut options = ztensor::OpenOptions::default();
+    options.limits.ratio = u64::MAX;
+    assert_eq!(options.open_bytes(bytes).unwrap().bytes("7").unwrap_err().kind(), Kind::Malformed);
+
+    let mut options = ztensor::OpenOptions::default();
+    options.limits.decoded_bytes = 1000;
+    let reader = options.open_bytes(sample()).unwrap();
+    assert_eq!(reader.bytes("z").unwrap().len(), 200);
+    options.limits.decoded_bytes = 100;
+    let reader = options.open_bytes(sample()).unwrap();
+    assert_eq!(reader.bytes("a").unwrap().len(), 24, "what lies plainly in memory is not decoded");
+    assert_eq!(reader.bytes("z").unwrap_err().kind(), Kind::Limit);
+}
+
 #[test]
 fn absurd_manifests_are_refused_before_they_cost_anything() {
     let nested = with_manifest(64, &[0x81; 200_000]);

@@ -19,7 +19,6 @@ pub use write::{ArchiveOptions, Stats, archive, archive_bytes, archive_source};
 pub(crate) use description::{Description, FileIdentity};
 pub(crate) use digest::identify;
 pub(crate) use open::assemble;
-pub(crate) use restore::{write_original, write_original_to_memory};
 pub(crate) use runs::Run;
 pub(crate) use table::BaseTensor;
 pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, raw_or_frame, write};

@@ -7,9 +7,9 @@ use super::description::{Description, PIECES, SKELETON, TABLE, damaged};
 use super::table::{Stored, Table};
 use crate::decode;
 use crate::delta::Base;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::index::{Component, Coverage, Data, Digest, DigestValue, Index, Span};
-use crate::limits::Limits;
+use crate::limits::Meter;
 use crate::source::Source;
 use crate::source::assembly::{Assembly, Piece};
 use crate::tensor::DType;
@@ -20,11 +20,11 @@ pub(crate) fn assemble(
     index: &Index,
     files: &[Arc<Source>],
     base: Option<&Base>,
-    limits: &Limits,
+    meter: &Arc<Meter>,
 ) -> Result<Source> {
     let archive = Arc::new(files.to_vec());
-    let table = Table::decode(&small_object(index, files, TABLE, limits)?)?;
-    let skeleton: Arc<[u8]> = small_object(index, files, SKELETON, limits)?.into();
+    let table = Table::decode(&small_object(index, files, TABLE, meter)?)?;
+    let skeleton: Arc<[u8]> = small_object(index, files, SKELETON, meter)?.into();
     let Data::Raw(mut room) = object(index, PIECES)?.data else {
         return Err(damaged("its pieces are not stored plainly"));
     };
@@ -73,7 +73,9 @@ pub(crate) fn assemble(
         return Err(damaged("its pieces do not make up the original's length"));
     }
     let path = files.first().and_then(|file| file.path()).map(original_path);
-    Ok(Source::from_assembly(Assembly::new(parts)?, path.as_deref()))
+    let stored = files.iter().map(|file| file.total_stored()).fold(0, u64::saturating_add);
+    let stored = stored.saturating_add(base.map_or(0, Base::length));
+    Ok(Source::from_assembly(Assembly::new(parts, Arc::clone(meter))?, path.as_deref(), stored))
 }
 
 fn object<'a>(index: &'a Index, name: &str) -> Result<&'a Component> {
@@ -82,12 +84,9 @@ fn object<'a>(index: &'a Index, name: &str) -> Result<&'a Component> {
 }
 
 /// An object that is held in memory, once its checksum was found right.
-fn small_object(index: &Index, files: &[Arc<Source>], name: &str, limits: &Limits) -> Result<Vec<u8>> {
+fn small_object(index: &Index, files: &[Arc<Source>], name: &str, meter: &Meter) -> Result<Vec<u8>> {
     let component = object(index, name)?;
-    if component.length > limits.header_bytes {
-        return Err(Error::new(Kind::Limit, format!("\"{name}\" has {} bytes", component.length))
-            .with_hint("If the file is trusted, open it with larger limits."));
-    }
+    meter.charge(component.length)?;
     decode::verify(files, component, None)?;
     Ok(decode::bytes(files, component)?.into_owned())
 }
@@ -140,6 +139,10 @@ impl Piece for Bones {
         self.length
     }
 
+    fn cost(&self, _start: u64, _length: u64) -> Result<u64> {
+        Ok(0)
+    }
+
     fn is_at_hand(&self) -> bool {
         true
     }
@@ -164,6 +167,15 @@ impl Piece for StoredPiece {
 
     fn stored(&self) -> u64 {
         self.component.data.stored_length()
+    }
+
+    fn cost(&self, start: u64, length: u64) -> Result<u64> {
+        let Data::Z4ai(span) = self.component.data else { return Ok(self.component.length) };
+        let file = self.files.get(span.file.0 as usize);
+        match file.and_then(|file| file.slice(span.offset, span.length)) {
+            Some(frame) => Ok(z4ai::decoding_cost(frame, start..start.saturating_add(length))?),
+            None => Ok(length),
+        }
     }
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {

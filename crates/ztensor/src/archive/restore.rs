@@ -16,21 +16,49 @@ use crate::source::Source;
 /// Writes the original of an archive. The file appears only after its digest was found right. An error of `progress` ends the work. Returns its
 /// length.
 pub fn restore(archive: &Path, output: &Path, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<u64> {
-    let (description, source, _) = OpenOptions::default().open_archive(archive)?;
-    write_original(&description, &source, None, output, progress).map_err(|error| error.with_path(archive))
+    OpenOptions::default().restore(archive, output, progress)
 }
 
 /// The original of an archive in memory.
 pub fn restore_bytes(archive: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Vec<u8>> {
-    let (description, source, _) = OpenOptions::default().open_archive_bytes(archive)?;
-    write_original_to_memory(&description, &source, None)
+    OpenOptions::default().restore_bytes(archive)
 }
 
 /// Checks that an archive restores its original, without writing it anywhere.
 pub fn verify(archive: &Path) -> Result<()> {
-    let (description, source, _) = OpenOptions::default().open_archive(archive)?;
-    let restored = identify(&[Arc::new(source)]).map_err(|error| error.with_path(archive))?;
-    if restored.sha256 == description.original.sha256 { Ok(()) } else { Err(damaged().with_path(archive)) }
+    OpenOptions::default().verify_archive(archive)
+}
+
+impl OpenOptions {
+    /// Writes the original of an archive or a delta, as [`restore`] does. All of the base of a delta is compared with what that was made
+    /// against. An original out of proportion to its archive is refused as far as the limits say.
+    pub fn restore(
+        &self,
+        archive: &Path,
+        output: &Path,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<u64> {
+        let (description, source, base) = self.open_archive(archive)?;
+        write_original(&description, &source, base.as_ref(), output, progress)
+            .map_err(|error| error.with_path(archive))
+    }
+
+    /// Restores the original of an archive or a delta in memory.
+    pub fn restore_bytes(&self, archive: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Vec<u8>> {
+        let (description, source, base) = self.open_archive_bytes(archive)?;
+        write_original_to_memory(&description, &source, base.as_ref())
+    }
+
+    /// Checks that an archive restores its original, as [`verify`] does.
+    pub fn verify_archive(&self, archive: &Path) -> Result<()> {
+        let (description, source, _) = self.open_archive(archive)?;
+        let restored = identify(&[Arc::new(source)]).map_err(|error| error.with_path(archive))?;
+        if restored.sha256 == description.original.sha256 {
+            Ok(())
+        } else {
+            Err(damaged().with_path(archive))
+        }
+    }
 }
 
 fn damaged() -> Error {
@@ -38,7 +66,7 @@ fn damaged() -> Error {
 }
 
 /// Writes an opened original to a file that appears only after its digest was found right, and that of the base, if it is to be checked.
-pub(crate) fn write_original(
+fn write_original(
     description: &Description,
     source: &Source,
     base: Option<&Base>,
@@ -52,7 +80,7 @@ pub(crate) fn write_original(
 }
 
 /// The same, in memory.
-pub(crate) fn write_original_to_memory(
+fn write_original_to_memory(
     description: &Description,
     source: &Source,
     base: Option<&Base>,

@@ -28,6 +28,11 @@ impl Base {
         Ok(base)
     }
 
+    /// Bytes of the base.
+    pub(crate) fn length(&self) -> u64 {
+        self.expected.length
+    }
+
     /// The error for a delta without its base.
     pub(crate) fn missing(name: &str, expected: FileIdentity) -> Error {
         wrong_base(format!("this is a delta, which opens together with its base only: {}", described(name, expected)))

@@ -77,9 +77,7 @@ pub fn apply(
     output: &Path,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
-    let (description, source, base) = OpenOptions { base, ..OpenOptions::default() }.open_archive(delta)?;
-    archive::write_original(&description, &source, base.as_ref(), output, progress)
-        .map_err(|error| error.with_path(delta))
+    OpenOptions { base, ..OpenOptions::default() }.restore(delta, output, progress)
 }
 
 /// The same, in memory.
@@ -87,9 +85,7 @@ pub fn apply_bytes(
     delta: impl AsRef<[u8]> + Send + Sync + 'static,
     base: Option<Arc<Reader>>,
 ) -> Result<Vec<u8>> {
-    let (description, source, base) =
-        OpenOptions { base, ..OpenOptions::default() }.open_archive_bytes(delta)?;
-    archive::write_original_to_memory(&description, &source, base.as_ref())
+    OpenOptions { base, ..OpenOptions::default() }.restore_bytes(delta)
 }
 
 fn is_small(reader: &Reader) -> bool {

@@ -70,6 +70,15 @@ impl Piece for Copy {
         0
     }
 
+    fn weight(&self) -> u64 {
+        self.reference.length
+    }
+
+    fn cost(&self, _start: u64, length: u64) -> Result<u64> {
+        // The first time all of the tensor is identified.
+        Ok(if self.reference.is_checked() { length } else { self.reference.length })
+    }
+
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let BaseTensor { name, role } = &self.reference.tensor;
         if self.reference.is_checked() {
@@ -105,6 +114,17 @@ impl Piece for Delta {
 
     fn stored(&self) -> u64 {
         self.span.length
+    }
+
+    fn weight(&self) -> u64 {
+        self.span.length.saturating_add(self.reference.length)
+    }
+
+    fn cost(&self, start: u64, length: u64) -> Result<u64> {
+        match self.file()?.slice(self.span.offset, self.span.length) {
+            Some(frame) => Ok(z4ai::decoding_cost(frame, start..start.saturating_add(length))?),
+            None => Ok(length),
+        }
     }
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {

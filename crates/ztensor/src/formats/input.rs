@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Kind, Result};
 use crate::index::{FileId, Span};
-use crate::limits::{Budget, Limits};
+use crate::limits::{Budget, Limits, Meter};
 use crate::open::OpenOptions;
 use crate::source::{Io, Source};
 use crate::zt;
@@ -18,6 +18,7 @@ pub struct Input {
     /// The files by their paths.
     opened: HashMap<PathBuf, FileId>,
     io: Io,
+    meter: Arc<Meter>,
     /// The account that parsers charge before they allocate.
     pub budget: Budget,
 }
@@ -25,8 +26,14 @@ pub struct Input {
 impl Input {
     /// An input over one source.
     pub fn new(source: Source, io: Io, limits: Limits) -> Self {
+        let meter = Arc::new(Meter::new(&limits));
+        Input::metered(source, io, limits, meter)
+    }
+
+    /// The same; `meter` counts what is decoded while the input is indexed.
+    pub(crate) fn metered(source: Source, io: Io, limits: Limits, meter: Arc<Meter>) -> Self {
         let opened = source.path().map(|path| (path.to_path_buf(), FileId(0))).into_iter().collect();
-        Input { files: vec![Arc::new(source)], opened, io, budget: Budget::new(limits) }
+        Input { files: vec![Arc::new(source)], opened, io, meter, budget: Budget::new(limits) }
     }
 
     /// The file that was asked for.
@@ -83,7 +90,8 @@ impl Input {
         if zt::matches(&source.head(8)?, self) {
             let options =
                 OpenOptions { io: self.io, limits: self.budget.limits().clone(), ..OpenOptions::default() };
-            let (_, original, _) = options.read_archive(source).map_err(|error| error.with_path(&path))?;
+            let (_, original, _) =
+                options.read_archive(source, &self.meter).map_err(|error| error.with_path(&path))?;
             source = original;
         }
         Ok(self.add_named(path, source))

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Kind, Result};
-use crate::limits::Limits;
+use crate::limits::{Limits, Meter};
 
 /// How a file is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +46,8 @@ impl Io {
 pub struct Source {
     backing: Backing,
     length: u64,
+    /// Bytes that stand behind an assembled file; others are as long as they are stored.
+    stored: Option<u64>,
     path: Option<PathBuf>,
     /// The file behind a map, until it is closed.
     file: Mutex<Option<Arc<File>>>,
@@ -101,6 +103,7 @@ impl Source {
         let mut source = Source {
             backing: Backing::Memory(Box::new([])),
             length: metadata.len(),
+            stored: None,
             path: Some(path.to_path_buf()),
             file: Mutex::default(),
         };
@@ -148,21 +151,27 @@ impl Source {
     /// Bytes in memory, owned by the source.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Source {
         let length = bytes.as_ref().len() as u64;
-        Source { backing: Backing::Memory(Box::new(bytes)), length, path: None, file: Mutex::default() }
+        let backing = Backing::Memory(Box::new(bytes));
+        Source { backing, length, stored: None, path: None, file: Mutex::default() }
     }
 
     /// A file whose parts are in memory, one after the other but not side by side.
     pub fn from_parts(parts: Vec<Box<dyn AsRef<[u8]> + Send + Sync>>) -> Result<Source> {
         let pieces = parts.into_iter().map(|part| Arc::new(assembly::Held(part)) as Arc<dyn assembly::Piece>);
-        Ok(Source::from_assembly(assembly::Assembly::new(pieces.collect())?, None))
+        let meter = Arc::new(Meter::new(&Limits::default()));
+        meter.stop();
+        let assembly = assembly::Assembly::new(pieces.collect(), meter)?;
+        let stored = assembly.length();
+        Ok(Source::from_assembly(assembly, None, stored))
     }
 
-    /// A file put together from pieces; `path` is where they come from.
-    pub(crate) fn from_assembly(assembly: assembly::Assembly, path: Option<&Path>) -> Source {
+    /// A file put together from pieces; `path` is where they come from, and `stored` bytes stand behind all of them.
+    pub(crate) fn from_assembly(assembly: assembly::Assembly, path: Option<&Path>, stored: u64) -> Source {
         let length = assembly.length();
         Source {
             backing: Backing::Assembly(assembly),
             length,
+            stored: Some(stored),
             path: path.map(Path::to_path_buf),
             file: Mutex::default(),
         }
@@ -341,6 +350,26 @@ impl Source {
         match &self.backing {
             Backing::Assembly(assembly) if length > 0 => assembly.stored(offset, length),
             _ => length,
+        }
+    }
+
+    /// Bytes that stand behind a range: those that it takes where it is stored, and those of the base that it is made from.
+    pub(crate) fn weight(&self, offset: u64, length: u64) -> u64 {
+        match &self.backing {
+            Backing::Assembly(assembly) if length > 0 => assembly.weight(offset, length),
+            _ => length,
+        }
+    }
+
+    /// Bytes that stand behind all of it.
+    pub fn total_stored(&self) -> u64 {
+        self.stored.unwrap_or(self.length)
+    }
+
+    /// Gives back what was kept while the file was indexed.
+    pub(crate) fn forget_windows(&self) {
+        if let Backing::Assembly(assembly) = &self.backing {
+            assembly.forget();
         }
     }
 
