@@ -1,18 +1,27 @@
 //! What people see: sizes in human units, tables, and output that survives a closed pipe.
 
-use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Map, Value as Json, json};
-use ztensor::{Attributes, Value};
+use ztensor::{Attributes, Value, is_hidden, printable};
 
 use crate::{Outcome, Result, envelope};
 
-/// Writes a line (or several) to standard output. A reader that has seen enough (`| head`) ends the program quietly.
-pub(crate) fn say(text: &str) -> Result<()> {
-    Ok(to_pipe(writeln!(std::io::stdout().lock(), "{}", printable(text)))?)
+/// Writes a line to standard output. A reader that has seen enough (`| head`) ends the program quietly. Whatever the line holds, it stays one: names
+/// and metadata come from files that anybody may have made.
+pub(crate) fn say(line: &str) -> Result<()> {
+    print(&printable(line))
+}
+
+/// Writes a table to standard output.
+pub(crate) fn say_table(table: &Listing) -> Result<()> {
+    print(&table.0.to_string())
+}
+
+fn print(text: &str) -> Result<()> {
+    Ok(to_pipe(writeln!(std::io::stdout().lock(), "{text}"))?)
 }
 
 /// What came of writing to standard output; a reader that has seen enough ends the program.
@@ -29,28 +38,36 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
 }
 
-/// Text in which nothing but line ends can control a terminal: names and metadata come from files that anybody may have made.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let controls = |letter: char| letter.is_control() && letter != '\n';
-    if !text.contains(controls) {
-        return Cow::Borrowed(text);
-    }
-    let shown = |letter: char| match controls(letter) {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
-    };
-    Cow::Owned(text.chars().map(shown).collect())
-}
-
 /// Prints the result of a command as JSON, in the envelope that all commands share.
 pub(crate) fn say_json(document: &Json) -> Result {
-    say(&format!("{:#}", envelope::result(document)))?;
+    print(&json_text(&envelope::result(document)))?;
     Ok(Outcome::Done)
 }
 
 /// Prints the failure of a command in the same envelope.
 pub(crate) fn say_error(document: &Json) -> Result<()> {
-    say(&format!("{:#}", envelope::error(document)))
+    print(&json_text(&envelope::error(document)))
+}
+
+/// A document as text, in which letters that are not seen as themselves are escaped; they occur inside strings only.
+fn json_text(document: &Json) -> String {
+    let text = format!("{document:#}");
+    let hidden = |letter: char| is_hidden(letter) && letter != '\n';
+    if !text.contains(hidden) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if hidden(letter) {
+            letter
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
 }
 
 /// Notes a file that cannot be read, where others are looked at all the same: among the documents, or as a complaint.
@@ -98,7 +115,7 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// A plain table; `right` names the columns that hold numbers.
-pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
+pub(crate) fn table(header: &[&str], right: &[usize]) -> Listing {
     let mut table = Table::new();
     table
         .load_style(presets::NOTHING)
@@ -109,7 +126,35 @@ pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table
+    Listing(table)
+}
+
+/// A table whose cells are lines.
+pub(crate) struct Listing(Table);
+
+impl Listing {
+    pub(crate) fn add_row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.0.add_row(cells.into_iter().map(|cell| printable(cell.as_ref()).into_owned()));
+    }
+}
+
+/// A size with a unit: decimal (KB, MB, GB) or binary (KiB, MiB, GiB); `None` if it is none.
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
+    let factor: f64 = match text.get(digits.len()..)?.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kb" | "k" => 1e3,
+        "mb" | "m" => 1e6,
+        "gb" | "g" => 1e9,
+        "tb" | "t" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1_048_576.0,
+        "gib" => 1_073_741_824.0,
+        "tib" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    let number = digits.parse::<f64>().ok().filter(|number| *number > 0.0)?;
+    Some((number * factor) as u64)
 }
 
 /// A metadata value as JSON.
@@ -140,6 +185,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn json_is_printed_so_that_nothing_in_it_is_hidden() {
+        let document = json!({ "name": "a\u{202e}\n\u{7f}ü\u{e0041}" });
+        let text = json_text(&document);
+        assert!(text.contains(r#""a\u202e\n\u007fü\udb40\udc41""#), "{text}");
+        assert_eq!(serde_json::from_str::<Json>(&text).unwrap(), document);
+    }
+
+    #[test]
     fn sizes_and_counts_are_for_people() {
         assert_eq!(size(0), "0 B");
         assert_eq!(size(1023), "1023 B");
@@ -148,7 +201,9 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(1234567), "1,234,567");
         assert_eq!(tensors(1), "1 tensor");
-        assert_eq!(printable("a\u{1b}[2J\u{9b}b\nü"), "a\\u{1b}[2J\\u{9b}b\nü");
+        assert_eq!(parse_size("1.5 KiB"), Some(1536));
+        assert_eq!(parse_size("5GB"), Some(5_000_000_000));
+        assert_eq!([parse_size("5XB"), parse_size("-1"), parse_size("")], [None; 3]);
         assert_eq!(tensors(2000), "2,000 tensors");
     }
 }

@@ -5,6 +5,7 @@ mod commands;
 mod display;
 mod effort;
 mod envelope;
+mod limits;
 mod npy;
 mod progress;
 
@@ -33,6 +34,8 @@ pub(crate) const EXIT_CODES: &str = "`COMMAND --help` has examples. Exit codes: 
     max_term_width = 110
 )]
 struct Arguments {
+    #[command(flatten)]
+    limits: limits::LimitOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -84,7 +87,10 @@ pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 /// Runs the `ztensor` command with the arguments of a process, the program's name first. Returns the exit code: 0 for success, 1 when
 /// files differ or a check fails, 2 for errors.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
-    finish("ztensor", arguments, |arguments: Arguments| arguments.command.run())
+    finish("ztensor", arguments, |arguments: Arguments| {
+        arguments.limits.begin()?;
+        arguments.command.run()
+    })
 }
 
 /// Runs the `z4ai` command in the same way.

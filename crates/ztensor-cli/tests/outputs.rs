@@ -247,3 +247,182 @@ fn outputs_have_the_mode_of_the_file_they_replace() {
     complaint(&z4ai(&[&"compress", &input, &"-o", &packed, &"--force"]), 0);
     assert_eq!(mode(&packed), 0o600);
 }
+
+#[cfg(unix)]
+mod links {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// What a link leads to: a file with this content, outside the folder.
+    struct Outside(TempDir);
+
+    impl Outside {
+        fn new() -> Self {
+            Outside(TempDir::new().unwrap())
+        }
+
+        /// A link of this name to a file that is not there yet, or to one that is.
+        fn link(&self, name: &Path, exists: bool) {
+            let target = self.0.path().join("target");
+            let _ = std::fs::remove_file(&target);
+            if exists {
+                std::fs::write(&target, "precious").unwrap();
+            }
+            let _ = std::fs::remove_file(name);
+            symlink(target, name).unwrap();
+        }
+
+        fn assert_untouched(&self, exists: bool) {
+            let found = std::fs::read(self.0.path().join("target")).ok();
+            assert_eq!(found.as_deref(), exists.then_some(&b"precious"[..]));
+        }
+    }
+
+    #[test]
+    fn names_that_a_command_chooses_are_never_followed() {
+        let (folder, outside) = (TempDir::new().unwrap(), Outside::new());
+        let input = model(&folder, "model.zt");
+        let path = |name: &str| folder.path().join(name);
+        complaint(&ztensor(&[&"archive", &input, &"-o", &path("packed.zt.zstn")]), 0);
+        complaint(&z4ai(&[&"compress", &input, &"-o", &path("frame.bin.z4ai")]), 0);
+        model(&folder, "base.zt");
+        let commands: [(&[&str], &str); 8] = [
+            (&["ztensor", "archive", "model.zt"], "model.zt.zstn"),
+            (&["ztensor", "restore", "packed.zt.zstn"], "packed.zt"),
+            (&["ztensor", "convert", "model.zt", "--to", "safetensors"], "model.safetensors"),
+            (&["ztensor", "convert", "model.zt", "--to", "safetensors", "-o", "."], "model.safetensors"),
+            (&["ztensor", "split", "model.zt"], "model.safetensors.index.json"),
+            (&["ztensor", "delta", "make", "model.zt", "--base", "base.zt"], "model.z4dm"),
+            (&["z4ai", "compress", "model.zt"], "model.zt.z4ai"),
+            (&["z4ai", "decompress", "frame.bin.z4ai"], "frame.bin"),
+        ];
+        for (words, name) in commands {
+            let run = |force: bool| {
+                let program = match words[0] {
+                    "z4ai" => env!("CARGO_BIN_EXE_z4ai"),
+                    _ => env!("CARGO_BIN_EXE_ztensor"),
+                };
+                let mut command = Command::new(program);
+                command.current_dir(folder.path()).args(&words[1..]).args(force.then_some("--force"));
+                command.output().unwrap()
+            };
+            for exists in [false, true] {
+                let _ = std::fs::remove_file(path("model-00001-of-00001.safetensors"));
+                outside.link(&path(name), exists);
+                let text = complaint(&run(false), 2);
+                assert!(text.contains("is a symbolic link") && text.contains("--force"), "{words:?}: {text}");
+                outside.assert_untouched(exists);
+                complaint(&run(true), 0);
+                outside.assert_untouched(exists);
+                assert!(!path(name).is_symlink() && path(name).is_file(), "{words:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_the_user_gives_may_be_a_link() {
+        let (folder, outside) = (TempDir::new().unwrap(), Outside::new());
+        let (input, output) = (model(&folder, "model.zt"), folder.path().join("output.zt"));
+        outside.link(&output, false);
+        complaint(&ztensor(&[&"convert", &input, &"-o", &output]), 0);
+        assert!(output.is_symlink());
+        assert_eq!(ztensor::open(outside.0.path().join("target")).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn hydrate_writes_into_the_folder_only() {
+        let (folder, outside) = (TempDir::new().unwrap(), Outside::new());
+        let path = |name: &str| folder.path().join(name);
+        let input = model(&folder, "plain.zt");
+        complaint(&ztensor(&[&"convert", &input, &"-o", &path("model.safetensors")]), 0);
+        complaint(
+            &ztensor(&[&"archive", &path("model.safetensors"), &"-o", &path("model.z4ai.safetensors")]),
+            0,
+        );
+        let plain = std::fs::read(path("model.safetensors")).unwrap();
+        let index = r#"{"weight_map":{"weight":"model.z4ai.safetensors"}}"#;
+        std::fs::write(path("model.safetensors.index.z4ai.json"), index).unwrap();
+        for name in ["model.safetensors", "model.safetensors.index.json"] {
+            for exists in [false, true] {
+                let _ = std::fs::remove_file(path("model.safetensors"));
+                let _ = std::fs::remove_file(path("model.safetensors.index.json"));
+                outside.link(&path(name), exists);
+                let text = complaint(&ztensor(&[&"hydrate", &folder.path()]), 2);
+                assert!(text.contains("is a symbolic link"), "{text}");
+                outside.assert_untouched(exists);
+                complaint(&ztensor(&[&"hydrate", &folder.path(), &"--force"]), 0);
+                outside.assert_untouched(exists);
+                assert!(!path(name).is_symlink());
+                assert_eq!(ztensor::open(path("model.safetensors.index.json")).unwrap().len(), 1);
+            }
+        }
+        // An index that somebody has edited is not replaced in silence; one that is right stays.
+        complaint(&ztensor(&[&"hydrate", &folder.path()]), 0);
+        std::fs::write(path("model.safetensors.index.json"), "precious").unwrap();
+        assert!(complaint(&ztensor(&[&"hydrate", &folder.path()]), 2).contains("exists"));
+        assert_eq!(std::fs::read(path("model.safetensors.index.json")).unwrap(), b"precious");
+        // A link to the original itself, as caches have them, is as good as the file.
+        std::fs::remove_file(path("model.safetensors.index.json")).unwrap();
+        std::fs::write(outside.0.path().join("blob"), &plain).unwrap();
+        std::fs::remove_file(path("model.safetensors")).unwrap();
+        symlink(outside.0.path().join("blob"), path("model.safetensors")).unwrap();
+        complaint(&ztensor(&[&"hydrate", &folder.path()]), 0);
+        assert!(path("model.safetensors").is_symlink());
+    }
+}
+
+#[test]
+fn names_from_files_stay_on_their_line() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("model.zt");
+    let mut writer = Writer::create(&path).unwrap();
+    let name = "a\nforged: 1 tensor\u{202e}\u{200b}\u{1b}[2J";
+    writer.set_attribute("k\ney", "v\u{2067}");
+    writer.add(name, &[1], &[1u8]).unwrap();
+    writer.finish().unwrap();
+    let escaped = r"a\nforged: 1 tensor\u{202e}\u{200b}\u{1b}[2J";
+    let shown = |output: &Output| String::from_utf8([&output.stdout[..], &output.stderr].concat()).unwrap();
+    let text = shown(&ztensor(&[&"info", &path]));
+    assert!(text.contains(escaped) && text.contains(r"k\ney: v\u{2067}"), "{text}");
+    assert!(!text.lines().any(|line| line.starts_with("forged")), "{text}");
+
+    let other = model(&folder, "other.zt");
+    let text = shown(&ztensor(&[&"diff", &path, &other]));
+    assert!(text.contains(escaped), "{text}");
+    let text = shown(&ztensor(&[&"cat", &path, &"no\nsuch\u{202e}"]));
+    assert!(text.contains(r"no\nsuch\u{202e}"), "{text}");
+    let named = folder.path().join("file\nname\u{202e}");
+    assert!(shown(&ztensor(&[&"info", &named])).contains(r"file\nname\u{202e}"));
+
+    let text = shown(&ztensor(&[&"info", &path, &"--json"]));
+    assert!(text.contains(r#""a\nforged: 1 tensor\u202e\u200b\u001b[2J""#), "{text}");
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["result"]["tensors"][0]["name"], name);
+}
+
+#[test]
+fn limits_are_set_by_name() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("model.zt");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.add_with("weight", &[100_000], &[7u8; 100_000]).compress(Compression::Zstd(3)).write().unwrap();
+    writer.finish().unwrap();
+    let out = folder.path().join("out.zt");
+    let text = complaint(&ztensor(&[&"convert", &path, &"-o", &out, &"--limit", &"decoded=1KiB"]), 2);
+    assert!(text.contains("--limit decoded="), "{text}");
+    complaint(
+        &ztensor(&[&"--limit", &"decoded=1MiB", &"convert", &path, &"-o", &out, &"--limit", &"ratio=none"]),
+        0,
+    );
+    let text = complaint(&ztensor(&[&"info", &path, &"--limit", &"header=10"]), 2);
+    assert!(text.contains("--limit header="), "{text}");
+    for wrong in ["decoded", "decoded=much", "speed=3"] {
+        complaint(&ztensor(&[&"info", &path, &"--limit", &wrong]), 2);
+    }
+    let frame = folder.path().join("weights.z4ai");
+    std::fs::write(&frame, z4ai::compress(&[0; 100_000], &z4ai::Options::default()).unwrap()).unwrap();
+    let text = complaint(&z4ai(&[&"decompress", &frame, &"--max-output", &"99999"]), 2);
+    assert!(text.contains("--max-output") && !folder.path().join("weights").exists(), "{text}");
+    complaint(&z4ai(&[&"decompress", &frame, &"--max-output", &"100kB"]), 0);
+}

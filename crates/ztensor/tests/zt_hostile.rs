@@ -300,7 +300,8 @@ fn compressed<'a>(length: u64) -> Cbor<'a> {
 #[test]
 fn what_looks_like_a_bomb_is_not_decoded() {
     let small = [compressed(1 << 20), compressed(700 << 20)];
-    let [small, large] = small.map(|tensor| open(vec![("t", tensor)]).unwrap().bytes("t").unwrap_err().kind());
+    let [small, large] =
+        small.map(|tensor| open(vec![("t", tensor)]).unwrap().bytes("t").unwrap_err().kind());
     assert_eq!((small, large), (Kind::Malformed, Kind::Malformed), "a gigabyte is always decoded");
 
     // One tensor out of proportion spoils itself, many that are so together spoil the file.

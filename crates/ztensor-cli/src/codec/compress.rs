@@ -37,9 +37,14 @@ impl Compress {
         let written = target.written;
         target.inner.finish()?;
         drop(progress);
-        if !is_pipe(&output) {
+        if !is_pipe(&output.path) {
             let ratio = read as f64 / written.max(1) as f64;
-            complain(&format!("{} -> {} ({}, {ratio:.2}x)", size(read), output.display(), size(written)));
+            complain(&format!(
+                "{} -> {} ({}, {ratio:.2}x)",
+                size(read),
+                output.path.display(),
+                size(written)
+            ));
         }
         Ok(Outcome::Done)
     }

@@ -7,7 +7,9 @@ use clap::Args;
 use z4ai::ReferenceId;
 
 use super::mistaken::open_delta;
-use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, named, open, restored_name};
+use super::streams::{
+    CodecOptions, Counted, Target, compressed_name, is_pipe, named, open, restored_name, size_argument,
+};
 use crate::commands::force::Force;
 use crate::display::{complain, size};
 use crate::progress::{Progress, Watched};
@@ -42,12 +44,12 @@ impl Delta {
         let read = z4ai::compress_delta_stream(input, reference.read()?, id, &options, &mut target, advance)?;
         target.inner.finish()?;
         drop(progress);
-        if !is_pipe(&output) {
+        if !is_pipe(&output.path) {
             let ratio = read as f64 / target.written.max(1) as f64;
             complain(&format!(
                 "{} -> {} ({}, {ratio:.2}x)",
                 size(read),
-                output.display(),
+                output.path.display(),
                 size(target.written)
             ));
         }
@@ -68,6 +70,9 @@ pub(crate) struct Apply {
     /// Worker threads; 0 uses all cores
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
+    /// Refuse to write more than this, such as 2GiB: a frame of a few bytes may stand for very many
+    #[arg(long, value_name = "SIZE", value_parser = size_argument)]
+    max_output: Option<u64>,
     #[command(flatten)]
     force: Force,
 }
@@ -77,12 +82,12 @@ impl Apply {
         let output = restored_name(&self.file, self.output.clone())?;
         let (input, length) = open_delta(&self.file)?;
         let reference = Reference::open(&self.reference)?;
-        let mut target = Target::create(&output, &self.force)?;
+        let mut target = Counted::limited(Target::create(&output, &self.force)?, self.max_output);
         let id = reference.id()?;
         let input = Watched::new(input, "applying", length);
         z4ai::decompress_delta_stream(input, reference.read()?, id, &mut target, self.threads, |_| ())
             .map_err(|error| self.named(&error))?;
-        target.finish()?;
+        target.inner.finish()?;
         Ok(Outcome::Done)
     }
 

@@ -8,7 +8,7 @@ use z4ai::{Part, ReferenceId};
 
 use super::mistaken::failure;
 use super::streams::whole;
-use crate::display::{count, say, say_json, size, table};
+use crate::display::{count, say, say_json, say_table, size, table};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -67,8 +67,8 @@ impl Info {
                 "an ideal order-0 coder of the byte planes would take {floor:.3} bits per element"
             ))?;
         }
-        show("\nBlocks by transform", &info.transforms, info.encoded_len)?;
-        show("\nBytes by plane", &info.planes, info.encoded_len)?;
+        show("Blocks by transform", &info.transforms, info.encoded_len)?;
+        show("Bytes by plane", &info.planes, info.encoded_len)?;
         Ok(Outcome::Done)
     }
 }
@@ -84,6 +84,7 @@ fn show(title: &str, parts: &[Part], total: u64) -> Result<()> {
         let share = 100.0 * part.encoded_len as f64 / total.max(1) as f64;
         rows.add_row([part.name.clone(), data, size(part.encoded_len), format!("{share:.1} %")]);
     }
+    say("")?;
     say(title)?;
-    say(&rows.to_string())
+    say_table(&rows)
 }

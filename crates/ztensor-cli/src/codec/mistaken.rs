@@ -4,10 +4,9 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 use z4ai::{Decoder, Error, ErrorKind};
-use ztensor::archive;
 
 use super::streams::{is_pipe, named, open};
-use crate::{Failure, Result};
+use crate::{Failure, Result, limits};
 
 /// Opens a delta. Whether it is one shows at its beginning, before the reference is read for nothing.
 pub(super) fn open_delta(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
@@ -46,7 +45,7 @@ fn recognised(path: &Path) -> Option<String> {
     if is_pipe(path) {
         return None;
     }
-    match archive::describe(path) {
+    match limits::options().describe_archive(path) {
         Ok(found) if found.base.is_some() => {
             Some("the delta of a whole model file; restore it with `ztensor delta apply`".to_owned())
         }
@@ -54,7 +53,7 @@ fn recognised(path: &Path) -> Option<String> {
             Some(format!("an archive of a {} file; restore it with `ztensor restore`", found.format))
         }
         Err(_) => {
-            let format = ztensor::open(path).ok()?.format();
+            let format = limits::open(path).ok()?.format();
             Some(format!("a {format} file, which `ztensor` reads"))
         }
     }

@@ -10,6 +10,7 @@ mod streams;
 
 use clap::{Parser, Subcommand};
 
+use crate::limits::LimitOptions;
 use crate::{EXIT_CODES, Result};
 
 /// Compresses model weights without losing a bit.
@@ -23,6 +24,8 @@ use crate::{EXIT_CODES, Result};
     max_term_width = 110
 )]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    limits: LimitOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -55,6 +58,7 @@ enum Command {
 
 impl Arguments {
     pub(crate) fn run(self) -> Result {
+        self.limits.begin()?;
         match self.command {
             Command::Compress(command) => command.run(),
             Command::Decompress(command) => command.run(),

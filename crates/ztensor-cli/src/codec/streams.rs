@@ -9,9 +9,9 @@ use z4ai::{Dtype, Options};
 use ztensor::{Io, Output, Source};
 
 use crate::commands::force::Force;
-use crate::display::to_pipe;
+use crate::display::{parse_size, to_pipe};
 use crate::effort::EffortOption;
-use crate::{Failure, Result};
+use crate::{Failure, Result, limits};
 
 /// Bytes moved at a time.
 const PIECE: usize = 1 << 20;
@@ -54,6 +54,11 @@ impl CodecOptions {
     }
 }
 
+/// A size as an argument.
+pub(super) fn size_argument(text: &str) -> std::result::Result<u64, String> {
+    parse_size(text).ok_or_else(|| format!("\"{text}\" is not a size; write 5GB or 500MiB"))
+}
+
 /// Opens a file, or standard input for `-`. The length is that of a file.
 pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
     if is_pipe(path) {
@@ -70,13 +75,11 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
 
 /// Everything in a file or on standard input, for commands that look at parts of it: files are mapped where they can be.
 pub(super) fn whole(path: &Path) -> Result<Source> {
-    let (mut input, length) = open(path)?;
-    if length.is_some() {
-        return Ok(Source::open(path, Io::Auto)?);
+    let limits = limits::current();
+    match is_pipe(path) {
+        true => Ok(Source::read_stream(std::io::stdin().lock(), limits.stream_bytes)?),
+        false => Ok(Source::open_within(path, Io::Auto, &limits)?),
     }
-    let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes)?;
-    Ok(Source::from_bytes(bytes))
 }
 
 /// Where the result goes.
@@ -86,7 +89,8 @@ pub(super) enum Target {
 }
 
 impl Target {
-    pub(super) fn create(path: &Path, force: &Force) -> Result<Target> {
+    pub(super) fn create(name: &Name, force: &Force) -> Result<Target> {
+        let path = &*name.path;
         if is_pipe(path) {
             if std::io::stdout().is_terminal() {
                 return Err(Failure::new(
@@ -95,7 +99,10 @@ impl Target {
             }
             return Ok(Target::Pipe(BufWriter::with_capacity(PIECE, std::io::stdout().lock())));
         }
-        force.allow(path)?;
+        match name.chosen {
+            true => force.allow_chosen(path).map(drop)?,
+            false => force.allow(path)?,
+        }
         Ok(Target::File(Output::create(path)?))
     }
 
@@ -125,20 +132,30 @@ impl Write for Target {
     }
 }
 
-/// A target that counts what it gets.
+/// A target that counts what it gets, and takes so much only.
 pub(super) struct Counted {
     pub(super) inner: Target,
     pub(super) written: u64,
+    most: u64,
 }
 
 impl Counted {
     pub(super) fn new(inner: Target) -> Self {
-        Counted { inner, written: 0 }
+        Counted { inner, written: 0, most: u64::MAX }
+    }
+
+    /// A target for at most so many bytes.
+    pub(super) fn limited(inner: Target, most: Option<u64>) -> Self {
+        Counted { inner, written: 0, most: most.unwrap_or(u64::MAX) }
     }
 }
 
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.written.saturating_add(bytes.len() as u64) > self.most {
+            let message = format!("it decodes to more than --max-output, {} bytes", self.most);
+            return Err(std::io::Error::other(message));
+        }
         let count = self.inner.write(bytes)?;
         self.written += count as u64;
         Ok(count)
@@ -149,23 +166,33 @@ impl Write for Counted {
     }
 }
 
+/// The name of an output, and whether it was chosen here instead of by the user.
+pub(super) struct Name {
+    pub(super) path: PathBuf,
+    chosen: bool,
+}
+
 /// Where the compressed form of `file` goes, unless the user says.
-pub(super) fn compressed_name(file: &Path, output: Option<PathBuf>) -> PathBuf {
-    output.unwrap_or_else(|| {
+pub(super) fn compressed_name(file: &Path, output: Option<PathBuf>) -> Name {
+    let chosen = output.is_none();
+    let path = output.unwrap_or_else(|| {
         let mut name = file.to_path_buf().into_os_string();
         if !is_pipe(file) {
             name.push(".z4ai");
         }
         name.into()
-    })
+    });
+    Name { path, chosen }
 }
 
 /// Where what `file` restores goes, unless the user says.
-pub(super) fn restored_name(file: &Path, output: Option<PathBuf>) -> Result<PathBuf> {
+pub(super) fn restored_name(file: &Path, output: Option<PathBuf>) -> Result<Name> {
     match output {
-        Some(output) => Ok(output),
-        None if is_pipe(file) => Ok(file.to_path_buf()),
-        None if file.extension().is_some_and(|extension| extension == "z4ai") => Ok(file.with_extension("")),
+        Some(path) => Ok(Name { path, chosen: false }),
+        None if is_pipe(file) => Ok(Name { path: file.to_path_buf(), chosen: true }),
+        None if file.extension().is_some_and(|extension| extension == "z4ai") => {
+            Ok(Name { path: file.with_extension(""), chosen: true })
+        }
         None => {
             let message = format!("\"{}\" does not end in .z4ai; name an output with -o", file.display());
             Err(Failure::new(message))

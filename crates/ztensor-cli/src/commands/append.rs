@@ -9,7 +9,7 @@ use ztensor::convert::copy_into;
 use super::convert::warn_skipped;
 use super::storage::StorageOptions;
 use crate::display::{say, size, tensors};
-use crate::{Outcome, Result};
+use crate::{Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Append {
@@ -28,7 +28,7 @@ impl Append {
         let mut writer = Writer::append(&self.file)?;
         let mut added = 0;
         for input in &self.inputs {
-            let reader = ztensor::open(input)?;
+            let reader = limits::open(input)?;
             warn_skipped(&reader, input)?;
             copy_into(&mut writer, &reader, storage, &mut |_| {}).map_err(|error| error.with_path(input))?;
             added += reader.len();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use ztensor::archive::{ArchiveOptions, Stats, archive, describe, restore};
+use ztensor::archive::{ArchiveOptions, Stats, archive};
 
 use super::force::Force;
 use crate::display::{say, say_json, size, tensors};
@@ -61,8 +61,10 @@ impl Archive {
         let options = self.options.archive_options()?;
         let mut documents = Vec::new();
         for file in &self.files {
-            let output = self.output.clone().unwrap_or_else(|| with_extension_added(file, EXTENSION));
-            self.options.force.allow(&output)?;
+            let output = match &self.output {
+                Some(output) => self.options.force.allow(output).map(|()| output.clone())?,
+                None => self.options.force.allow_chosen(&with_extension_added(file, EXTENSION))?,
+            };
             let progress = Progress::new("archiving", length_of(file));
             let stats = archive(file, &output, &options, &mut |bytes| {
                 progress.advance(bytes);
@@ -127,9 +129,9 @@ pub(crate) fn summary(file: &Path, output: &Path, stats: &Stats) -> String {
 impl Restore {
     pub(crate) fn run(self) -> Result {
         let output = match self.output {
-            Some(output) => output,
+            Some(output) => self.force.allow(&output).map(|()| output)?,
             None if self.file.extension().is_some_and(|extension| extension == EXTENSION) => {
-                self.file.with_extension("")
+                self.force.allow_chosen(&self.file.with_extension(""))?
             }
             None => {
                 return Err(Failure::new(format!(
@@ -138,9 +140,9 @@ impl Restore {
                 )));
             }
         };
-        self.force.allow(&output)?;
-        let progress = Progress::new("restoring", describe(&self.file)?.length);
-        let length = restore(&self.file, &output, &mut |bytes| {
+        let options = self.force.open_options();
+        let progress = Progress::new("restoring", options.describe_archive(&self.file)?.length);
+        let length = options.restore(&self.file, &output, &mut |bytes| {
             progress.advance(bytes);
             Ok(())
         })?;

@@ -8,7 +8,7 @@ use ztensor::{Layout, Output};
 
 use super::force::Force;
 use crate::display::{say, to_pipe};
-use crate::{Failure, Outcome, Result, npy};
+use crate::{Failure, Outcome, Result, limits, npy};
 
 /// Elements shown on a terminal.
 const SHOWN: usize = 64;
@@ -34,7 +34,7 @@ pub(crate) struct Cat {
 
 impl Cat {
     pub(crate) fn run(self) -> Result {
-        let reader = ztensor::open(&self.file)?;
+        let reader = limits::open(&self.file)?;
         let object = reader.object(&self.name)?;
         let role = match (&self.component, &object.layout) {
             (Some(role), _) => role.clone(),

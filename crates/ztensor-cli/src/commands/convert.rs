@@ -11,7 +11,7 @@ use super::force::{Force, same_file};
 use super::storage::StorageOptions;
 use crate::display::{say, size, tensors};
 use crate::progress::Progress;
-use crate::{Failure, Outcome, Result};
+use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Convert {
@@ -53,7 +53,7 @@ impl Convert {
         }
         let outputs = self.outputs()?;
         for (input, output) in self.inputs.iter().zip(&outputs) {
-            let reader = ztensor::open(input)?;
+            let reader = limits::open(input)?;
             warn_skipped(&reader, input)?;
             let version = if self.zt_version == 2 { Version::Two } else { Version::One };
             write(&reader, output, storage, version)?;
@@ -75,7 +75,7 @@ impl Convert {
     fn outputs(&self) -> Result<Vec<PathBuf>> {
         let mut outputs: Vec<PathBuf> = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
-            let output = self.output_for(input)?;
+            let (output, chosen) = self.output_for(input)?;
             if outputs.contains(&output) {
                 return Err(Failure::new(format!(
                     "two of the inputs would become \"{}\"; convert them one by one",
@@ -83,21 +83,25 @@ impl Convert {
                 )));
             }
             refuse_foreign_name(&output)?;
-            self.force.allow_beside(input, &output)?;
+            match chosen && output != *input {
+                true => self.force.allow_chosen(&output).map(drop)?,
+                false => self.force.allow_beside(input, &output)?,
+            }
             outputs.push(output);
         }
         Ok(outputs)
     }
 
-    fn output_for(&self, input: &Path) -> Result<PathBuf> {
+    /// The output of an input, and whether its name was chosen here.
+    fn output_for(&self, input: &Path) -> Result<(PathBuf, bool)> {
         let named = |folder: &Path| {
             let mut name = stem(input)?;
             name.push(format!(".{}", self.to));
-            Ok(folder.join(name))
+            Ok((folder.join(name), true))
         };
         match &self.output {
             Some(output) if output.is_dir() => named(output),
-            Some(output) => Ok(output.clone()),
+            Some(output) => Ok((output.clone(), false)),
             None => named(input.parent().unwrap_or(Path::new(""))),
         }
     }
@@ -182,7 +186,7 @@ fn delete_verified(reader: &Reader, input: &Path, output: &Path) -> Result<()> {
             input.display()
         )));
     }
-    let written = ztensor::open(output)?;
+    let written = limits::open(output)?;
     for (name, object) in reader.objects() {
         for (role, _) in &object.components {
             if reader.component_bytes(name, role)? != written.component_bytes(name, role)? {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use ztensor::archive::describe;
-use ztensor::delta::{apply, make};
+use ztensor::delta::make;
 use ztensor::{OpenOptions, Reader};
 
 use super::archive::{PackOptions, document, length_of, summary};
 use super::force::Force;
 use crate::display::{say, say_json, size};
 use crate::progress::Progress;
-use crate::{Failure, Outcome, Result};
+use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Delta {
@@ -80,7 +79,7 @@ impl Bases {
     fn open(&self) -> Result<Option<Arc<Reader>>> {
         let mut base = None;
         for path in self.bases.iter().rev() {
-            base = Some(Arc::new(OpenOptions { base, ..OpenOptions::default() }.open(path)?));
+            base = Some(Arc::new(OpenOptions { base, ..limits::options() }.open(path)?));
         }
         Ok(base)
     }
@@ -100,8 +99,10 @@ impl Make {
     fn run(self) -> Result {
         let base =
             self.bases.open()?.ok_or_else(|| Failure::new("name the file to compare with: --base PATH"))?;
-        let output = self.output.unwrap_or_else(|| self.file.with_extension("z4dm"));
-        self.options.force.allow(&output)?;
+        let output = match self.output {
+            Some(output) => self.options.force.allow(&output).map(|()| output)?,
+            None => self.options.force.allow_chosen(&self.file.with_extension("z4dm"))?,
+        };
         let progress = Progress::new("comparing", length_of(&self.file));
         let options = self.options.archive_options()?;
         let stats = make(&self.file, &base, &output, &options, &mut |bytes| {
@@ -120,9 +121,10 @@ impl Make {
 impl Apply {
     fn run(self) -> Result {
         self.force.allow(&self.output)?;
-        let progress = Progress::new("restoring", describe(&self.file)?.length);
+        let progress = Progress::new("restoring", limits::options().describe_archive(&self.file)?.length);
         let base = self.bases.open()?;
-        let length = apply(&self.file, base, &self.output, &mut |bytes| {
+        let options = OpenOptions { base, ..self.force.open_options() };
+        let length = options.restore(&self.file, &self.output, &mut |bytes| {
             progress.advance(bytes);
             Ok(())
         })?;
@@ -140,9 +142,9 @@ impl Apply {
 impl Info {
     fn run(self) -> Result {
         let base = self.bases.open()?;
-        let info = describe(&self.file)?;
+        let info = limits::options().describe_archive(&self.file)?;
         // What the tensors take is known only together with the base.
-        let reader = OpenOptions { base, ..OpenOptions::default() }.open(&self.file);
+        let reader = OpenOptions { base, ..limits::options() }.open(&self.file);
         let tensors = reader.as_ref().map(stored).unwrap_or_default();
         let needs = info.base.as_ref();
         if self.json {

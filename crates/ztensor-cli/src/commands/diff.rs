@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use ztensor::{DType, ElementType, LogicalType, Reader};
 
 use crate::display::{count, say, say_json};
-use crate::{Outcome, Result};
+use crate::{Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Diff {
@@ -37,7 +37,7 @@ enum Change {
 
 impl Diff {
     pub(crate) fn run(self) -> Result {
-        let (left, right) = (ztensor::open(&self.left)?, ztensor::open(&self.right)?);
+        let (left, right) = (limits::open(&self.left)?, limits::open(&self.right)?);
         let removed: Vec<&str> = left.names().filter(|name| !right.contains(name)).collect();
         let added: Vec<&str> = right.names().filter(|name| !left.contains(name)).collect();
         let both: Vec<&str> = left.names().filter(|name| right.contains(name)).collect();

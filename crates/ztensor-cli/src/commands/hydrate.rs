@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value as Json;
-use ztensor::Output;
-use ztensor::archive::{describe, is_original, restore};
+use ztensor::archive::is_original;
+use ztensor::{Io, Output, Source};
 
+use super::force::{allow_chosen, open_options};
 use crate::display::{say, size};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
@@ -22,7 +23,7 @@ pub(crate) struct Hydrate {
     /// Remove the archives once every file is restored
     #[arg(long)]
     delete_archives: bool,
-    /// Replace files that exist and differ
+    /// Replace files that exist and differ, and restore what is out of proportion to its archive
     #[arg(short, long)]
     force: bool,
 }
@@ -43,7 +44,7 @@ impl Hydrate {
         }
         // The index names the shards, so it comes when they are there.
         for (index, target) in &indexes {
-            write_index(index, target)?;
+            self.write_index(index, target)?;
             say(&format!("{} -> {}", index.display(), target.display()))?;
         }
         if self.delete_archives {
@@ -73,25 +74,45 @@ impl Hydrate {
     }
 
     fn restore(&self, archive: &Path, target: &Path) -> Result<()> {
-        let info = describe(archive)?;
-        if target.exists() && is_original(&info, target)? {
-            return say(&format!("{} is there already", target.display()));
+        let options = open_options(self.force);
+        let info = options.describe_archive(archive)?;
+        if target.is_file() {
+            if is_original(&info, target)? {
+                return say(&format!("{} is there already", target.display()));
+            }
+            if !self.force && !target.is_symlink() {
+                return Err(Failure::new(format!(
+                    "\"{}\" exists and is not the original of \"{}\"; use --force to replace it",
+                    target.display(),
+                    archive.display()
+                )));
+            }
         }
-        if target.exists() && !self.force {
-            return Err(Failure::new(format!(
-                "\"{}\" exists and is not the original of \"{}\"; use --force to replace it",
-                target.display(),
-                archive.display()
-            )));
-        }
+        let target = &allow_chosen(target, self.force)?;
         let progress = Progress::new("restoring", info.length);
-        let length = restore(archive, target, &mut |bytes| {
+        let length = options.restore(archive, target, &mut |bytes| {
             progress.advance(bytes);
             Ok(())
         })?;
         drop(progress);
         say(&format!("{} -> {} ({}), digest verified", archive.display(), target.display(), size(length)))
     }
+
+    fn write_index(&self, index: &Path, target: &Path) -> Result<()> {
+        let text = restored_index(index)?;
+        if target.is_file() && holds(target, &text)? {
+            return Ok(());
+        }
+        let mut file = Output::create(&allow_chosen(target, self.force)?)?;
+        file.write(text.as_bytes())?;
+        Ok(file.publish(false)?)
+    }
+}
+
+/// Whether a file has exactly this content.
+fn holds(file: &Path, text: &str) -> Result<bool> {
+    let source = Source::open_regular(file, Io::Read)?;
+    Ok(source.len() == text.len() as u64 && *source.bytes(0, source.len())? == *text.as_bytes())
 }
 
 /// The name without the mark of a compressed file; `None` for other files.
@@ -104,10 +125,16 @@ fn plain_name(name: &str) -> Option<String> {
     (marked && back.starts_with(['.', '-'])).then(|| format!("{front}{back}"))
 }
 
-/// Writes an index of shards with the names they are restored to.
-fn write_index(index: &Path, target: &Path) -> Result<()> {
+/// An index of shards with the names they are restored to.
+fn restored_index(index: &Path) -> Result<String> {
+    /// Those of the largest models have a hundredth of it.
+    const LONGEST: u64 = 256 << 20;
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("\"{}\": {error}", index.display()));
-    let text = std::fs::read(index).map_err(|error| failed(&error))?;
+    let source = Source::open_regular(index, Io::Read)?;
+    if source.len() > LONGEST {
+        return Err(failed(&"this is too long for an index of shards"));
+    }
+    let text = source.bytes(0, source.len())?;
     let mut document: Json = serde_json::from_slice(&text).map_err(|error| failed(&error))?;
     let shards = document.get_mut("weight_map").and_then(Json::as_object_mut);
     for shard in shards.into_iter().flat_map(|map| map.values_mut()) {
@@ -115,9 +142,7 @@ fn write_index(index: &Path, target: &Path) -> Result<()> {
             *shard = Json::from(plain);
         }
     }
-    let mut file = Output::create(target)?;
-    file.write(format!("{document:#}\n").as_bytes())?;
-    Ok(file.publish(false)?)
+    Ok(format!("{document:#}\n"))
 }
 
 #[cfg(test)]

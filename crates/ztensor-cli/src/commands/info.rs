@@ -7,8 +7,8 @@ use serde_json::{Value as Json, json};
 use ztensor::Reader;
 use ztensor::index::Object;
 
-use crate::display::{self, count, json_map, say, say_json, size, table};
-use crate::{Outcome, Result};
+use crate::display::{self, count, json_map, say, say_json, say_table, size, table};
+use crate::{Outcome, Result, limits};
 
 /// Longest metadata text shown in the listing; `--json` has all of it.
 const LONGEST_VALUE: usize = 100;
@@ -27,7 +27,7 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn run(self) -> Result {
-        let reader = ztensor::open(&self.file)?;
+        let reader = limits::open(&self.file)?;
         let wanted = |name: &str| self.filter.as_deref().is_none_or(|text| name.contains(text));
         let tensors: Vec<(&str, &Object)> = reader.objects().filter(|(name, _)| wanted(name)).collect();
         if self.json {
@@ -37,8 +37,8 @@ impl Info {
         for (name, object) in &tensors {
             let layout = object.layout.to_string();
             rows.add_row([
-                &display::printable(name).replace('\n', "\\n"),
-                &dtype(object)[..],
+                *name,
+                &dtype(object),
                 &object.shape.to_string(),
                 &layout,
                 &encoding(object),
@@ -46,22 +46,25 @@ impl Info {
             ]);
         }
         if !tensors.is_empty() {
-            say(&rows.to_string())?;
+            say_table(&rows)?;
         }
         if !reader.skipped().is_empty() {
-            say("\nNot read:")?;
+            say("")?;
+            say("Not read:")?;
             reader
                 .skipped()
                 .iter()
                 .try_for_each(|skipped| say(&format!("  {}: {}", skipped.name, skipped.reason)))?;
         }
         if !reader.attributes().is_empty() {
-            say("\nMetadata:")?;
+            say("")?;
+            say("Metadata:")?;
             for (key, value) in reader.attributes() {
                 say(&format!("  {key}: {}", shortened(&ztensor::convert::text_of(value))))?;
             }
         }
-        say(&format!("\n{}", summary(&reader, &tensors)))?;
+        say("")?;
+        say(&summary(&reader, &tensors))?;
         Ok(Outcome::Done)
     }
 }

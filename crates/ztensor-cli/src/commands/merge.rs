@@ -32,7 +32,8 @@ impl Merge {
         let storage = self.storage.storage()?;
         refuse_foreign_name(&self.output)?;
         self.force.allow(&self.output)?;
-        let readers: Vec<Reader> = self.inputs.iter().map(ztensor::open).collect::<ztensor::Result<_>>()?;
+        let readers: Vec<Reader> =
+            self.inputs.iter().map(crate::limits::open).collect::<ztensor::Result<_>>()?;
         let total: u64 = readers
             .iter()
             .flat_map(|reader| reader.objects())

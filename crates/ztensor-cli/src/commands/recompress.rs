@@ -11,7 +11,7 @@ use super::convert::{refuse_foreign_name, report, warn_skipped, write};
 use super::force::Force;
 use super::storage::checksum;
 use crate::display::say;
-use crate::{Failure, Outcome, Result};
+use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
 struct Files {
@@ -77,7 +77,7 @@ impl Migrate {
 
 impl Files {
     fn rewrite(self, compression: Compression, version: fn(&Reader) -> Version) -> Result {
-        let reader = ztensor::open(&self.file)?;
+        let reader = limits::open(&self.file)?;
         if reader.format() != Format::Zt && self.output.is_none() {
             return Err(Failure::new(format!(
                 "\"{}\" is a {} file; name an --output, or use `ztensor convert`",

@@ -9,9 +9,9 @@ use ztensor::convert::{file_order, to_safetensors};
 
 use super::convert::stem;
 use super::force::Force;
-use crate::display::say;
+use crate::display::{parse_size, say};
 use crate::progress::Progress;
-use crate::{Failure, Outcome, Result};
+use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Split {
@@ -30,8 +30,10 @@ pub(crate) struct Split {
 impl Split {
     /// Writes safetensors shards and the index that opens them as one, as Hugging Face lays them out.
     pub(crate) fn run(self) -> Result {
-        let limit = parse_size(&self.max_size)?;
-        let reader = ztensor::open(&self.file)?;
+        let limit = parse_size(&self.max_size).ok_or_else(|| {
+            Failure::new(format!("\"{}\" is not a size; write 5GB or 500MiB", self.max_size))
+        })?;
+        let reader = limits::open(&self.file)?;
         super::convert::warn_skipped(&reader, &self.file)?;
         let folder =
             self.output.clone().unwrap_or_else(|| self.file.parent().unwrap_or(Path::new("")).to_path_buf());
@@ -57,9 +59,9 @@ impl Split {
         let file_name = |number| format!("{stem}-{:05}-of-{:05}.safetensors", number + 1, shards.len());
         let index_path = folder.join(format!("{stem}.safetensors.index.json"));
         for number in 0..shards.len() {
-            self.force.allow(&folder.join(file_name(number)))?;
+            self.force.allow_chosen(&folder.join(file_name(number)))?;
         }
-        self.force.allow(&index_path)?;
+        self.force.allow_chosen(&index_path)?;
         let progress = Progress::new("splitting", total);
         let mut weight_map = Map::new();
         for (number, names) in shards.iter().enumerate() {
@@ -76,25 +78,5 @@ impl Split {
         file.publish(false)?;
         say(&format!("{} -> {} shards, {}", self.file.display(), shards.len(), index_path.display()))?;
         Ok(Outcome::Done)
-    }
-}
-
-/// A size with a unit: decimal (KB, MB, GB) or binary (KiB, MiB, GiB).
-fn parse_size(text: &str) -> Result<u64> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
-    let factor: f64 = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "kb" | "k" => 1e3,
-        "mb" | "m" => 1e6,
-        "gb" | "g" => 1e9,
-        "tb" | "t" => 1e12,
-        "kib" => 1024.0,
-        "mib" => 1_048_576.0,
-        "gib" => 1_073_741_824.0,
-        _ => return Err(Failure::new(format!("\"{text}\" is not a size; write 5GB or 500MiB"))),
-    };
-    match digits.parse::<f64>() {
-        Ok(number) if number > 0.0 => Ok((number * factor) as u64),
-        _ => Err(Failure::new(format!("\"{text}\" is not a size; write 5GB or 500MiB"))),
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::display::{note_unreadable, say, say_json, tensors};
-use crate::{Outcome, Result};
+use crate::{Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Verify {
@@ -23,7 +23,7 @@ impl Verify {
         let mut outcome = Outcome::Done;
         let mut documents = Vec::new();
         for file in &self.files {
-            let reader = match ztensor::open(file) {
+            let reader = match limits::open(file) {
                 Ok(reader) => reader,
                 Err(error) => {
                     outcome = Outcome::Failed;
@@ -33,7 +33,7 @@ impl Verify {
             };
             let mut failures = reader.verify_all();
             let archived = reader.archived().is_some();
-            if archived && let Err(error) = ztensor::archive::verify(file) {
+            if archived && let Err(error) = limits::options().verify_archive(file) {
                 failures.push((file.display().to_string(), error));
             }
             let checked = reader

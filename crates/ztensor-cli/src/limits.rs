@@ -1,0 +1,57 @@
+//! `--limit NAME=VALUE`: what files may cost, for every command that reads them.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use clap::Args;
+use ztensor::{Limits, OpenOptions, Reader};
+
+use crate::display::parse_size;
+
+#[derive(Args)]
+pub(crate) struct LimitOptions {
+    /// What a file may cost: header, index, stream or decoded bytes, objects, or the ratio of decoded to stored bytes; "decoded=8GiB",
+    /// "ratio=none"
+    #[arg(long = "limit", value_name = "NAME=VALUE", global = true, value_parser = parse)]
+    limits: Vec<(String, u64)>,
+}
+
+thread_local! {
+    // The same for all files that a command opens, however deep inside it does.
+    static LIMITS: RefCell<Limits> = RefCell::default();
+}
+
+impl LimitOptions {
+    /// Makes these the limits of the command that this thread runs.
+    pub(crate) fn begin(&self) -> ztensor::Result<()> {
+        let mut limits = Limits::default();
+        self.limits.iter().try_for_each(|(name, value)| limits.set(name, *value))?;
+        LIMITS.set(limits);
+        Ok(())
+    }
+}
+
+/// The limits of the command.
+pub(crate) fn current() -> Limits {
+    LIMITS.with_borrow(Limits::clone)
+}
+
+/// How the command opens files.
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions::within(&current())
+}
+
+/// Opens a file within the limits of the command.
+pub(crate) fn open(path: impl AsRef<Path>) -> ztensor::Result<Reader> {
+    options().open(path)
+}
+
+fn parse(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, such as decoded=8GiB")?;
+    let value = match value {
+        "none" => u64::MAX,
+        value => parse_size(value).ok_or_else(|| format!("\"{value}\" is not a number or a size"))?,
+    };
+    Limits::default().set(name, value).map_err(|error| error.message().to_owned())?;
+    Ok((name.to_owned(), value))
+}
