@@ -9,7 +9,7 @@ use ztensor::{Reader, delta};
 /// Larger archives tell nothing new.
 const LARGEST: usize = 1 << 16;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+libfuzzer_sys::fuzz_target!(init: ztensor_fuzz::one_thread(), |data: &[u8]| {
     let Some((&choice, bytes)) = data.split_first() else { return };
     if bytes.len() > LARGEST {
         return;

@@ -1,7 +1,7 @@
 //! ONNX models: a version and a graph's first field are given, so that detection lets most inputs through; the fuzzer makes the rest.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+libfuzzer_sys::fuzz_target!(init: ztensor_fuzz::one_thread(), |data: &[u8]| {
     ztensor_fuzz::read(data);
     // The graph's length stands before it, as four bytes of varint.
     let length = data.len() as u32 + 2;

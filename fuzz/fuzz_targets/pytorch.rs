@@ -1,10 +1,11 @@
 //! PyTorch files: pickles inside an archive that is always right, because a fuzzer would spend its time on the zip directory; and streams.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+libfuzzer_sys::fuzz_target!(init: ztensor_fuzz::one_thread(), |data: &[u8]| {
     let file = match data.split_first() {
         Some((0, stream)) => [b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", stream].concat(),
-        Some((1, archive)) => archive.to_vec(),
+        // Whole files are ones to start from.
+        Some((b'P' | 0x80, _)) => data.to_vec(),
         Some((_, pickle)) => archive(&[("m/data.pkl", pickle), ("m/data/0", &[0x42; 64])]),
         None => return,
     };

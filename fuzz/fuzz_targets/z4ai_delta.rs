@@ -1,24 +1,28 @@
 //! The first byte says what is done: decode the rest as a delta against a fixed reference, or split it into a buffer and its reference and take it there and back.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use z4ai::{Dtype, Options};
+use z4ai::{Dtype, Effort, Options};
 
-fuzz_target!(|input: &[u8]| {
-    let Some((&choice, bytes)) = input.split_first() else { return };
+libfuzzer_sys::fuzz_target!(init: ztensor_fuzz::one_thread(), |data: &[u8]| {
+    let Some((&choice, bytes)) = data.split_first() else { return };
     if choice & 1 == 0 {
-        let reference: Vec<u8> = (0..bytes.len().max(4096) as u32).map(|i| (i.wrapping_mul(2654435761) >> 24) as u8).collect();
+        let frame = ztensor_fuzz::with_magic(b"Z4AI\x02", bytes);
+        let reference: Vec<u8> = (0..4096u32).map(|i| (i.wrapping_mul(2654435761) >> 24) as u8).collect();
         // The digest would keep the fuzzer out; every block has a checksum behind it.
-        if let Ok(length) = z4ai::decoded_len(bytes)
-            && length <= 16 << 20
+        if let Ok(length) = z4ai::decoded_len(&frame)
+            && length <= 1 << 20
         {
-            let _ = z4ai::decompress_delta_range_trusted(bytes, &reference, 0..length);
+            let _ = z4ai::decompress_delta_range_trusted(&frame, &reference, 0..length);
         }
         return;
     }
     let dtypes: Vec<Option<Dtype>> = Dtype::all().map(Some).chain([None]).collect();
-    let options = Options { dtype: dtypes[usize::from(choice >> 1) % dtypes.len()], ..Options::default() };
+    let dtype = dtypes[usize::from(choice >> 1) % dtypes.len()];
+    // Maximum effort is another target's: here it would take most of the time.
+    let effort = if choice & 0x80 == 0 { Effort::Fast } else { Effort::Default };
+    let options = Options { dtype, effort, threads: 1, ..Options::default() };
     let (current, reference) = bytes.split_at(bytes.len() / 2);
     let frame = z4ai::compress_delta(current, reference, &options).expect("any pair of buffers has a delta");
-    assert_eq!(z4ai::decompress_delta(&frame, reference).expect("a delta that was just made"), current);
+    let restored = z4ai::decompress_delta_with(&frame, reference, 1).expect("a delta that was just made");
+    assert_eq!(restored, current);
 });

@@ -5,7 +5,11 @@
 const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
 const PAGE: usize = 4096;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+libfuzzer_sys::fuzz_target!(init: ztensor_fuzz::one_thread(), |data: &[u8]| {
+    // A whole file is one to start from.
+    if data.starts_with(MAGIC) {
+        return ztensor_fuzz::read(data);
+    }
     // Its first byte says how much of the input is the one blob that is there, on the second page.
     let Some((share, data)) = data.split_first() else { return };
     let (blob, manifest) = data.split_at(data.len() * usize::from(*share) / 256);
