@@ -220,6 +220,11 @@ fn detect(input: &mut Input) -> Result<Index> {
     if let Some(parser) = PARSERS.iter().find(|parser| (parser.matches)(&head, input)) {
         return (parser.index)(input);
     }
+    // A download of a checkpoint that was cut off has lost the directory, and with it what tells which format it was.
+    #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+    if crate::formats::zip::matches(&head) {
+        crate::formats::zip::members(&source, &mut input.budget)?;
+    }
     Err(unknown(&head))
 }
 

@@ -57,20 +57,29 @@ fn files_that_break_a_rule_are_refused_for_that_reason() {
         for line in table.lines() {
             let fields: Vec<&str> = line.split('\t').collect();
             let [name, kind, fragment] = fields[..] else { panic!("{}: {line:?}", folder.display()) };
-            assert!(!fragment.is_empty() && rows.insert(name.to_owned(), (kind, fragment)).is_none(), "{line:?}");
+            assert!(
+                !fragment.is_empty() && rows.insert(name.to_owned(), (kind, fragment)).is_none(),
+                "{line:?}"
+            );
         }
         for path in files_of(&folder) {
             let name = path.file_name().unwrap().to_str().unwrap();
             let row = rows.remove(name);
             let found = match read(&path) {
                 Ok(()) => "was read without an error".to_owned(),
-                Err(error) if row.is_some_and(|(kind, fragment)| {
-                    kind == error.kind().name() && error.message().contains(fragment)
-                }) => continue,
+                Err(error)
+                    if row.is_some_and(|(kind, fragment)| {
+                        kind == error.kind().name() && error.message().contains(fragment)
+                    }) =>
+                {
+                    continue;
+                }
                 Err(error) => format!("gives\n{name}\t{}\t{}", error.kind().name(), error.message()),
             };
             wrong.push(match row {
-                Some((kind, fragment)) => format!("{name} should be refused ({kind}: {fragment}), but {found}"),
+                Some((kind, fragment)) => {
+                    format!("{name} should be refused ({kind}: {fragment}), but {found}")
+                }
                 None => format!("{name} has no row in {EXPECTED}; it {found}"),
             });
         }

@@ -77,7 +77,11 @@ fn exercise(bytes: Vec<u8>) {
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { files(&path, found) } else { found.push(path) }
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_none_or(|extension| extension != "tsv") {
+            found.push(path);
+        }
     }
 }
 

@@ -33,6 +33,19 @@ fn typed(dtype: &str, logical: Option<&str>, shape: &[u64], bytes: &[u8]) -> Vec
     builder.finish()
 }
 
+/// A manifest of one page, and a tensor that claims the first bytes of the footer behind it.
+fn in_footer() -> Vec<u8> {
+    let padded = |length: usize| {
+        let mut builder = Builder::new();
+        let part = builder.part("u8", &[1, 2, 3, 4]).with("blob", Some(numbers(&[3 * 4096, 4])));
+        builder.dense("a", &[4], part);
+        builder.root.push(("attributes", map(&[("padding", text(&"p".repeat(length)))])));
+        builder.finish()
+    };
+    let is_page = |file: &Vec<u8>| file[file.len() - FOOTER_LENGTH..][..8] == 4096u64.to_le_bytes();
+    (3900..4096).map(padded).find(is_page).unwrap()
+}
+
 /// One tensor of four bytes, its object changed.
 fn described(change: impl FnOnce(Item) -> Item) -> Vec<u8> {
     let mut builder = Builder::new();
@@ -144,6 +157,8 @@ fn reject() -> Files {
     let over = |place: &[u64]| map(&[("dtype", text("u8")), ("blob", numbers(place))]);
     overlapping.dense("a", &[8192], over(&[4096, 8192]));
     overlapping.dense("b", &[4096], over(&[8192, 4096]));
+    let mut overflowing = Builder::new();
+    overflowing.dense("a", &[8192], over(&[u64::MAX - 4095, 8192]));
     let mut hidden = Builder::new();
     let outside =
         over(&[1 << 40, 8]).with("encoding", Some(text("else.where/1"))).with("decoded_length", number(8));
@@ -233,9 +248,9 @@ fn reject() -> Files {
         ("blob-unaligned", one(blob(4097, 4))),
         ("blob-over-magic", one(blob(0, 4))),
         ("blob-outside", one(blob(1 << 40, 4))),
-        ("blob-overflows", one(blob(u64::MAX - 4095, 8192))),
+        ("blob-overflows", overflowing.finish()),
         ("blob-over-manifest", one(|part| part.with("blob", Some(numbers(&[8192, 4]))))),
-        ("blob-in-footer", typed("u8", None, &[100], &[0; 4])),
+        ("blob-in-footer", in_footer()),
         ("blobs-overlap", overlapping.finish()),
         ("unknown-encoding-outside", hidden.finish()),
         ("encoding-without-length", one(|part| part.with("encoding", Some(text("zt.zstd-seekable/1"))))),
