@@ -100,7 +100,7 @@ pub(super) fn buffer(make: Make, dtype: Option<Dtype>, count: usize, row: usize,
     let (mut scale, mut least) = (1.0f32, 0.0f32);
     let mut bytes = Vec::with_capacity(count * width);
     for index in 0..count * width / scalar {
-        if index % row % group == 0 {
+        if (index % row).is_multiple_of(group) {
             // Quantisers round scales to 16 bits more often than not.
             scale = round_to(random.unit() * 0.02 + 1e-4, 8);
             least = round_to(random.unit() - 0.5, 8);
@@ -115,7 +115,7 @@ pub(super) fn buffer(make: Make, dtype: Option<Dtype>, count: usize, row: usize,
             Make::Bell | Make::Noise | Make::Text => plain,
             Make::Positive => plain.abs(),
             Make::SkewedSigns if random.below(8) == 0 => plain,
-            Make::SkewedSigns => plain.abs() * if index % row % 3 == 0 { -1.0 } else { 1.0 },
+            Make::SkewedSigns => plain.abs() * if (index % row).is_multiple_of(3) { -1.0 } else { 1.0 },
             Make::Palette | Make::WidePalette => few[random.below(few.len())],
             Make::Integers => (random.below(31) as f32 - 15.0) * scale,
             Make::NormalFloat => NORMAL_LEVELS[random.below(16)] * scale,

@@ -80,8 +80,7 @@ impl Case {
             224.. => (9 * (1 + choices.below(20)), true),
         };
         let mut options = Options { dtype, effort, threads: 1, ..Options::default() };
-        if row > 0 {
-            let rows = count / row;
+        if let Some(rows) = count.checked_div(row) {
             count = rows * row;
             let (rows, row) = (rows as u64, row as u64);
             options.shape = Some(if is_kernel { vec![rows, row / 9, 3, 3] } else { vec![rows, row] });
