@@ -27,7 +27,7 @@ test: test-rust test-python fuzz-smoke ## Run every test
 test-rust: ## Run the Rust tests
 	cargo test --workspace --exclude ztensor-python --quiet
 
-test-python: .venv/.built .venv/.test .models/.test ## Run the Python tests, against PyTorch, NumPy, h5py, onnx, gguf and safetensors
+test-python: .venv/.built .venv/.test .models/.test .scanners/.ready ## Run the Python tests, against PyTorch, NumPy, h5py, onnx, gguf and safetensors
 	$(BIN)/python -m pytest
 
 lint: .venv/.test ## Check formatting, lints and types
@@ -91,6 +91,12 @@ clean: ## Remove everything that was built or installed here
 # The extension is built in release mode: tests on real models would otherwise take hours.
 .venv/.built: .venv/.tools $(RUST_SOURCES)
 	PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin develop --release --quiet --uv
+	touch $@
+
+# Scanners of other people, in an environment of their own: their verdicts are compared with ours.
+.scanners/.ready: .venv/.tools
+	$(BIN)/python -m venv --without-pip .scanners
+	$(BIN)/uv pip install --quiet --python .scanners/bin/python fickling picklescan typing_extensions numpy
 	touch $@
 
 .models/.demo: .venv/.tools

@@ -10,10 +10,7 @@ libfuzzer_sys::fuzz_target!(init: ztensor_fuzz::one_thread(), |data: &[u8]| {
         None => return,
     };
     ztensor_fuzz::read(&file);
-    let _ = ztensor::formats::pytorch::scan_source(
-        &ztensor::Source::from_bytes(file),
-        ztensor::Limits::default(),
-    );
+    let _ = ztensor::scan::scan_bytes(file);
 });
 
 /// A zip archive of stored members.

@@ -23,6 +23,7 @@ from ._native import (
     repair,
     replace_tensor,
     safe_open,
+    scan,
 )
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "repair",
     "replace_tensor",
     "safe_open",
+    "scan",
 ]
 
 

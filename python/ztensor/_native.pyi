@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, final, overload
 import torch
 from numpy.typing import NDArray
 
-from ._types import Buffer, Compression
+from ._types import Buffer, Compression, ScanReport
 
 _Array: TypeAlias = NDArray[Any]
 _Names: TypeAlias = list[str] | tuple[str, ...] | set[str] | KeysView[str] | Iterator[str]
@@ -45,6 +45,7 @@ __all__ = [
     "safe_open",
     "save",
     "save_file",
+    "scan",
 ]
 
 __version__: Final[str]
@@ -356,6 +357,9 @@ def replace_tensor(path: _Path, name: str, data: _Array) -> None:
 
 def repair(path: _Path) -> bool:
     """Recovers the last complete state of a .zt file whose append or replacement was interrupted. Returns whether it had to."""
+
+def scan(path: _Path) -> ScanReport:
+    """Scans a file of any format without running anything in it."""
 
 def run_cli(arguments: Sequence[str]) -> int:
     """Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code."""

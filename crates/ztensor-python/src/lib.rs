@@ -22,6 +22,7 @@ mod packed;
 mod reader;
 mod safe_open;
 mod save;
+mod scan;
 mod single;
 mod slices;
 mod spare;
@@ -65,6 +66,8 @@ mod _native {
     use crate::safe_open::safe_open;
     #[pymodule_export]
     use crate::save::{save, save_file};
+    #[pymodule_export]
+    use crate::scan::scan;
     #[pymodule_export]
     use crate::slices::TensorSlice;
     #[pymodule_export]

@@ -121,7 +121,13 @@ impl Reader {
     fn skipped<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for skipped in self.file()?.skipped() {
-            dict.set_item(&skipped.name, &skipped.reason)?;
+            match skipped.is_code {
+                true => {
+                    let reason = format!("{}; ztensor.scan(path) tells all of it", skipped.reason);
+                    dict.set_item(&skipped.name, reason)?;
+                }
+                false => dict.set_item(&skipped.name, &skipped.reason)?,
+            }
         }
         Ok(dict)
     }

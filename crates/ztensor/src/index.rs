@@ -94,7 +94,12 @@ impl Index {
 
     /// Notes something that is not read, and why.
     pub fn skip(&mut self, name: impl Into<String>, reason: impl Into<String>) {
-        self.skipped.push(Skipped { name: name.into(), reason: reason.into() });
+        self.skipped.push(Skipped { name: name.into(), reason: reason.into(), is_code: false });
+    }
+
+    /// Notes code that another reader of the file would run.
+    pub fn skip_code(&mut self, name: impl Into<String>, reason: impl Into<String>) {
+        self.skipped.push(Skipped { name: name.into(), reason: reason.into(), is_code: true });
     }
 }
 
@@ -105,6 +110,8 @@ pub struct Skipped {
     pub name: String,
     /// Why it is not read.
     pub reason: String,
+    /// Whether it is code that another reader of the file would run; `scan` tells all about it.
+    pub is_code: bool,
 }
 
 /// Roles and components. Nearly all tensors have one component; it takes no allocation of its own.

@@ -15,6 +15,8 @@ mod open;
 mod output;
 mod printable;
 mod reader;
+#[cfg(feature = "pytorch")]
+pub mod scan;
 pub mod source;
 mod sparse;
 pub mod tensor;

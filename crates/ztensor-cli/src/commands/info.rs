@@ -55,6 +55,9 @@ impl Info {
                 .skipped()
                 .iter()
                 .try_for_each(|skipped| say(&format!("  {}: {}", skipped.name, skipped.reason)))?;
+            if reader.skipped().iter().any(|skipped| skipped.is_code) {
+                say(&format!("  `ztensor scan {}` tells all that would be run.", self.file.display()))?;
+            }
         }
         if !reader.attributes().is_empty() {
             say("")?;
@@ -120,7 +123,7 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Json {
             "components": components,
         })
     };
-    let skipped = |skipped: &ztensor::Skipped| json!({ "name": skipped.name, "reason": skipped.reason });
+    let skipped = |skipped: &ztensor::Skipped| json!({ "name": skipped.name, "reason": skipped.reason, "is_code": skipped.is_code });
     json!({
         "format": reader.format().name(),
         "version": reader.index().version,

@@ -1,17 +1,17 @@
 //! `ztensor scan`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
-use ztensor::formats::pytorch::{Trust, scan};
+use serde_json::{Value as Json, json};
+use ztensor::scan::{Part, Scan as Found, Trust, Verdict, scan};
 
 use crate::display::{note_unreadable, say, say_json};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Scan {
-    /// PyTorch files, or any other pickles
+    /// Files of any format
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Print the result as JSON
@@ -20,66 +20,90 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Exit code 1 when anything is outside the list of what is known to be harmless.
+    /// Exit code 0 where all files are safe, 1 where one is dangerous, 2 where of one it cannot be told.
     pub(crate) fn run(self) -> Result {
-        let mut outcome = Outcome::Done;
+        let mut worst = Verdict::Safe;
         let mut documents = Vec::new();
         for file in &self.files {
             let found = match scan(file) {
                 Ok(found) => found,
                 Err(error) => {
-                    outcome = Outcome::Failed;
+                    worst = worst.max(Verdict::CouldNotTell);
                     note_unreadable(file, &error, self.json.then_some(&mut documents));
+                    if !self.json {
+                        say(&format!("{}: could not tell", file.display()))?;
+                    }
                     continue;
                 }
             };
-            if !found.is_harmless() {
-                outcome = outcome.max(Outcome::Different);
+            worst = worst.max(found.verdict());
+            match self.json {
+                true => documents.push(document(file, &found)),
+                false => show(file, &found)?,
             }
-            if self.json {
-                let pickles: Vec<_> = found
-                    .pickles
-                    .iter()
-                    .map(|pickle| {
-                        json!({
-                            "name": pickle.name,
-                            "globals": pickle.globals.iter().map(|global| json!({
-                                "module": global.module, "name": global.name, "trust": word(global.trust),
-                            })).collect::<Vec<_>>(),
-                            "calls": pickle.calls.iter().map(|(opcode, count)| json!({ "opcode": opcode, "count": count })).collect::<Vec<_>>(),
-                            "error": pickle.error,
-                        })
-                    })
-                    .collect();
-                documents.push(json!({
-                    "path": file.display().to_string(), "harmless": found.is_harmless(), "pickles": pickles,
-                }));
-                continue;
-            }
-            for pickle in &found.pickles {
-                say(&format!("{}: {}", file.display(), pickle.name))?;
-                for global in &pickle.globals {
-                    say(&format!("  {:<9} {}.{}", word(global.trust), global.module, global.name))?;
-                }
-                if let Some(error) = &pickle.error {
-                    say(&format!("  cannot be followed to its end: {error}"))?;
-                }
-            }
-            say(match found.trust() {
-                Trust::Harmless => "nothing but tensors and containers would be made",
-                Trust::Unknown => {
-                    "loading it with an unpickler would import names that are not known to be harmless"
-                }
-                Trust::Dangerous => {
-                    "DANGEROUS: loading it with an unpickler would run code of its choice; ztensor reads it without doing so"
-                }
-            })?;
         }
         if self.json {
             say_json(&documents.into())?;
         }
-        Ok(outcome)
+        Ok(match worst {
+            Verdict::Safe => Outcome::Done,
+            Verdict::Dangerous => Outcome::Different,
+            Verdict::CouldNotTell => Outcome::Failed,
+        })
     }
+}
+
+/// What was found in one file, for people: the verdict last, where the eye ends.
+fn show(file: &Path, found: &Found) -> Result<()> {
+    for part in &found.parts {
+        say(&format!("{}: {}", file.display(), part.name))?;
+        for global in &part.globals {
+            say(&format!("  {:<9} {}.{}", word(global.trust), global.module, global.name))?;
+        }
+        for call in &part.calls {
+            say(&format!("  would call {}", call.text))?;
+        }
+        if let Some(error) = &part.error {
+            say(&format!("  cannot be followed to its end: {error}"))?;
+        }
+    }
+    say(&format!(
+        "{}: {}",
+        file.display(),
+        match found.verdict() {
+            Verdict::Safe if found.parts.is_empty() => "safe: there is nothing in it that would be run",
+            Verdict::Safe => "safe: nothing but tensors and containers would be made",
+            Verdict::CouldNotTell => "could not tell: loading it would run code that is not known here",
+            Verdict::Dangerous => {
+                "DANGEROUS: loading it with the library it was made for would run code of its choice; ztensor reads it without doing so"
+            }
+        }
+    ))
+}
+
+fn document(file: &Path, found: &Found) -> Json {
+    let part = |part: &Part| {
+        json!({
+            "name": part.name,
+            "kind": part.kind,
+            "verdict": part.verdict().name(),
+            "globals": part.globals.iter().map(|global| json!({
+                "module": global.module, "name": global.name, "trust": word(global.trust),
+            })).collect::<Vec<_>>(),
+            "calls": part.calls.iter().map(|call| json!({
+                "call": call.text, "trust": word(call.trust),
+            })).collect::<Vec<_>>(),
+            "opcodes": part.opcodes.iter().map(|(opcode, count)| json!({
+                "opcode": opcode, "count": count,
+            })).collect::<Vec<_>>(),
+            "error": part.error,
+        })
+    };
+    json!({
+        "path": file.display().to_string(),
+        "verdict": found.verdict().name(),
+        "parts": found.parts.iter().map(part).collect::<Vec<_>>(),
+    })
 }
 
 fn word(trust: Trust) -> &'static str {

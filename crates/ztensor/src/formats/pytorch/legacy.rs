@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::globals::{self, Known};
 use super::pickle::{Machine, Node, Pickle};
 use super::rebuild::{Place, Rebuilder};
+use super::scan;
 use super::storage::{self, Storages, Stored};
 use super::walk::Walk;
 use crate::error::{Error, Kind, Result};
@@ -91,6 +92,7 @@ fn index_window(bytes: &[u8], budget: &mut Budget, input: &Input) -> Result<Inde
     let mut walk = Walk::new(rebuilder, &mut index, budget);
     walk.add(pickle.root, "")?;
     walk.finish();
+    scan::note_left_out(&pickle.arena, &mut index);
     Ok(index)
 }
 

@@ -13,13 +13,17 @@ mod quantized;
 mod rebuild;
 mod scan;
 mod sparse;
+mod spelling;
 mod storage;
+mod trust;
 mod types;
 mod view;
 mod walk;
 
-pub use globals::Trust;
-pub use scan::{Scan, ScannedGlobal, ScannedPickle, scan, scan_source};
+pub use trust::Trust;
+
+pub(crate) use scan::stream as scan_stream;
+pub(crate) use trust::trust;
 
 use super::{Input, zip};
 use crate::error::{Error, Result};
@@ -31,6 +35,12 @@ pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
         || is_old_tar(head)
         || plain::matches(head)
         || (zip::matches(head) && zip::any_name(&input.source(), archive::is_main_pickle))
+}
+
+/// Whether the first bytes are those of a pickle of protocol 2 or later, or of the stream. Earlier protocols begin with anything.
+pub(crate) fn begins_like_a_pickle(head: &[u8]) -> bool {
+    let protocol = matches!(head, [0x80, 0..=5, opcode, ..] if pickle::opcode::is_known(*opcode));
+    protocol || legacy::matches(head)
 }
 
 /// Indexes a PyTorch file of any of the forms.

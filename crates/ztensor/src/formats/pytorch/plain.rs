@@ -4,6 +4,7 @@ use super::globals;
 use super::legacy;
 use super::pickle::{Machine, opcode};
 use super::rebuild::{Place, Rebuilder};
+use super::scan;
 use super::storage::Storages;
 use super::walk::Walk;
 use crate::error::Result;
@@ -30,6 +31,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
         let mut walk = Walk::new(Rebuilder::new(&pickle.arena, &known, &storages, place), &mut index, budget);
         walk.add(pickle.root, "")?;
         walk.finish();
+        scan::note_left_out(&pickle.arena, &mut index);
         if (pickle.length as u64) < length {
             index.skip(
                 format!("(byte {})", pickle.length),

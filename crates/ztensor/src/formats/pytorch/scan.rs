@@ -1,207 +1,206 @@
-//! What loading a file with a real unpickler would do: every name it would import and how often it would call something. The pickles are run
+//! What an unpickler would do with a pickle: every name it would import and what it would call with which arguments. The pickles are run
 //! in the same machine that reads tensors, so names that are put together on the stack are seen too, and a pickle that breaks off in the
 //! middle is reported up to there, because an unpickler would have run that far as well.
 
-use std::path::Path;
+use std::collections::HashSet;
 
-use super::archive;
-use super::globals::{self, Trust};
 use super::legacy;
-use super::pickle::Machine;
-use crate::error::{Error, Kind, Result};
-use crate::formats::zip;
-use crate::limits::{Budget, Limits};
-use crate::source::{Io, Source};
+use super::pickle::{Arena, Call, Id, Machine};
+use super::spelling;
+use super::trust::{Trust, trust};
+use crate::index::Index;
+use crate::limits::Budget;
+use crate::scan::{Part, ScannedCall, ScannedGlobal};
 
-/// What was found in a file.
-#[derive(Clone, Debug)]
-pub struct Scan {
-    /// The pickles in the file, in order.
-    pub pickles: Vec<ScannedPickle>,
-}
+/// Calls that are spelled out; the opcodes are counted all the same.
+const MOST_CALLS: usize = 100;
+/// Calls that are listed among what a file holds but is not read.
+const MOST_LEFT_OUT: usize = 16;
+/// Pickles inside pickles, as the bytes that a loader is called with.
+const MOST_NESTED: usize = 8;
 
-/// What was found in one pickle.
-#[derive(Clone, Debug)]
-pub struct ScannedPickle {
-    /// The archive member, or the place in the stream.
-    pub name: String,
-    /// Every distinct name that would be imported, in the order of appearance.
-    pub globals: Vec<ScannedGlobal>,
-    /// How often each opcode occurs that makes an unpickler run code.
-    pub calls: Vec<(&'static str, u64)>,
-    /// Why the pickle could not be followed to its end, if so.
-    pub error: Option<String>,
-}
-
-/// A name that would be imported.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScannedGlobal {
-    /// The module.
-    pub module: String,
-    /// The name in the module.
-    pub name: String,
-    /// How far it can be trusted.
-    pub trust: Trust,
-}
-
-impl Scan {
-    /// The least trust that any name in the file deserves. A pickle that could not be followed to its end is not trusted.
-    pub fn trust(&self) -> Trust {
-        let of = |pickle: &ScannedPickle| {
-            let followed = if pickle.error.is_some() { Trust::Unknown } else { Trust::Harmless };
-            pickle.globals.iter().map(|global| global.trust).fold(followed, Trust::max)
-        };
-        self.pickles.iter().map(of).max().unwrap_or(Trust::Harmless)
-    }
-
-    /// Whether everything in the file is known to be harmless.
-    pub fn is_harmless(&self) -> bool {
-        self.trust() == Trust::Harmless
-    }
-}
-
-/// Scans a PyTorch file, or any other pickle, without running it.
-///
-/// ```
-/// # fn main() -> ztensor::Result<()> {
-/// # let folder = tempfile::tempdir()?; let path = folder.path().join("model.pkl");
-/// # std::fs::write(&path, b"cposix\nsystem\n(S'true'\ntR.")?;
-/// let scan = ztensor::formats::pytorch::scan(&path)?;
-/// for global in scan.pickles.iter().flat_map(|pickle| &pickle.globals) {
-///     println!("{}.{}: {:?}", global.module, global.name, global.trust);
-/// }
-/// assert!(!scan.is_harmless());
-/// # Ok(())
-/// # }
-/// ```
-pub fn scan(path: impl AsRef<Path>) -> Result<Scan> {
-    let path = path.as_ref();
-    scan_source(&Source::open(path, Io::Auto)?, Limits::default()).map_err(|error| error.with_path(path))
-}
-
-/// Scans a source.
-pub fn scan_source(source: &Source, limits: Limits) -> Result<Scan> {
-    let head = source.bytes(0, source.len().min(4096))?;
-    let mut budget = Budget::new(limits);
-    if zip::matches(&head) {
-        return scan_archive(source, &mut budget);
-    }
-    let bytes = source.bytes(0, source.len().min(budget.limits().header_bytes))?;
-    let most = if legacy::matches(&head) { legacy::PICKLES } else { usize::MAX };
-    let scan = scan_stream(&bytes, most, &mut budget);
-    match scan.pickles.as_slice() {
-        [] => Err(Error::new(Kind::Truncated, "the file is empty")),
-        [only] if only.error.is_some() && only.globals.is_empty() && only.calls.is_empty() => {
-            Err(Error::new(Kind::UnknownFormat, "the file is neither a pickle nor an archive with one in it"))
-        }
-        _ => Ok(scan),
-    }
-}
-
-fn scan_archive(source: &Source, budget: &mut Budget) -> Result<Scan> {
-    let members = zip::members(source, budget)?;
-    let is_pickle = |name: &str| name.ends_with(".pkl") || name.ends_with(".pickle");
-    let mut pickles = Vec::new();
-    for member in members.iter().filter(|member| is_pickle(&member.name)) {
-        pickles.push(match archive::read_pickle(member, source, budget) {
-            Ok(bytes) => scan_pickle(member.name.clone(), &bytes, member.offset, budget).0,
-            Err(error) => ScannedPickle {
-                name: member.name.clone(),
-                globals: Vec::new(),
-                calls: Vec::new(),
-                error: Some(error.to_string()),
-            },
-        });
-    }
-    if pickles.is_empty() {
-        return Err(Error::new(Kind::UnknownFormat, "the archive has no pickle in it"));
-    }
-    Ok(Scan { pickles })
-}
-
-/// Pickles one after the other. An unpickler reads the first; what follows is looked at as far as it is a pickle too.
-fn scan_stream(bytes: &[u8], most: usize, budget: &mut Budget) -> Scan {
-    let mut pickles = Vec::new();
-    let mut position = 0;
-    while position < bytes.len() && pickles.len() < most {
+/// Scans pickles that stand one after the other. An unpickler reads the first; what follows is looked at as far as it is a pickle too.
+pub(crate) fn stream(bytes: &[u8], name: &str, origin: u64, budget: &mut Budget) -> Vec<Part> {
+    let most = if legacy::matches(bytes) { legacy::PICKLES } else { usize::MAX };
+    let mut parts = Vec::new();
+    let (mut position, mut pickles) = (0, 0);
+    while position < bytes.len() && pickles < most {
         let rest = &bytes[position..];
-        let (pickle, length) = scan_pickle(format!("byte {position}"), rest, position as u64, budget);
+        let name = if position == 0 { name.to_owned() } else { format!("{name} at byte {position}") };
+        let (mut found, length) = pickle(name, rest, origin.saturating_add(position as u64), budget, 0);
+        pickles += 1;
         let Some(length) = length else {
-            if pickles.is_empty() || most != usize::MAX || !pickle.globals.is_empty() {
-                pickles.push(pickle);
+            let is_pickle = found.iter().any(|part| !part.globals.is_empty());
+            if parts.is_empty() || most != usize::MAX || is_pickle {
+                parts.append(&mut found);
             }
             break;
         };
-        pickles.push(pickle);
+        parts.append(&mut found);
         position += length;
     }
-    Scan { pickles }
+    parts
 }
 
-/// Runs one pickle; returns what was noted, and its length if it ran to its end.
-fn scan_pickle(
+/// Runs one pickle; returns what was noted, pickles that it would load from its own bytes behind it, and its length if it ran to its end.
+fn pickle(
     name: String,
     bytes: &[u8],
     origin: u64,
     budget: &mut Budget,
-) -> (ScannedPickle, Option<usize>) {
-    let mut machine = Machine::new(bytes);
+    depth: usize,
+) -> (Vec<Part>, Option<usize>) {
+    let mut machine = Machine::lenient(bytes);
     let error = machine.run(origin, budget).err();
-    let globals = machine.arena.globals().map(|(module, name)| ScannedGlobal {
-        module: module.to_owned(),
-        name: name.to_owned(),
-        trust: globals::trust(module, name),
-    });
-    let calls = machine.calls.by_opcode().into_iter().filter(|(_, count)| *count > 0).collect();
     let length = error.is_none().then(|| machine.position());
-    let error = error.map(|error| error.to_string());
-    (ScannedPickle { name, globals: globals.collect(), calls, error }, length)
+    let arena = &machine.arena;
+    let mut part = Part::new(name, "pickle");
+    part.error = error.map(|error| error.to_string());
+    part.opcodes = machine.calls.by_opcode().into_iter().filter(|(_, count)| *count > 0).collect();
+
+    let nested = nested(arena);
+    let mut parts = Vec::new();
+    if depth < MOST_NESTED {
+        for (number, bytes) in nested.payloads.iter().enumerate() {
+            let name = format!("{} › bytes {}", part.name, number + 1);
+            parts.extend(payload(name, bytes, budget, depth + 1));
+        }
+    }
+    part.globals = arena
+        .globals()
+        .map(|(module, name)| {
+            let known = trust(module, name);
+            let looked_at = is_nested_loader(module, name) && nested.complete && depth < MOST_NESTED;
+            let trust = if looked_at { Trust::Harmless } else { known };
+            ScannedGlobal { module: module.to_owned(), name: name.to_owned(), trust }
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    let trusts = Trusts::of(arena);
+    for call in arena.calls() {
+        let trust = trusts.call(arena, call);
+        if trust == Trust::Harmless || part.calls.len() >= MOST_CALLS {
+            continue;
+        }
+        let text = spelling::call(arena, call);
+        if seen.insert(text.clone()) {
+            part.calls.push(ScannedCall { text, trust });
+        }
+    }
+    for target in &machine.changed_globals {
+        let text = format!("{}.__dict__.update(…)", spelling::value(arena, *target));
+        if part.calls.len() < MOST_CALLS && seen.insert(text.clone()) {
+            part.calls.push(ScannedCall { text, trust: Trust::Dangerous });
+        }
+    }
+    parts.insert(0, part);
+    (parts, length)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A whole file inside a pickle: a stream, or an archive with a pickle in it.
+fn payload(name: String, bytes: &[u8], budget: &mut Budget, depth: usize) -> Vec<Part> {
+    if crate::formats::zip::matches(bytes) {
+        return crate::scan::archive_in_memory(&name, bytes, budget);
+    }
+    let most = if legacy::matches(bytes) { legacy::PICKLES } else { 1 };
+    let (mut parts, mut position) = (Vec::new(), 0);
+    for number in 0..most {
+        let rest = bytes.get(position..).unwrap_or_default();
+        let name = if number == 0 { name.clone() } else { format!("{name} at byte {position}") };
+        let (found, length) = pickle(name, rest, position as u64, budget, depth);
+        parts.extend(found);
+        match length {
+            Some(length) => position += length,
+            None => break,
+        }
+    }
+    parts
+}
 
-    fn scan_bytes(bytes: &'static [u8]) -> Result<Scan> {
-        scan_source(&Source::from_bytes(bytes), Limits::default())
+/// The bytes that a pickle would hand to a loader.
+struct Nested<'p> {
+    payloads: Vec<&'p [u8]>,
+    /// Whether every use of such a loader is a call with bytes that stand in the pickle.
+    complete: bool,
+}
+
+fn is_nested_loader(module: &str, name: &str) -> bool {
+    (module, name) == ("torch.storage", "_load_from_bytes")
+}
+
+fn nested<'p>(arena: &'p Arena<'_>) -> Nested<'p> {
+    let mut nested = Nested { payloads: Vec::new(), complete: true };
+    let loads = |call: &&Call| {
+        let global = arena.global(call.callable);
+        global.is_some_and(|(module, name)| is_nested_loader(module, name) || name == "loads")
+    };
+    for call in arena.calls().iter().filter(loads) {
+        let argument = arena.items(call.arguments).and_then(|items| items.first());
+        match argument.and_then(|id| bytes_of(arena, *id)) {
+            Some(bytes) if nested.payloads.len() < MOST_CALLS => nested.payloads.push(bytes),
+            _ => nested.complete = false,
+        }
+    }
+    // Referred to but not called here: whoever gets hold of it may call it with anything.
+    let called: HashSet<Id> = arena.calls().iter().map(|call| call.callable).collect();
+    nested.complete &= arena
+        .ids()
+        .filter(|id| arena.global(*id).is_some_and(|(module, name)| is_nested_loader(module, name)))
+        .all(|id| called.contains(&id));
+    nested
+}
+
+fn bytes_of<'p>(arena: &'p Arena<'_>, id: Id) -> Option<&'p [u8]> {
+    arena.bytes(id).or_else(|| arena.text(id).map(str::as_bytes))
+}
+
+/// How far each distinct global of a pickle can be trusted, looked up once.
+struct Trusts(Vec<Trust>);
+
+impl Trusts {
+    fn of(arena: &Arena<'_>) -> Trusts {
+        Trusts(arena.globals().map(|(module, name)| trust(module, name)).collect())
     }
 
-    fn names(scan: &Scan) -> Vec<String> {
-        let globals = scan.pickles.iter().flat_map(|pickle| &pickle.globals);
-        globals.map(|global| format!("{}.{}", global.module, global.name)).collect()
+    fn global(&self, arena: &Arena<'_>, id: Id) -> Option<Trust> {
+        arena.global_slot(id).and_then(|slot| self.0.get(slot)).copied()
     }
 
-    #[test]
-    fn names_that_are_put_together_on_the_stack_are_seen() {
-        let scan = scan_bytes(b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x04true\x85R.").unwrap();
-        assert_eq!(names(&scan), ["posix.system"]);
-        assert_eq!(scan.pickles[0].calls, [("REDUCE", 1)]);
-        assert_eq!(scan.trust(), Trust::Dangerous);
+    /// How far a call can be trusted. What is called without having a name was computed by the pickle itself; one step back is enough to
+    /// tell `getattr(…)(…)` from a factory of a package.
+    fn call(&self, arena: &Arena<'_>, call: &Call) -> Trust {
+        match (self.global(arena, call.callable), arena.call(call.callable)) {
+            (Some(trust), _) => trust,
+            (None, Some(maker)) => {
+                self.global(arena, maker.callable).unwrap_or(Trust::Dangerous).max(Trust::Unknown)
+            }
+            (None, None) => Trust::Unknown,
+        }
     }
+}
 
-    #[test]
-    fn old_instances_and_extensions_are_seen() {
-        assert_eq!(names(&scan_bytes(b"(S'true'\nios\nsystem\n.").unwrap()), ["os.system"]);
-        assert_eq!(names(&scan_bytes(b"\x80\x02\x82\x07.").unwrap()), ["copyreg.extension 7"]);
-        assert!(!scan_bytes(b"\x80\x02\x82\x07.").unwrap().is_harmless());
+/// Lists the calls of dangerous names among what a file holds but is not read, so that nobody takes such a file for an ordinary one.
+pub(super) fn note_left_out(arena: &Arena<'_>, index: &mut Index) {
+    let trusts = Trusts::of(arena);
+    if !trusts.0.contains(&Trust::Dangerous) {
+        return;
     }
-
-    #[test]
-    fn a_pickle_that_breaks_off_is_reported_up_to_there() {
-        let scan = scan_bytes(b"cos\nsystem\n(S'true'\ntR\xff").unwrap();
-        assert_eq!(names(&scan), ["os.system"]);
-        assert!(scan.pickles[0].error.is_some());
-        assert_eq!(scan.trust(), Trust::Dangerous);
+    let calls = arena.calls().iter().filter(|call| trusts.call(arena, call) == Trust::Dangerous);
+    let mut count = 0;
+    for call in calls {
+        count += 1;
+        if count <= MOST_LEFT_OUT {
+            index.skip_code(spelling::call(arena, call), "an unpickler would call this; here it is left out");
+        }
     }
-
-    #[test]
-    fn a_second_pickle_behind_the_first_is_seen() {
-        assert_eq!(names(&scan_bytes(b"N.cos\nsystem\n.").unwrap()), ["os.system"]);
-    }
-
-    #[test]
-    fn other_files_are_not_called_harmless() {
-        assert_eq!(scan_bytes(b"hello").unwrap_err().kind(), Kind::UnknownFormat);
-        assert_eq!(scan_bytes(b"").unwrap_err().kind(), Kind::Truncated);
+    if count > MOST_LEFT_OUT {
+        let more = format!("{} more calls", count - MOST_LEFT_OUT);
+        index.skip_code(more, "an unpickler would make them; here they are left out");
+    } else if count == 0 {
+        let names = arena.globals().zip(&trusts.0).filter(|(_, trust)| **trust == Trust::Dangerous);
+        for ((module, name), _) in names.take(MOST_LEFT_OUT) {
+            let reason = "an unpickler would import this; here it is left out";
+            index.skip_code(format!("{module}.{name}"), reason);
+        }
     }
 }

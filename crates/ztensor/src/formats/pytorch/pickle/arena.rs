@@ -148,6 +148,25 @@ impl<'a> Arena<'a> {
         }
     }
 
+    /// Every call, in the order in which an unpickler would make them.
+    pub(in super::super) fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// The module and the name of a global.
+    pub(in super::super) fn global(&self, id: Id) -> Option<(&str, &str)> {
+        let (module, name) = self.globals.get_index(self.global_slot(id)?)?;
+        Some((module, name))
+    }
+
+    pub(in super::super) fn bytes(&self, id: Id) -> Option<&[u8]> {
+        match self.get(id) {
+            Node::Bytes(bytes) => Some(bytes),
+            Node::OwnedBytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
     /// The number of a global among the distinct ones, for tables beside the arena.
     pub(in super::super) fn global_slot(&self, id: Id) -> Option<usize> {
         match self.get(id) {

@@ -50,6 +50,10 @@ pub(in super::super) struct Pickle<'a> {
 pub(in super::super) struct Machine<'a> {
     pub arena: Arena<'a>,
     pub calls: Calls,
+    /// Goes on where a real object might allow what no plain value does. Readers stop there; whoever asks what would be run must not.
+    pub(super) lenient: bool,
+    /// Names whose attributes the pickle changes: what they stand for is then no longer theirs to say.
+    pub changed_globals: Vec<Id>,
     pub(super) cursor: Cursor<'a>,
     pub(super) stack: Vec<Id>,
     /// Heights of the stack at each MARK.
@@ -62,11 +66,18 @@ impl<'a> Machine<'a> {
         Machine {
             arena: Arena::new(bytes.len()),
             calls: Calls::default(),
+            lenient: false,
+            changed_globals: Vec::new(),
             cursor: Cursor::new(bytes),
             stack: Vec::new(),
             marks: Vec::new(),
             memo: Memo::default(),
         }
+    }
+
+    /// A machine that notes as much as it can of what an unpickler would do.
+    pub(in super::super) fn lenient(bytes: &'a [u8]) -> Self {
+        Machine { lenient: true, ..Machine::new(bytes) }
     }
 
     /// Runs to the STOP opcode. `origin` is where the pickle lies in the file, for messages.
@@ -185,6 +196,8 @@ impl<'a> Machine<'a> {
             SHORT_BINBYTES => self.push_bytes::<1>(),
             BINBYTES => self.push_bytes::<4>(),
             BINBYTES8 | BYTEARRAY8 => self.push_bytes::<8>(),
+            NEXT_BUFFER if self.lenient => self.push_shared(Arena::NONE),
+            READONLY_BUFFER if self.lenient => Ok(()),
             NEXT_BUFFER | READONLY_BUFFER => {
                 Err(Error::unsupported("the pickle refers to buffers that were kept outside of it"))
             }
@@ -313,9 +326,16 @@ impl<'a> Machine<'a> {
             BUILD => {
                 self.calls.build += 1;
                 let (state, target) = (self.pop()?, self.top()?);
+                let lenient = self.lenient;
                 match self.call_slot(target) {
                     Some(call) => {
                         call.state = Some(state);
+                        Ok(())
+                    }
+                    None if lenient => {
+                        if matches!(self.arena.get(target), Node::Global(_)) {
+                            self.changed_globals.push(target);
+                        }
                         Ok(())
                     }
                     None => {

@@ -6,6 +6,7 @@ use super::arena::{Call, Id, Node};
 use super::literal::{self, Integer};
 use super::machine::Machine;
 use crate::error::{Error, Kind, Result};
+use crate::formats::pytorch::trust::COMPUTED;
 
 impl<'a> Machine<'a> {
     #[inline]
@@ -157,7 +158,7 @@ impl<'a> Machine<'a> {
         match self.arena.get(id) {
             Node::Text(text) => Cow::Borrowed(text),
             Node::OwnedText(text) => Cow::Owned(text.as_ref().to_owned()),
-            _ => Cow::Borrowed("<computed>"),
+            _ => Cow::Borrowed(COMPUTED),
         }
     }
 
@@ -172,7 +173,7 @@ impl<'a> Machine<'a> {
     }
 
     pub(super) fn extend(&mut self, items: &[Id]) -> Result<()> {
-        let target = self.top()?;
+        let (target, lenient) = (self.top()?, self.lenient);
         let list = match self.arena.get(target) {
             Node::List(slot) | Node::Set(slot) => {
                 let slot = *slot as usize;
@@ -185,12 +186,13 @@ impl<'a> Machine<'a> {
                 list.extend_from_slice(items);
                 Ok(())
             }
+            None if lenient => Ok(()),
             None => Err(Error::malformed("the pickle appends to something that is not a list")),
         }
     }
 
     pub(super) fn set(&mut self, entries: &[(Id, Id)]) -> Result<()> {
-        let target = self.top()?;
+        let (target, lenient) = (self.top()?, self.lenient);
         let dict = match self.arena.get(target) {
             Node::Dict(slot) => {
                 let slot = *slot as usize;
@@ -203,6 +205,7 @@ impl<'a> Machine<'a> {
                 dict.extend_from_slice(entries);
                 Ok(())
             }
+            None if lenient => Ok(()),
             None => Err(Error::malformed("the pickle sets a key of something that is not a dict")),
         }
     }

@@ -1,0 +1,50 @@
+//! What loading a file with the library it was made for would run.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use ztensor::scan::{Part, Trust};
+
+use crate::errors::OrRaise;
+use crate::work::Work;
+
+/// Scans a file of any format without running anything in it.
+#[pyfunction]
+pub(crate) fn scan(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let found = py.work(|| ztensor::scan::scan(&path)).or_raise()?;
+    let parts = PyList::empty(py);
+    for found in &found.parts {
+        parts.append(part(py, found)?)?;
+    }
+    let report = PyDict::new(py);
+    report.set_item("verdict", found.verdict().name())?;
+    report.set_item("parts", parts)?;
+    Ok(report)
+}
+
+fn part<'py>(py: Python<'py>, found: &Part) -> PyResult<Bound<'py, PyDict>> {
+    let (globals, calls) = (PyDict::new(py), PyDict::new(py));
+    for global in &found.globals {
+        globals.set_item(format!("{}.{}", global.module, global.name), word(global.trust))?;
+    }
+    for call in &found.calls {
+        calls.set_item(&call.text, word(call.trust))?;
+    }
+    let part = PyDict::new(py);
+    part.set_item("name", &found.name)?;
+    part.set_item("kind", found.kind)?;
+    part.set_item("verdict", found.verdict().name())?;
+    part.set_item("globals", globals)?;
+    part.set_item("calls", calls)?;
+    part.set_item("error", found.error.as_deref())?;
+    Ok(part)
+}
+
+fn word(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Harmless => "harmless",
+        Trust::Unknown => "unknown",
+        Trust::Dangerous => "dangerous",
+    }
+}
