@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 
+from . import _arrays as _arrays
 from ._errors import SkippedTensorWarning, ZTensorError
 from ._native import (
     Reader,

@@ -1,11 +1,13 @@
 """Exceptions. Every error is a :class:`ZTensorError`; those that Python has a class for are of that class too, so that
-``except FileNotFoundError`` and ``except KeyError`` do what one expects.
+``except FileNotFoundError`` and ``except KeyError`` do what one expects. So are those that code written for ztensor 1.2 catches
+(``RuntimeError``), and, once safetensors is imported, what its users catch (``SafetensorError``).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
 import warnings
 
 _ERRNO = {"not_found": errno.ENOENT, "permission_denied": errno.EACCES, "no_space": errno.ENOSPC}
@@ -61,7 +63,19 @@ class _MissingTensorError(ZTensorError, KeyError):
     pass
 
 
-class _BadValueError(ZTensorError, ValueError):
+class _BadIndexError(ZTensorError, IndexError):
+    pass
+
+
+class _BadValueError(ZTensorError, ValueError, RuntimeError):
+    pass
+
+
+class _MismatchError(_BadValueError, TypeError):
+    pass
+
+
+class _OtherError(ZTensorError, RuntimeError):
     pass
 
 
@@ -77,12 +91,13 @@ _CLASSES: dict[str, type[ZTensorError]] = {
     "malformed": _BadValueError,
     "checksum": _BadValueError,
     "duplicate": _BadValueError,
-    "mismatch": _BadValueError,
+    "mismatch": _MismatchError,
     "invalid_argument": _BadValueError,
     "wrong_base": _BadValueError,
+    "index": _BadIndexError,
 }
 
-for _class in set(_CLASSES.values()):
+for _class in {*_CLASSES.values(), _OtherError}:
     # Tracebacks name the class people catch.
     _class.__name__ = _class.__qualname__ = "ZTensorError"
     _class.__module__ = "ztensor"
@@ -95,7 +110,7 @@ class SkippedTensorWarning(UserWarning):
     __module__ = "ztensor"
 
 
-def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None) -> None:
+def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None, level: int = 3) -> None:
     """Says which tensors a bulk load leaves out, so that none goes missing unnoticed."""
     if not skipped:
         return
@@ -103,7 +118,21 @@ def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None
     others = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
     where = f'"{os.fspath(path)}": ' if path is not None else ""
     message = f'{where}not loaded: "{name}" ({reason}){others}. Reader.skipped() lists them with the reasons.'
-    warnings.warn(message, SkippedTensorWarning, stacklevel=3)
+    warnings.warn(message, SkippedTensorWarning, stacklevel=level)
+
+
+#: Our classes that are also the SafetensorError of the imported safetensors.
+_for_safetensors: dict[tuple[type[ZTensorError], type], type[ZTensorError]] = {}
+
+
+def _class_of(kind: str) -> type[ZTensorError]:
+    own = _CLASSES.get(kind, _OtherError)
+    theirs = getattr(sys.modules.get("safetensors"), "SafetensorError", None)
+    if not isinstance(theirs, type):
+        return own
+    if (own, theirs) not in _for_safetensors:
+        _for_safetensors[own, theirs] = type("ZTensorError", (own, theirs), {"__module__": "ztensor"})
+    return _for_safetensors[own, theirs]
 
 
 def from_core(
@@ -115,4 +144,9 @@ def from_core(
     hint: str | None,
 ) -> ZTensorError:
     """The exception for an error of the core."""
-    return _CLASSES.get(kind, ZTensorError)(message, kind, path, tensor, offset, hint)
+    return _class_of(kind)(message, kind, path, tensor, offset, hint)
+
+
+def invalid(message: str, tensor: str | None = None) -> ZTensorError:
+    """The exception for an argument that cannot be used."""
+    return from_core("invalid_argument", message, None, tensor, None, None)

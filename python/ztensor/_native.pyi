@@ -2,18 +2,20 @@
 
 import os
 from collections.abc import Iterator, KeysView, Sequence
-from typing import Any, Final, Literal, Self, TypeAlias, final, overload
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, final, overload
 
 import torch
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from ._types import Buffer, Compression, ScanReport
+from ._arrays import Dimensions, StorageType
+from ._types import Buffer, Checksum, Codec, Compression, Dequantize, Effort, Progress, ScanReport
 
 _Array: TypeAlias = NDArray[Any]
 _Names: TypeAlias = list[str] | tuple[str, ...] | set[str] | KeysView[str] | Iterator[str]
 _Path: TypeAlias = str | os.PathLike[str]
+_Default = TypeVar("_Default")
 _Device: TypeAlias = str | int | torch.device | None
-_Checksum: TypeAlias = Literal["none", "crc32c", "sha256"]
 
 __all__ = [
     "Memory",
@@ -70,8 +72,11 @@ class TensorMetadata:
     def type(self) -> str | None:
         """Logical type, such as "f8_e4m3fn"; None when the storage type says it all."""
     @property
-    def format(self) -> str:
+    def layout(self) -> str:
         """Layout, such as "dense" or "sparse_csr"."""
+    @property
+    def format(self) -> str:
+        """Another name for layout."""
     @property
     def attributes(self) -> dict[str, Any] | None:
         """The tensor's own attributes, or None."""
@@ -85,8 +90,12 @@ class TensorMetadata:
         """Bytes of all components once decoded."""
 
 @final
-class Tensor:
-    """A tensor as its component arrays: one array "data" when dense, several when sparse or quantized."""
+class Tensor(NDArrayOperatorsMixin):
+    """A tensor as its component arrays: one array "data" when dense, several when sparse or quantized.
+
+    A dense tensor is an array: np.asarray, indexing, arithmetic and the methods of ndarray work on it. One that is not dense has
+    dequantize() or to_dense(), and components.
+    """
 
     def __new__(
         cls,
@@ -97,23 +106,63 @@ class Tensor:
         format: str = "dense",
         type: str | None = None,
         attributes: dict[str, Any] | None = None,
+        layout: str = "dense",
     ) -> Self: ...
     @property
-    def shape(self) -> list[int]: ...
+    def shape(self) -> Dimensions:
+        """Tensor dimensions, outermost first; equal to a list and to a tuple of them."""
     @property
-    def dtype(self) -> str: ...
+    def dtype(self) -> StorageType:
+        """Storage type of the values, such as "float32"; equal to the NumPy type too."""
     @property
-    def type(self) -> str | None: ...
+    def type(self) -> str | None:
+        """Logical type, such as "f8_e4m3fn"; None when the storage type says it all."""
     @property
-    def format(self) -> str: ...
+    def layout(self) -> str:
+        """Layout, such as "dense" or "sparse_csr"."""
     @property
-    def components(self) -> dict[str, _Array]: ...
+    def format(self) -> str:
+        """Another name for layout."""
     @property
-    def attributes(self) -> dict[str, Any] | None: ...
+    def components(self) -> dict[str, _Array]:
+        """The component arrays by role."""
+    @property
+    def attributes(self) -> dict[str, Any] | None:
+        """The tensor's own attributes, or None."""
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all components."""
     def numpy(self) -> _Array:
         """The tensor as a NumPy array (dense tensors only)."""
     def torch(self, *, device: _Device = "cpu") -> torch.Tensor:
         """The tensor as a torch.Tensor (dense tensors only), without a copy where PyTorch can use the memory."""
+    def dequantize(self, dtype: Dequantize = "float32") -> Tensor:
+        """The dense tensor of numbers that ggml blocks stand for; a dense tensor is itself. dtype: float32, float16 or bfloat16."""
+    def to_dense(self) -> Tensor:
+        """The dense tensor with all elements of a sparse one; a dense tensor is itself."""
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> _Array: ...
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any: ...
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any, /) -> Any:
+        """A part of a dense tensor, as of a NumPy array. Of a tensor that has not been read, only what the part needs is decoded."""
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __contains__(self, value: object, /) -> bool: ...
+    def __bool__(self) -> bool: ...
+    def __float__(self) -> float: ...
+    def __int__(self) -> int: ...
+    def __getattribute__(self, name: str, /) -> Any:
+        """Everything else that a NumPy array has, too."""
     def __getnewargs_ex__(self) -> tuple[tuple[dict[str, _Array]], dict[str, Any]]:
         """What pickle and copy make the tensor from again."""
 
@@ -156,29 +205,62 @@ class Reader:
     @overload
     def metadata(self, name: _Names) -> list[TensorMetadata]: ...
     @overload
-    def read(self, name: str, *, copy: bool = False) -> Tensor: ...
+    def read(self, name: str, *, copy: bool = False, dequantize: Dequantize = None) -> Tensor: ...
     @overload
-    def read(self, name: _Names, *, copy: bool = False) -> dict[str, Tensor]: ...
+    def read(self, name: _Names, *, copy: bool = False, dequantize: Dequantize = None) -> dict[str, Tensor]: ...
     @overload
-    def read_numpy(self, name: str, *, copy: bool = False, dequantize: bool = False) -> _Array: ...
+    def read_numpy(
+        self, name: str, *, copy: bool = False, dequantize: Dequantize = None, objects: bool = False
+    ) -> _Array: ...
     @overload
-    def read_numpy(self, name: _Names, *, copy: bool = False, dequantize: bool = False) -> dict[str, _Array]: ...
+    def read_numpy(
+        self, name: _Names, *, copy: bool = False, dequantize: Dequantize = None, objects: bool = False
+    ) -> dict[str, _Array]: ...
+    def read_tensors(self, names: _Names, *, copy: bool = False) -> dict[str, _Array]:
+        """The same as read_numpy of a list."""
     @overload
     def read_torch(
-        self, name: str, *, copy: bool = False, device: _Device = "cpu", dequantize: bool = False
+        self,
+        name: str,
+        *,
+        copy: bool = False,
+        device: _Device = "cpu",
+        dequantize: Dequantize = None,
+        objects: bool = False,
     ) -> torch.Tensor: ...
     @overload
     def read_torch(
-        self, name: _Names, *, copy: bool = False, device: _Device = "cpu", dequantize: bool = False
+        self,
+        name: _Names,
+        *,
+        copy: bool = False,
+        device: _Device = "cpu",
+        dequantize: Dequantize = None,
+        objects: bool = False,
     ) -> dict[str, torch.Tensor]: ...
-    def read_slice(self, name: str, slices: Any) -> _Array:
+    def read_slice(self, name: str, slices: Any, *, dequantize: Dequantize = None) -> _Array:
         """Reads a part of a dense tensor as a NumPy array: slices is what one would write between the brackets of array[...]."""
     @overload
-    def read_into(self, name: str, dst: _Array | torch.Tensor) -> None: ...
+    def read_into(
+        self, name: str, dst: _Array | torch.Tensor, *, cast: bool = False, dequantize: Dequantize = None
+    ) -> None: ...
     @overload
     def read_into(
-        self, name: dict[str, _Array] | dict[str, torch.Tensor] | dict[str, _Array | torch.Tensor], dst: None = None
+        self,
+        name: dict[str, _Array] | dict[str, torch.Tensor] | dict[str, _Array | torch.Tensor],
+        dst: None = None,
+        *,
+        cast: bool = False,
+        dequantize: Dequantize = None,
     ) -> None: ...
+    def values(self) -> list[Tensor]:
+        """The tensors in the order of keys(), each as a ztensor.Tensor that is read when it is first used."""
+    def items(self) -> list[tuple[str, Tensor]]:
+        """Names and tensors, as keys() and values() have them."""
+    @overload
+    def get(self, name: str) -> Tensor | None: ...
+    @overload
+    def get(self, name: str, default: _Default) -> Tensor | _Default: ...
     def close(self) -> None:
         """Closes the reader. Tensors that were read stay valid."""
     def __getitem__(self, name: str, /) -> Tensor: ...
@@ -196,17 +278,53 @@ class Writer:
     @staticmethod
     def append(path: _Path) -> Writer:
         """Opens an existing .zt file for more tensors. What it holds is kept, also when the process dies in the middle."""
-    def write(self, name: str, tensor: Tensor, *, compress: Compression = None, checksum: _Checksum = "none") -> None:
+    def write(
+        self,
+        name: str,
+        tensor: Tensor,
+        *,
+        compress: Compression = None,
+        checksum: Checksum = "none",
+        codec: Codec = None,
+        effort: Effort = None,
+        level: int | None = None,
+    ) -> None:
         """Writes a ztensor.Tensor of any format."""
     def write_numpy(
-        self, name: str, data: _Array, *, compress: Compression = None, checksum: _Checksum = "none"
+        self,
+        name: str,
+        data: _Array,
+        *,
+        compress: Compression = None,
+        checksum: Checksum = "none",
+        codec: Codec = None,
+        effort: Effort = None,
+        level: int | None = None,
     ) -> None:
         """Writes a dense tensor from a NumPy array."""
     def write_torch(
-        self, name: str, data: torch.Tensor, *, compress: Compression = None, checksum: _Checksum = "none"
+        self,
+        name: str,
+        data: torch.Tensor,
+        *,
+        compress: Compression = None,
+        checksum: Checksum = "none",
+        codec: Codec = None,
+        effort: Effort = None,
+        level: int | None = None,
     ) -> None:
         """Writes a dense tensor from a torch.Tensor, wherever it is and however it is strided."""
-    def add(self, name: str, data: _Array, compress: Compression = None, checksum: _Checksum = "none") -> None:
+    def add(
+        self,
+        name: str,
+        data: _Array,
+        compress: Compression = None,
+        checksum: Checksum = "none",
+        *,
+        codec: Codec = None,
+        effort: Effort = None,
+        level: int | None = None,
+    ) -> None:
         """The same as write_numpy."""
     def set_metadata(self, metadata: dict[str, Any]) -> None:
         """Sets metadata of the file; Reader.file_metadata reads it."""
@@ -239,6 +357,7 @@ class safe_open:
         *,
         backend: Literal["mmap", "pread"] | None = None,
         base: _Path | Reader | None = None,
+        dequantize: Dequantize = None,
     ) -> Self: ...
     def keys(self) -> list[str]:
         """The names of all tensors, sorted."""
@@ -273,7 +392,13 @@ def decompress_array(blob: Buffer, *, threads: int = 0) -> _Array:
     """Restores the array of a z4ai frame, with its dtype and shape."""
 
 def archive_file(
-    source: _Path, target: _Path, *, effort: str | None = None, level: int | None = None, threads: int = 0
+    source: _Path,
+    target: _Path,
+    *,
+    effort: str | None = None,
+    level: int | None = None,
+    threads: int = 0,
+    progress: Progress = None,
 ) -> dict[str, Any]:
     """Archives a model file of any format."""
 
@@ -290,10 +415,11 @@ def archive_tensors(
     effort: str | None = None,
     level: int | None = None,
     threads: int = 0,
+    progress: Progress = None,
 ) -> dict[str, Any]:
     """Archives tensors as the .safetensors file that they would make."""
 
-def restore_file(source: _Path, target: _Path) -> int:
+def restore_file(source: _Path, target: _Path, *, progress: Progress = None) -> int:
     """Restores the original of an archive. Returns its length."""
 
 def restore_bytes(data: bytes | bytearray) -> bytes:
@@ -307,6 +433,7 @@ def delta_file(
     effort: str | None = None,
     level: int | None = None,
     threads: int = 0,
+    progress: Progress = None,
 ) -> dict[str, Any]:
     """Stores a model file as differences to a base, which is a path or a Reader."""
 
@@ -320,7 +447,7 @@ def delta_bytes(
 ) -> bytes:
     """Stores a model file that is in memory as differences to a base."""
 
-def apply_file(source: _Path, base: _Path | Reader | None, target: _Path) -> int:
+def apply_file(source: _Path, base: _Path | Reader | None, target: _Path, *, progress: Progress = None) -> int:
     """Restores the model file of a delta. Returns its length."""
 
 def apply_bytes(data: bytes | bytearray, base: _Path | Reader | None) -> bytes:
@@ -342,12 +469,30 @@ def decompress_delta(blob: Buffer, reference: Buffer | Any, *, out: Any = None, 
     """Restores the bytes of a delta with its reference, into `out` if it is given."""
 
 def save_file(
-    tensors: dict[str, Any], path: _Path, metadata: dict[str, Any] | None = None, compression: Compression = None
+    tensors: dict[str, Any],
+    path: _Path,
+    metadata: dict[str, Any] | None = None,
+    compression: Compression = None,
+    *,
+    codec: Codec = None,
+    effort: Effort = None,
+    level: int | None = None,
+    checksum: Checksum = None,
+    progress: Progress = None,
 ) -> None:
-    """Writes NumPy arrays or PyTorch tensors to a file: .safetensors when the path ends so, .zt otherwise."""
+    """Writes NumPy arrays, PyTorch tensors and ztensor.Tensors to a file: .safetensors when the path ends so, .zt otherwise."""
 
-def save(tensors: dict[str, Any], metadata: dict[str, Any] | None = None, compression: Compression = None) -> bytes:
-    """Writes NumPy arrays or PyTorch tensors as the bytes of a .zt file."""
+def save(
+    tensors: dict[str, Any],
+    metadata: dict[str, Any] | None = None,
+    compression: Compression = None,
+    *,
+    codec: Codec = None,
+    effort: Effort = None,
+    level: int | None = None,
+    checksum: Checksum = None,
+) -> bytes:
+    """Writes NumPy arrays, PyTorch tensors and ztensor.Tensors as the bytes of a .zt file."""
 
 def remove_tensors(input: _Path, output: _Path, names: Sequence[str]) -> None:
     """Writes a copy of a .zt file without some of its tensors; encodings, checksums and attributes of the others are kept."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from numpy.typing import NDArray
@@ -10,8 +12,31 @@ if TYPE_CHECKING:
     import array
     import mmap
 
-#: ``False``: raw; ``True``: zstd level 3; 1 to 22: that zstd level; a codec's name.
+#: What tensors are compressed with: the codec for weights, the general one, or nothing.
+Codec: TypeAlias = Literal["z4ai", "zstd"] | None
+
+#: How hard z4ai tries: ``"fast"`` decodes fastest, ``"max"`` is smallest. ``"balanced"`` is another name for ``"default"``.
+Effort: TypeAlias = Literal["fast", "default", "max", "balanced"] | None
+
+#: The older word for codec, effort and level. ``False``: raw; ``True``: zstd level 3; 1 to 22: that zstd level; the name of a codec or
+#: an effort.
 Compression: TypeAlias = bool | int | str | None
+
+#: What is stored to check tensors against.
+Checksum: TypeAlias = Literal["none", "crc32c", "sha256"] | None
+
+#: Whether quantised tensors become the numbers they stand for: ``True`` is float32; or float32, float16 or bfloat16, by name or as a
+#: dtype.
+Dequantize: TypeAlias = bool | str | type | Any | None
+
+#: A function of the bytes done and the bytes in all, called while long work goes on. What it raises ends the work.
+Progress: TypeAlias = Callable[[int, int], object] | None
+
+#: A file's name.
+Path: TypeAlias = "str | os.PathLike[str]"
+
+#: One file, or several that are loaded as one.
+Paths: TypeAlias = "Path | Iterable[Path]"
 
 #: How safetensors names the two ways to read a file; ``None`` takes the better one for the file system.
 Backend: TypeAlias = Literal["mmap", "pread"] | None

@@ -9,75 +9,133 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _native
-from ._errors import warn_of_skipped
-from ._types import Backend, Compression, Metadata, io_of
+from ._arrays import StorageType
+from ._errors import invalid, warn_of_skipped
+from ._loading import load_files
+from ._types import Backend, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
 
 __all__ = ["load", "load_file", "save", "save_file"]
 
-_Arrays = dict[str, NDArray[Any]]
-
 
 def save_file(
-    tensors: _Arrays,
-    filename: str | os.PathLike[str],
+    tensors: Mapping[str, NDArray[Any] | _native.Tensor],
+    filename: Path,
     metadata: Metadata = None,
     compression: Compression = False,
+    *,
+    codec: Codec = None,
+    effort: Effort = None,
+    level: int | None = None,
+    checksum: Checksum = None,
+    progress: Progress = None,
 ) -> None:
-    """Saves arrays to a file: ``.safetensors`` if the name ends so, ``.zt`` otherwise.
+    """Saves arrays and :class:`ztensor.Tensor`s to a file: ``.safetensors`` if the name ends so, ``.zt`` otherwise. Names of formats
+    that are not written are refused.
 
     :param metadata: text that is stored with the file; ``Reader.file_metadata`` and ``safe_open(...).metadata()`` give it back.
-    :param compression: ``False`` stores raw bytes, ``True`` is zstd level 3, 1 to 22 is that zstd level.
+    :param codec: ``"z4ai"`` for weights, ``"zstd"`` for readers of other makes; ``None`` stores raw bytes.
+    :param effort: ``"fast"``, ``"default"`` or ``"max"``, for z4ai.
+    :param level: 1 to 22, for zstd.
+    :param checksum: ``"crc32c"`` or ``"sha256"`` stores one with each tensor.
+    :param compression: the older word for codec, effort and level: ``True`` is zstd level 3, 1 to 22 is that zstd level.
+    :param progress: called with the bytes done and the bytes in all.
     """
-    _native.save_file(_checked(tensors), filename, metadata, compression)
+    _native.save_file(
+        _checked(tensors),
+        filename,
+        metadata,
+        compression,
+        codec=codec,
+        effort=effort,
+        level=level,
+        checksum=checksum,
+        progress=progress,
+    )
 
 
-def save(tensors: _Arrays, metadata: Metadata = None, compression: Compression = False) -> bytes:
+def save(
+    tensors: Mapping[str, NDArray[Any] | _native.Tensor],
+    metadata: Metadata = None,
+    compression: Compression = False,
+    *,
+    codec: Codec = None,
+    effort: Effort = None,
+    level: int | None = None,
+    checksum: Checksum = None,
+) -> bytes:
     """The bytes of the ``.zt`` file that :func:`save_file` would write."""
-    return _native.save(_checked(tensors), metadata, compression)
+    return _native.save(
+        _checked(tensors), metadata, compression, codec=codec, effort=effort, level=level, checksum=checksum
+    )
 
 
 def load_file(
-    filename: str | os.PathLike[str],
+    filename: Paths,
     copy: bool = False,
     *,
     backend: Backend = None,
     verify: bool = True,
-    base: str | os.PathLike[str] | _native.Reader | None = None,
-) -> _Arrays:
-    """Loads all tensors of a file of any format. Sparse ones are an error, because NumPy has no array for them: ``Reader.read`` gives
-    their components.
+    base: Path | _native.Reader | None = None,
+    keys: Iterable[str] | None = None,
+    dtype: Any = None,
+    dequantize: Dequantize = None,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """Loads the tensors of a file of any format, or of several: as arrays, and as :class:`ztensor.Tensor` where an array cannot say
+    what they are, which is so for sparse and quantised ones. :func:`save_file` takes both.
 
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives arrays in memory of their own.
     :param backend: ``"mmap"`` maps the file, ``"pread"`` reads it; ``None`` takes the better one for the file system.
     :param verify: check the checksums that the file stores. Without them, and with ``False``, views cost no reading at all.
     :param base: the base of a delta, as a path or an opened file.
+    :param keys: the names of the tensors to load; ``None`` loads all.
+    :param dtype: what floating-point arrays are converted to, such as ``"float16"``.
+    :param dequantize: ``True`` or a dtype gives quantised tensors as the numbers they stand for.
+    :param progress: called with the bytes done and the bytes in all.
     """
-    reader = _native.Reader(filename, io_of(backend), verify=verify, base=base, keep_open=copy)
-    warn_of_skipped(reader.skipped(), filename)
-    arrays: _Arrays = reader.read_numpy(reader.keys(), copy=copy)
-    return arrays
+    target = None if dtype is None else _dtype(dtype)
+
+    def read(reader: _native.Reader, names: list[str]) -> dict[str, Any]:
+        arrays = reader.read_numpy(names, copy=copy, dequantize=dequantize, objects=True)
+        if target is None:
+            return arrays
+        return {
+            name: array.astype(target, copy=False) if _is_floating(array) else array for name, array in arrays.items()
+        }
+
+    return load_files(
+        filename, read, backend=backend, verify=verify, base=base, keep_open=copy, keys=keys, progress=progress
+    )
 
 
-def load(data: bytes) -> _Arrays:
-    """Loads all tensors of a file of any format that is already in memory."""
+def load(data: bytes, *, dequantize: Dequantize = None) -> dict[str, Any]:
+    """Loads all tensors of a file of any format that is already in memory, as :func:`load_file` does."""
     reader = _native.Reader.from_bytes(data)
     warn_of_skipped(reader.skipped(), None)
-    arrays: _Arrays = reader.read_numpy(reader.keys())
-    return arrays
+    return reader.read_numpy(reader.keys(), dequantize=dequantize, objects=True)
 
 
-def _checked(tensors: _Arrays) -> _Arrays:
+def _checked(tensors: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(tensors, dict):
-        raise ValueError(f"Expected a dict of str to np.ndarray, but received {type(tensors)}")
+        raise invalid(f"Expected a dict of str to np.ndarray, but received {type(tensors)}")
     for name, array in tensors.items():
-        if not isinstance(array, np.ndarray):
-            raise ValueError(f"`{name}` is not a np.ndarray but {type(array)}")
+        if not isinstance(array, np.ndarray | _native.Tensor):
+            raise invalid(f"`{name}` is not a np.ndarray but {type(array)}")
     return tensors
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    return StorageType(dtype).numpy() if isinstance(dtype, str) else np.dtype(dtype)
+
+
+def _is_floating(array: Any) -> bool:
+    # Types that ml_dtypes adds are of no kind that NumPy knows.
+    return isinstance(array, np.ndarray) and (array.dtype.kind == "f" or "float" in array.dtype.name)

@@ -9,55 +9,86 @@ torch.Size([2, 3])
 
 from __future__ import annotations
 
-import os
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any
 
 import torch
 
 from . import _native
-from ._errors import warn_of_skipped
+from ._errors import invalid, warn_of_skipped
+from ._loading import load_files
 from ._shared import names_to_drop, overlapping
-from ._types import Backend, Compression, Metadata, io_of
+from ._types import Backend, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
 
 __all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
 
-#: A dict of parameters is one of tensors.
-_Tensor = TypeVar("_Tensor", bound=torch.Tensor)
+#: The layouts that PyTorch and files both have.
+_STORED_LAYOUTS = (torch.strided, torch.sparse_csr, torch.sparse_coo)
 
 
 def save_file(
-    tensors: dict[str, _Tensor],
-    filename: str | os.PathLike[str],
+    tensors: Mapping[str, torch.Tensor | _native.Tensor],
+    filename: Path,
     metadata: Metadata = None,
     compression: Compression = False,
+    *,
+    codec: Codec = None,
+    effort: Effort = None,
+    level: int | None = None,
+    checksum: Checksum = None,
+    progress: Progress = None,
 ) -> None:
-    """Saves tensors to a file: ``.safetensors`` if the name ends so, ``.zt`` otherwise.
+    """Saves tensors to a file: ``.safetensors`` if the name ends so, ``.zt`` otherwise. Names of formats that are not written are
+    refused.
 
-    Tensors must be dense, contiguous and must not share memory; :func:`save_model` takes care of models whose parameters do.
+    Tensors must be contiguous and must not share memory; :func:`save_model` takes care of models whose parameters do. Sparse tensors
+    (CSR and COO) and :class:`ztensor.Tensor`s, which :func:`load_file` gives for what PyTorch has no tensor for, go into ``.zt``
+    files.
 
     :param metadata: text that is stored with the file; ``Reader.file_metadata`` and ``safe_open(...).metadata()`` give it back.
-    :param compression: ``False`` stores raw bytes, ``True`` is zstd level 3, 1 to 22 is that zstd level.
+    :param codec: ``"z4ai"`` for weights, ``"zstd"`` for readers of other makes; ``None`` stores raw bytes.
+    :param effort: ``"fast"``, ``"default"`` or ``"max"``, for z4ai.
+    :param level: 1 to 22, for zstd.
+    :param checksum: ``"crc32c"`` or ``"sha256"`` stores one with each tensor.
+    :param compression: the older word for codec, effort and level: ``True`` is zstd level 3, 1 to 22 is that zstd level.
+    :param progress: called with the bytes done and the bytes in all.
     """
-    check(tensors)
-    _native.save_file(tensors, filename, metadata, compression)
+    checked = check(tensors, dense_only=PurePath(filename).suffix.lower() == ".safetensors")
+    words: dict[str, Any] = {"codec": codec, "effort": effort, "level": level, "checksum": checksum}
+    _native.save_file(checked, filename, metadata, compression, **words, progress=progress)
 
 
-def save(tensors: dict[str, _Tensor], metadata: Metadata = None, compression: Compression = False) -> bytes:
+def save(
+    tensors: Mapping[str, torch.Tensor | _native.Tensor],
+    metadata: Metadata = None,
+    compression: Compression = False,
+    *,
+    codec: Codec = None,
+    effort: Effort = None,
+    level: int | None = None,
+    checksum: Checksum = None,
+) -> bytes:
     """The bytes of the ``.zt`` file that :func:`save_file` would write."""
-    check(tensors)
-    return _native.save(tensors, metadata, compression)
+    words: dict[str, Any] = {"codec": codec, "effort": effort, "level": level, "checksum": checksum}
+    return _native.save(check(tensors), metadata, compression, **words)
 
 
 def load_file(
-    filename: str | os.PathLike[str],
+    filename: Paths,
     device: str | int | torch.device = "cpu",
     copy: bool = False,
     *,
     backend: Backend = None,
     verify: bool = True,
-    base: str | os.PathLike[str] | _native.Reader | None = None,
-) -> dict[str, torch.Tensor]:
-    """Loads all tensors of a file of any format; sparse ones become PyTorch's sparse tensors.
+    base: Path | _native.Reader | None = None,
+    keys: Iterable[str] | None = None,
+    dtype: torch.dtype | str | None = None,
+    dequantize: Dequantize = None,
+    progress: Progress = None,
+) -> dict[str, Any]:
+    """Loads the tensors of a file of any format, or of several: as PyTorch's, sparse ones too, and as :class:`ztensor.Tensor` where
+    PyTorch has no tensor that says what they are, which is so for quantised ones. :func:`save_file` takes both.
 
     :param device: what ``torch.device`` takes, or the number of a GPU.
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
@@ -65,31 +96,50 @@ def load_file(
     :param backend: ``"mmap"`` maps the file, ``"pread"`` reads it; ``None`` takes the better one for the file system.
     :param verify: check the checksums that the file stores. Without them, and with ``False``, views cost no reading at all.
     :param base: the base of a delta, as a path or an opened file.
+    :param keys: the names of the tensors to load; ``None`` loads all.
+    :param dtype: what floating-point tensors are converted to, such as ``torch.float16``.
+    :param dequantize: ``True`` or a dtype gives quantised tensors as the numbers they stand for.
+    :param progress: called with the bytes done and the bytes in all.
     """
-    reader = _native.Reader(filename, io_of(backend), verify=verify, base=base, keep_open=copy)
-    warn_of_skipped(reader.skipped(), filename)
-    tensors: dict[str, torch.Tensor] = reader.read_torch(reader.keys(), copy=copy, device=device)
-    return tensors
+    target = getattr(torch, dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
+
+    def read(reader: _native.Reader, names: list[str]) -> dict[str, Any]:
+        tensors = reader.read_torch(names, copy=copy, device=device, dequantize=dequantize, objects=True)
+        if target is None:
+            return tensors
+        return {name: tensor.to(target) if _is_floating(tensor) else tensor for name, tensor in tensors.items()}
+
+    return load_files(
+        filename, read, backend=backend, verify=verify, base=base, keep_open=copy, keys=keys, progress=progress
+    )
 
 
-def load(data: bytes) -> dict[str, torch.Tensor]:
-    """Loads all tensors of a file of any format that is already in memory."""
+def load(data: bytes, *, dequantize: Dequantize = None) -> dict[str, Any]:
+    """Loads all tensors of a file of any format that is already in memory, as :func:`load_file` does."""
     reader = _native.Reader.from_bytes(data)
     warn_of_skipped(reader.skipped(), None)
-    tensors: dict[str, torch.Tensor] = reader.read_torch(reader.keys())
-    return tensors
+    return reader.read_torch(reader.keys(), dequantize=dequantize, objects=True)
 
 
 def save_model(
     model: torch.nn.Module,
-    filename: str | os.PathLike[str],
+    filename: Path,
     metadata: Metadata = None,
     force_contiguous: bool = True,
+    *,
+    compression: Compression = False,
+    codec: Codec = None,
+    effort: Effort = None,
+    level: int | None = None,
+    checksum: Checksum = None,
+    progress: Progress = None,
 ) -> None:
     """Saves all parameters and buffers of a model. Of parameters that share memory one is stored, and the metadata notes under which
     name the others' values are.
 
     :param force_contiguous: copy tensors that are not contiguous; otherwise they are an error.
+
+    The other parameters are those of :func:`save_file`.
     """
     state = model.state_dict()
     notes = dict(metadata or {})
@@ -99,8 +149,9 @@ def save_model(
             del state[name]
     if force_contiguous:
         state = {name: tensor.contiguous() for name, tensor in state.items()}
+    words: dict[str, Any] = {"codec": codec, "effort": effort, "level": level, "checksum": checksum}
     try:
-        save_file(state, filename, metadata=notes or None)
+        save_file(state, filename, notes or None, compression, **words, progress=progress)
     except ValueError as error:
         if force_contiguous:
             raise
@@ -109,19 +160,30 @@ def save_model(
 
 def load_model(
     model: torch.nn.Module,
-    filename: str | os.PathLike[str],
+    filename: Paths,
     strict: bool = True,
     device: str | int | torch.device = "cpu",
     copy: bool = False,
     *,
     backend: Backend = None,
+    base: Path | _native.Reader | None = None,
+    prefix: str = "",
+    dequantize: Dequantize = None,
+    progress: Progress = None,
 ) -> tuple[list[str], list[str]]:
     """Loads a file into a model. Returns the names the file lacks and the names the model does not know.
 
     :param strict: raise ``RuntimeError`` if there are any of either.
+    :param prefix: what the names in the file have before those of the model, such as ``"model."`` or ``"module."``. Other names are
+        left out.
     """
-    state = load_file(filename, device=device, copy=copy, backend=backend)
-    shared = names_to_drop(model.state_dict(), preferred=set(state))
+    state = load_file(
+        filename, device=device, copy=copy, backend=backend, base=base, dequantize=dequantize, progress=progress
+    )
+    if prefix:
+        state = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+    expected = model.state_dict()
+    shared = names_to_drop(expected, preferred=set(state))
     result = model.load_state_dict(state, strict=False)
     missing, unexpected = set(result.missing_keys), list(result.unexpected_keys)
     # A name that shares its memory with one that was loaded is neither missing nor, if it is there after all, expected.
@@ -137,32 +199,62 @@ def load_model(
             if names:
                 listed = ", ".join(f'"{name}"' for name in sorted(names))
                 lines.append(f"    {title} key(s) in state_dict: {listed}")
+        needed = [name for name in expected if not any(name in dropped for dropped in shared.values())]
+        lines.extend(_prefix_hint(needed, list(state), prefix))
         raise RuntimeError("\n".join(lines))
     return sorted(missing), unexpected
 
 
-def check(tensors: dict[str, _Tensor]) -> None:
-    """Raises unless these are tensors that can be saved: dense, contiguous, and none sharing memory with another."""
+def _prefix_hint(needed: list[str], found: list[str], prefix: str) -> list[str]:
+    """What to do where names would fit if one side had, or had not, a prefix that all of them share."""
+    if not needed or not found:
+        return []
+    names = set(found)
+    for name in found:
+        extra = name.removesuffix(needed[0])
+        if extra and extra != name and all(extra + other in names for other in needed):
+            return [f'    The names in the file begin with "{extra}": load_model(..., prefix="{prefix + extra}") fits.']
+    extra = needed[0].removesuffix(next((name for name in found if needed[0].endswith(name)), needed[0]))
+    if extra and all(name.startswith(extra) and name.removeprefix(extra) in names for name in needed):
+        inner = extra.rstrip(".")
+        return [
+            f'    The names in the model begin with "{extra}", those in the file do not: load into `model.{inner}`.'
+        ]
+    return []
+
+
+def check(
+    tensors: Mapping[str, Any], dense_only: bool = False, separate: bool = True
+) -> dict[str, torch.Tensor | _native.Tensor]:
+    """Raises unless these are tensors that can be saved: contiguous, of a layout that is stored, and, where they are to be
+    ``separate``, none sharing memory with another.
+    """
     if not isinstance(tensors, dict):
-        raise ValueError(f"Expected a dict of str to torch.Tensor, but received {type(tensors)}")
+        raise invalid(f"Expected a dict of str to torch.Tensor, but received {type(tensors)}")
+    ours = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, torch.Tensor)}
     for name, tensor in tensors.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"`{name}` is not a torch.Tensor but {type(tensor)}")
-    sparse = [name for name, tensor in tensors.items() if tensor.layout != torch.strided]
+        if name not in ours and not isinstance(tensor, _native.Tensor):
+            raise invalid(f"`{name}` is not a torch.Tensor but {type(tensor)}")
+    layouts = _STORED_LAYOUTS[:1] if dense_only else _STORED_LAYOUTS
+    sparse = [name for name, tensor in ours.items() if tensor.layout not in layouts]
     if sparse:
-        raise ValueError(
-            f"These tensors are sparse: {sparse}. Make them dense with `.to_dense()`, or write their components with"
-            " `ztensor.Writer.write`."
-        )
-    for name, tensor in tensors.items():
-        if not tensor.is_contiguous():
-            raise ValueError(
+        where = "a .safetensors file holds dense ones only: name it .zt, or make" if dense_only else "make"
+        raise invalid(f"These tensors are sparse: {sparse}; {where} them dense with `.to_dense()`.")
+    for name, tensor in ours.items():
+        if tensor.layout == torch.strided and not tensor.is_contiguous():
+            raise invalid(
                 f"`{name}` is not contiguous. If it is a part of another tensor, save that one and slice it after loading;"
-                " otherwise call `.contiguous()` on it before saving."
+                " otherwise call `.contiguous()` on it before saving.",
+                name,
             )
-    shared = overlapping(tensors)
+    shared = overlapping(ours) if separate else []
     if shared:
-        raise RuntimeError(
+        raise invalid(
             f"Some tensors share memory: {[sorted(names) for names in shared]}. Saved like this they would be stored twice and come"
             " back as separate tensors. `save_model` stores each once; or clone them to make them separate."
         )
+    return tensors
+
+
+def _is_floating(tensor: Any) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.is_floating_point()

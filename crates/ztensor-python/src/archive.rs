@@ -1,22 +1,23 @@
 //! Archives and model deltas for Python: files and bytes in, the same back, and what came of it as a dict.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use ztensor::archive::{self, ArchiveInfo, ArchiveOptions, Stats};
-use ztensor::{Effort, Error, delta};
+use ztensor::{Effort, Error, OpenOptions, delta};
 
 use crate::errors::{OrRaise, argument, to_python};
 use crate::reader::Reader;
 use crate::save;
-use crate::work::Work;
+use crate::work::{Progress, Work};
 
 /// Archives a model file of any format.
 #[pyfunction]
-#[pyo3(signature = (source, target, *, effort=None, level=None, threads=0))]
+#[pyo3(signature = (source, target, *, effort=None, level=None, threads=0, progress=None))]
+#[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
 pub(crate) fn archive_file<'py>(
     py: Python<'py>,
     source: PathBuf,
@@ -24,9 +25,12 @@ pub(crate) fn archive_file<'py>(
     effort: Option<&str>,
     level: Option<i32>,
     threads: usize,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options(effort, level, threads)?;
-    let stats = py.interruptible(|progress| archive::archive(&source, &target, &options, progress))?;
+    let progress = Progress::new(progress, length_of(&source));
+    let stats =
+        py.interruptible(progress, |progress| archive::archive(&source, &target, &options, progress))?;
     report(py, &stats)
 }
 
@@ -47,7 +51,8 @@ pub(crate) fn archive_bytes<'py>(
 
 /// Archives tensors as the .safetensors file that they would make.
 #[pyfunction]
-#[pyo3(signature = (tensors, target, metadata=None, *, effort=None, level=None, threads=0))]
+#[pyo3(signature = (tensors, target, metadata=None, *, effort=None, level=None, threads=0, progress=None))]
+#[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
 pub(crate) fn archive_tensors<'py>(
     py: Python<'py>,
     tensors: &Bound<'py, PyDict>,
@@ -56,17 +61,27 @@ pub(crate) fn archive_tensors<'py>(
     effort: Option<&str>,
     level: Option<i32>,
     threads: usize,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options(effort, level, threads)?;
     let plain = save::safetensors_source(tensors, metadata)?;
-    let stats = py.interruptible(|progress| archive::archive_source(plain, &target, &options, progress))?;
+    let progress = Progress::new(progress, plain.len());
+    let stats =
+        py.interruptible(progress, |progress| archive::archive_source(plain, &target, &options, progress))?;
     report(py, &stats)
 }
 
 /// Restores the original of an archive. Returns its length.
 #[pyfunction]
-pub(crate) fn restore_file(py: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<u64> {
-    py.interruptible(|progress| archive::restore(&source, &target, progress))
+#[pyo3(signature = (source, target, *, progress=None))]
+pub(crate) fn restore_file(
+    py: Python<'_>,
+    source: PathBuf,
+    target: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<u64> {
+    let total = if Progress::is_wanted(progress.as_ref()) { original_length(py, &source, None)? } else { 0 };
+    py.interruptible(Progress::new(progress, total), |progress| archive::restore(&source, &target, progress))
 }
 
 /// Restores the original of an archive that is in memory.
@@ -78,7 +93,8 @@ pub(crate) fn restore_bytes<'py>(py: Python<'py>, data: PyBackedBytes) -> PyResu
 
 /// Stores a model file as differences to a base, which is a path or a Reader.
 #[pyfunction]
-#[pyo3(signature = (source, base, target, *, effort=None, level=None, threads=0))]
+#[pyo3(signature = (source, base, target, *, effort=None, level=None, threads=0, progress=None))]
+#[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
 pub(crate) fn delta_file<'py>(
     py: Python<'py>,
     source: PathBuf,
@@ -87,9 +103,12 @@ pub(crate) fn delta_file<'py>(
     effort: Option<&str>,
     level: Option<i32>,
     threads: usize,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (options, base) = (options(effort, level, threads)?, opened(base)?);
-    let stats = py.interruptible(|progress| delta::make(&source, &base, &target, &options, progress))?;
+    let progress = Progress::new(progress, length_of(&source));
+    let stats =
+        py.interruptible(progress, |progress| delta::make(&source, &base, &target, &options, progress))?;
     report(py, &stats)
 }
 
@@ -111,15 +130,20 @@ pub(crate) fn delta_bytes<'py>(
 
 /// Restores the model file of a delta. Returns its length.
 #[pyfunction]
-#[pyo3(signature = (source, base, target))]
+#[pyo3(signature = (source, base, target, *, progress=None))]
 pub(crate) fn apply_file(
     py: Python<'_>,
     source: PathBuf,
     base: Option<&Bound<'_, PyAny>>,
     target: PathBuf,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<u64> {
     let base = base.map(opened).transpose()?;
-    py.interruptible(|progress| delta::apply(&source, base, &target, progress))
+    let wanted = Progress::is_wanted(progress.as_ref());
+    let total = if wanted { original_length(py, &source, base.clone())? } else { 0 };
+    py.interruptible(Progress::new(progress, total), |progress| {
+        delta::apply(&source, base, &target, progress)
+    })
 }
 
 /// Restores the model file of a delta that is in memory.
@@ -133,6 +157,18 @@ pub(crate) fn apply_bytes<'py>(
     let base = base.map(opened).transpose()?;
     let bytes = py.work(|| delta::apply_bytes(data, base)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
+}
+
+/// Bytes of a file; 0 where it cannot be told, which whoever opens it says.
+fn length_of(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+/// Bytes of the original of an archive or delta.
+fn original_length(py: Python<'_>, path: &Path, base: Option<Arc<ztensor::Reader>>) -> PyResult<u64> {
+    let options = OpenOptions { base, ..OpenOptions::default() };
+    let reader = py.work(|| options.open(path)).or_raise()?;
+    Ok(reader.archived().map_or(0, |info| info.length))
 }
 
 /// The file behind a base, which is a path or a Reader.

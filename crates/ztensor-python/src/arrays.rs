@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use ztensor::Layout;
+use ztensor::{DType, ElementType, Layout, LogicalType};
 
 use crate::element::{self, PerElement};
 use crate::errors::{OrRaise, argument};
@@ -12,15 +12,17 @@ use crate::load::{Loaded, Terms};
 use crate::single::Single;
 use crate::torch::Torch;
 use crate::work::Work;
-use crate::{packed, sparse};
+use crate::{objects, packed, sparse};
 
 /// How tensors are to be read.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct How {
     /// Into memory of their own.
     pub(crate) copy: bool,
-    /// Blocks of quantised numbers as the numbers they stand for.
-    pub(crate) dequantize: bool,
+    /// Blocks of quantised numbers as numbers of this type.
+    pub(crate) dequantize: Option<DType>,
+    /// What is not one array (quantised blocks, sparse tensors in NumPy) as `ztensor.Tensor`; otherwise it is refused.
+    pub(crate) objects: bool,
 }
 
 /// What a read method was asked for: one name, or several.
@@ -76,16 +78,22 @@ pub(crate) fn numpy_arrays<'py>(
     names: &[&str],
     how: How,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let singles: Vec<Single<'_>> = names
-        .iter()
-        .map(|name| Single::of(name, reader.object(name).or_raise()?, how.dequantize))
-        .collect::<PyResult<_>>()?;
+    let mut singles = Vec::with_capacity(names.len());
+    for name in names {
+        match Single::of(name, reader.object(name).or_raise()?, how.dequantize) {
+            Ok(single) => singles.push(Some(single)),
+            Err(_) if how.objects => singles.push(None),
+            Err(error) => return Err(error),
+        }
+    }
+    let mut objects = Rest::read(py, reader, names, &singles, how.copy)?;
     let terms = if how.copy { Terms::Copy } else { Terms::View };
-    let mut loaded = Single::load(py, reader, singles.iter(), terms, false)?;
+    let mut loaded = Single::load(py, reader, singles.iter().flatten(), terms, false)?;
     let mut descriptors = PerElement::new();
     singles
         .iter()
         .map(|single| {
+            let Some(single) = single else { return objects.next() };
             if packed::is_packed(&single.element) {
                 let bytes = py.work(|| reader.bytes(single.name)).or_raise()?;
                 return packed::array(py, &bytes, &single.element, &single.shape);
@@ -105,14 +113,26 @@ pub(crate) fn torch_tensors<'py>(
     names: &[&str],
     how: How,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let sparse = |name: &str| {
+        let layout = &reader.object(name).or_raise()?.layout;
+        Ok::<_, PyErr>(matches!(layout, Layout::SparseCsr | Layout::SparseCoo))
+    };
     let mut singles = Vec::with_capacity(names.len());
     for name in names {
-        let object = reader.object(name).or_raise()?;
-        singles.push(match object.layout {
-            Layout::SparseCsr | Layout::SparseCoo => None,
-            _ => Some(Single::of(name, object, how.dequantize)?),
+        singles.push(match Single::of(name, reader.object(name).or_raise()?, how.dequantize) {
+            Ok(single) if how.objects && !has_torch_type(&single.element, &single.shape) => None,
+            Ok(single) => Some(single),
+            Err(_) if how.objects || sparse(name)? => None,
+            Err(error) => return Err(error),
         });
     }
+    let mut rest = Vec::new();
+    for (name, single) in names.iter().zip(&singles) {
+        if single.is_none() && !sparse(name)? {
+            rest.push(*name);
+        }
+    }
+    let mut objects = Rest(objects::read(py, reader, &rest, how.copy, None)?.into_iter());
     let terms = if how.copy { Terms::Copy } else { Terms::AlignedView };
     // PyTorch holds packed elements as they are stored.
     let mut loaded = Single::load(py, reader, singles.iter().flatten(), terms, true)?;
@@ -121,11 +141,40 @@ pub(crate) fn torch_tensors<'py>(
         .iter()
         .zip(&singles)
         .map(|(name, single)| {
-            let Some(single) = single else { return sparse::tensor(py, torch, reader, name) };
+            let Some(single) = single else {
+                return if sparse(name)? { sparse::tensor(py, torch, reader, name) } else { objects.next() };
+            };
             let carrier = carriers.get(&single.element, || torch.carrier(&single.element))?;
             let shape = Torch::carrier_shape(&single.element, single.shape.clone())?;
             let Loaded { region, strides } = loaded.next(single)?;
             torch.tensor(&single.element, &region.array(carrier, &shape, strides)?)
         })
         .collect()
+}
+
+/// Whether PyTorch has tensors of this type and shape: it holds 4-bit floats in pairs.
+fn has_torch_type(element: &ElementType, shape: &[usize]) -> bool {
+    let paired = element.logical == Some(LogicalType::F4E2M1);
+    element::torch_name(element).is_some() && (!paired || shape.last().is_some_and(|last| last % 2 == 0))
+}
+
+/// Tensors that are not one array, to be taken one by one.
+struct Rest<'py>(std::vec::IntoIter<Bound<'py, PyAny>>);
+
+impl<'py> Rest<'py> {
+    fn read(
+        py: Python<'py>,
+        reader: &Arc<ztensor::Reader>,
+        names: &[&str],
+        singles: &[Option<Single<'_>>],
+        copy: bool,
+    ) -> PyResult<Self> {
+        let rest = names.iter().zip(singles).filter(|(_, single)| single.is_none()).map(|(name, _)| *name);
+        let rest: Vec<&str> = rest.collect();
+        Ok(Rest(objects::read(py, reader, &rest, copy, None)?.into_iter()))
+    }
+
+    fn next(&mut self) -> PyResult<Bound<'py, PyAny>> {
+        self.0.next().ok_or_else(|| argument("nothing was read"))
+    }
 }

@@ -1,19 +1,19 @@
-//! The codec for Python: buffers and arrays in, frames out, and back. Errors are `ValueError`s, as bad arguments and bad data are anywhere else.
+//! The codec for Python: buffers and arrays in, frames out, and back. Bad arguments and bad data are `ZTensorError`s that are `ValueError`s too.
 
 use std::cell::Cell;
 use std::convert::Infallible;
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
-use ztensor::{ElementType, LogicalType};
+use ztensor::{ElementType, Error, Kind, LogicalType};
 
 use crate::array::{ArrayBytes, Region, new_bytes, overlap};
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, argument, to_python};
 use crate::memory::{Block, Memory};
 use crate::work::Work;
 use crate::{element, torch};
@@ -64,7 +64,7 @@ pub(crate) fn request(
     let mut options = Options { level, threads, ..Options::default() };
     options.effort = effort.map(Effort::parse).transpose().map_err(raise)?.unwrap_or_default();
     if let Some(level) = level.filter(|level| !(1..=22).contains(level)) {
-        return Err(PyValueError::new_err(format!("level must be from 1 to 22, not {level}")));
+        return Err(argument(format!("level must be from 1 to 22, not {level}")));
     }
     let said = dtype.filter(|name| *name != "raw").map(Dtype::parse).transpose().map_err(raise)?;
     let bytes = match Typed::of(data)? {
@@ -117,12 +117,12 @@ pub(crate) fn deliver<'py, const N: usize>(
     };
     let mut target = destination(&out)?;
     if inputs.into_iter().any(|input| overlap([&target, input].into_iter())) {
-        return Err(PyValueError::new_err("out shares memory with what it would be decoded from"));
+        return Err(argument("out shares memory with what it would be decoded from"));
     }
-    let memory = target.bytes_mut().ok_or_else(|| PyValueError::new_err("out is read-only"))?;
+    let memory = target.bytes_mut().ok_or_else(|| argument("out is read-only"))?;
     if memory.len() != length {
         let message = format!("out has {} bytes, but the frame decodes to {length}", memory.len());
-        return Err(PyValueError::new_err(message));
+        return Err(argument(message));
     }
     py.work(|| fill(memory)).map_err(raise)?;
     Ok(out)
@@ -139,7 +139,7 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
         (Some(name), _) => named_descriptor(py, name)?,
         (None, Some(dtype)) => element::descriptor(py, &element_of(dtype)?)?,
         (None, None) => {
-            return Err(PyValueError::new_err("the frame holds opaque bytes, not an array; use decompress"));
+            return Err(argument("the frame holds opaque bytes, not an array; use decompress"));
         }
     };
     let length = decoded_length(frame.bytes())?;
@@ -154,7 +154,7 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
             let message = format!(
                 "the frame holds {length} bytes, which are no whole {descriptor} elements; use decompress"
             );
-            return Err(PyValueError::new_err(message));
+            return Err(argument(message));
         }
         None => vec![length / descriptor.itemsize().max(1)],
     };
@@ -190,7 +190,7 @@ impl Typed {
         if descriptor.has_object() || descriptor.has_fields() || descriptor.has_subarray() {
             let message =
                 format!("arrays of dtype {descriptor} cannot be compressed; view them as numbers or bytes");
-            return Err(PyValueError::new_err(message));
+            return Err(argument(message));
         }
         Ok(Some(Typed {
             bytes: contiguous(array)?,
@@ -238,7 +238,7 @@ fn contiguous(array: &Bound<'_, PyUntypedArray>) -> PyResult<ArrayBytes> {
         Some(bytes) => Some(bytes),
         None => ArrayBytes::of(array.call_method1("copy", ("C",))?.cast()?),
     };
-    bytes.ok_or_else(|| PyValueError::new_err("the array is not plain memory"))
+    bytes.ok_or_else(|| argument("the array is not plain memory"))
 }
 
 /// `numpy.frombuffer`, looked up once: decoding a small tensor takes no longer than the look-up.
@@ -272,7 +272,7 @@ fn destination(out: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
         ArrayBytes::of(array)
     } else if torch::is_tensor(out)? {
         if out.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
-            return Err(PyValueError::new_err("out requires a gradient; pass out.detach()"));
+            return Err(argument("out requires a gradient; pass out.detach()"));
         }
         torch::own_memory(out)?.and_then(|(array, _, _)| ArrayBytes::of(&array))
     } else {
@@ -283,7 +283,7 @@ fn destination(out: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
             Err(error) => return Err(error),
         }
     };
-    own.ok_or_else(|| PyValueError::new_err("out must be contiguous memory on the CPU"))
+    own.ok_or_else(|| argument("out must be contiguous memory on the CPU"))
 }
 
 /// A name that gives the same dtype again: NumPy's own code, or the name of a type that `ml_dtypes` adds.
@@ -298,7 +298,7 @@ fn named_descriptor<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyA
     }
     let descriptor = PyArrayDescr::new(py, name)?;
     if descriptor.has_object() {
-        return Err(PyValueError::new_err("the frame names a dtype of Python objects"));
+        return Err(argument("the frame names a dtype of Python objects"));
     }
     Ok(descriptor)
 }
@@ -330,7 +330,7 @@ fn element_of(dtype: Dtype) -> PyResult<ElementType> {
         other => other,
     };
     element::of_torch_name(name)
-        .ok_or_else(|| PyValueError::new_err(format!("NumPy has no type for {} elements", dtype.name())))
+        .ok_or_else(|| argument(format!("NumPy has no type for {} elements", dtype.name())))
 }
 
 pub(crate) fn decoded_length(frame: &[u8]) -> PyResult<usize> {
@@ -339,9 +339,17 @@ pub(crate) fn decoded_length(frame: &[u8]) -> PyResult<usize> {
         .map_err(|_| PyMemoryError::new_err("the frame decodes to more than the address space"))
 }
 
+/// The exception for an error of the codec, of the kind that the same defect of a file has.
 pub(crate) fn raise(error: z4ai::Error) -> PyErr {
-    match error.kind() {
-        ErrorKind::OutOfMemory => PyMemoryError::new_err(error.to_string()),
-        _ => PyValueError::new_err(error.to_string()),
-    }
+    let kind = match error.kind() {
+        ErrorKind::OutOfMemory => return PyMemoryError::new_err(error.to_string()),
+        ErrorKind::NotAFrame => Kind::UnknownFormat,
+        ErrorKind::Truncated => Kind::Truncated,
+        ErrorKind::Corrupt | ErrorKind::UnsupportedVersion => Kind::Malformed,
+        ErrorKind::ChecksumMismatch => Kind::Checksum,
+        ErrorKind::WrongReference => Kind::WrongBase,
+        ErrorKind::Io => Kind::Io,
+        _ => Kind::InvalidArgument,
+    };
+    to_python(&Error::new(kind, error.to_string()))
 }

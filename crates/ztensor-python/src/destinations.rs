@@ -1,36 +1,51 @@
 //! Reading into memory the user already has. Arrays and CPU tensors that match the stored tensor are filled directly, all at once; everything
-//! else (other devices, other types, other strides) goes through `np.copyto` and `torch.Tensor.copy_`, which also say what does not fit.
+//! else (other devices, other strides, other types where casting is asked for) goes through `np.copyto` and `torch.Tensor.copy_`, which also say
+//! what does not fit.
 
 use std::sync::Arc;
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use ztensor::DType;
 
 use crate::array::{ArrayBytes, overlap};
 use crate::arrays::{How, numpy_arrays, torch_tensors};
 use crate::blocks;
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, mismatch};
 use crate::load::Wanted;
 use crate::single::Single;
 use crate::torch::{self, Torch};
 use crate::{element, packed};
 
-/// A view would show what was written into other views.
-const FROM_THE_FILE: How = How { copy: true, dequantize: false };
+/// What may happen to elements on the way.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Conversion {
+    /// Elements become those of the destination; otherwise another type is an error.
+    pub(crate) cast: bool,
+    /// Blocks of quantised numbers become numbers.
+    pub(crate) dequantize: Option<DType>,
+}
 
 /// Fills destinations with the tensors of the given names.
 pub(crate) fn fill<'py>(
     py: Python<'py>,
     reader: &Arc<ztensor::Reader>,
     targets: &[(&str, Bound<'py, PyAny>)],
+    conversion: Conversion,
 ) -> PyResult<()> {
     let mut direct: Vec<(Wanted<'_>, ArrayBytes)> = Vec::new();
     let mut indirect = Vec::new();
     for (name, destination) in targets {
         let object = reader.object(name).or_raise()?;
-        let matching = match Single::of(name, object, false) {
-            Ok(single) => matching(&single, destination)?.map(|bytes| (single.wanted(), bytes)),
+        let matching = match Single::of(name, object, conversion.dequantize) {
+            Ok(single) => {
+                if !conversion.cast {
+                    check_type(&single, destination)?;
+                }
+                matching(&single, destination)?.map(|bytes| (single.wanted(), bytes))
+            }
             Err(_) => None,
         };
         match matching {
@@ -40,17 +55,44 @@ pub(crate) fn fill<'py>(
     }
     if overlap(direct.iter().map(|(_, bytes)| bytes)) {
         // The same memory twice: one after the other, as the caller listed them.
-        return targets.iter().try_for_each(|(name, destination)| copy(py, reader, name, destination));
+        return targets
+            .iter()
+            .try_for_each(|(name, destination)| copy(py, reader, name, destination, conversion));
     }
     direct.sort_by_key(|(wanted, _)| wanted.component.data.first_span());
     let tasks = direct.iter_mut().filter_map(|(wanted, bytes)| Some((&*wanted, bytes.bytes_mut()?)));
     blocks::decode(py, reader, tasks.collect())?;
-    indirect.into_iter().try_for_each(|(name, destination)| copy(py, reader, name, destination))
+    indirect.into_iter().try_for_each(|(name, destination)| copy(py, reader, name, destination, conversion))
+}
+
+/// Refuses a destination whose elements cannot hold the stored ones exactly: rounding is for those who ask for it.
+fn check_type(single: &Single<'_>, destination: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = destination.py();
+    let (found, name) = if let Ok(array) = destination.cast::<PyUntypedArray>() {
+        (element::of_descriptor(&array.dtype()).ok(), array.dtype().to_string())
+    } else if torch::is_tensor(destination)? {
+        let dtype = destination.getattr("dtype")?;
+        (element::of_any(&dtype).ok(), dtype.to_string())
+    } else {
+        return Ok(());
+    };
+    if found.as_ref() == Some(&single.element) {
+        return Ok(());
+    }
+    if let Some(found) = found
+        && let (Ok(from), Ok(to)) =
+            (element::descriptor(py, &single.element), element::descriptor(py, &found))
+        && py.import("numpy")?.call_method1("can_cast", (from, to, "safe"))?.is_truthy()?
+    {
+        return Ok(());
+    }
+    let message = format!("it holds {}, but the destination holds {name}", single.element);
+    Err(mismatch(single.name, message, "cast=True converts the elements."))
 }
 
 /// The memory of a destination that has exactly the tensor's type, shape and order.
 fn matching(single: &Single<'_>, destination: &Bound<'_, PyAny>) -> PyResult<Option<ArrayBytes>> {
-    if packed::is_packed(&single.element) {
+    if packed::is_packed(&single.element) || single.blocks.is_some() {
         return Ok(None);
     }
     if let Ok(array) = destination.cast::<PyUntypedArray>() {
@@ -73,17 +115,25 @@ fn copy<'py>(
     reader: &Arc<ztensor::Reader>,
     name: &str,
     destination: &Bound<'py, PyAny>,
+    conversion: Conversion,
 ) -> PyResult<()> {
+    // A view would show what was written into other views.
+    let how = How { copy: true, dequantize: conversion.dequantize, objects: false };
     if destination.is_instance_of::<PyUntypedArray>() {
-        let arrays = numpy_arrays(py, reader, &[name], FROM_THE_FILE)?;
+        let arrays = numpy_arrays(py, reader, &[name], how)?;
         let copyto = py.import("numpy")?.getattr("copyto")?;
-        return arrays.into_iter().try_for_each(|array| copyto.call1((destination, array)).map(drop));
+        let options = PyDict::new(py);
+        if conversion.cast {
+            options.set_item("casting", "unsafe")?;
+        }
+        let mut arrays = arrays.into_iter();
+        return arrays.try_for_each(|array| copyto.call((destination, array), Some(&options)).map(drop));
     }
     if !torch::is_tensor(destination)? {
         let given = destination.get_type().fully_qualified_name()?;
         let message = format!("\"{name}\" is read into a NumPy array or a torch.Tensor, not {given}");
         return Err(PyTypeError::new_err(message));
     }
-    let tensors = torch_tensors(py, &Torch::new(py, None)?, reader, &[name], FROM_THE_FILE)?;
+    let tensors = torch_tensors(py, &Torch::new(py, None)?, reader, &[name], how)?;
     tensors.into_iter().try_for_each(|tensor| destination.call_method1("copy_", (tensor,)).map(drop))
 }

@@ -151,16 +151,6 @@ fn of_extension(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<ElementType> {
     })
 }
 
-/// The element type of a storage name and an optional logical name, as `Tensor` and the manifest spell them.
-pub(crate) fn of_names(storage: &str, logical: Option<&str>) -> PyResult<ElementType> {
-    let Some(storage) = DType::parse(storage) else {
-        return Err(argument(format!(
-            "\"{storage}\" is not a storage type such as float32, bfloat16 or uint8"
-        )));
-    };
-    Ok(ElementType { storage, logical: logical.map(LogicalType::parse) })
-}
-
 /// Checks that an array can stand for elements of the type that a tensor says it has. Integers of the same width carry what NumPy has no type
 /// for: bfloat16 in uint16, fp8 in bytes.
 pub(crate) fn check_carries(array: &ElementType, declared: &ElementType) -> PyResult<()> {
@@ -198,4 +188,18 @@ pub(crate) fn of_torch_name(name: &str) -> Option<ElementType> {
         let mut logical = LOGICAL.iter().map(|logical| ElementType::logical(logical.clone()));
         logical.find(|element| torch_name(element) == Some(name))
     })
+}
+
+/// The element type of a name such as "float16", "f16" or "torch.float16", of a `torch.dtype`, or of anything `np.dtype` understands.
+pub(crate) fn of_any(value: &Bound<'_, PyAny>) -> PyResult<ElementType> {
+    let text = value.str()?;
+    let text = text.to_str()?;
+    let name = text.strip_prefix("torch.").unwrap_or(text);
+    if let Some(storage) = DType::parse(name) {
+        return Ok(storage.into());
+    }
+    if let Some(element) = of_torch_name(name) {
+        return Ok(element);
+    }
+    of_descriptor(&PyArrayDescr::new(value.py(), value)?)
 }

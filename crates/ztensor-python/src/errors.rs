@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyIndexError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use ztensor::{Caller, Error, Kind};
@@ -34,10 +34,27 @@ pub(crate) fn mismatch(name: &str, message: impl Into<String>, hint: &str) -> Py
     to_python(&Error::new(Kind::Mismatch, message).with_tensor(name).with_hint(hint))
 }
 
-fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+/// An `IndexError` of NumPy as one that is a `ZTensorError` too; other exceptions as they are.
+pub(crate) fn indexing(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyIndexError>(py) {
+        return error;
+    }
+    let none: Option<&str> = None;
+    let made = factory(py).and_then(|factory| {
+        let exception = factory.call1(("index", error.value(py).str()?, none, none, none, none))?;
+        exception.setattr("__cause__", error.value(py))?;
+        Ok(exception)
+    });
+    made.map_or_else(|failure| failure, PyErr::from_value)
+}
+
+fn factory<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
     static FACTORY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let factory = FACTORY.import(py, "ztensor._errors", "from_core")?;
-    let exception = factory.call1((
+    FACTORY.import(py, "ztensor._errors", "from_core")
+}
+
+fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    let exception = factory(py)?.call1((
         error.kind().name(),
         error.told(Caller::Python).to_string(),
         error.path().map(Path::as_os_str),

@@ -10,6 +10,7 @@ use ztensor::{Attributes, ElementType, Error, Layout, Shape, TensorInput};
 
 use crate::array::ArrayBytes;
 use crate::errors::{argument, to_python};
+use crate::sparse::{self, SparseParts};
 use crate::tensor::PyTensor;
 use crate::{attributes, element, packed, torch};
 
@@ -45,16 +46,19 @@ impl Incoming {
         Ok(Incoming::dense(name, shape_of(array), element, bytes))
     }
 
-    /// A dense tensor from a PyTorch tensor, wherever it is.
+    /// A tensor from a PyTorch tensor, wherever it is; CSR and COO stay sparse.
     pub(crate) fn torch(name: &str, tensor: &Bound<'_, PyAny>) -> PyResult<Incoming> {
         torch::needs_tensor(tensor)?;
+        if let Some(parts) = sparse::parts(tensor)? {
+            return Incoming::sparse(name, tensor, parts).map_err(|error| about(name, tensor.py(), error));
+        }
         let (array, shape, element) =
             torch::to_array(tensor).map_err(|error| about(name, tensor.py(), error))?;
         let (_, bytes) = bytes_of(&array).map_err(|error| about(name, tensor.py(), error))?;
         Ok(Incoming::dense(name, shape.into(), element, bytes))
     }
 
-    /// A NumPy array or a PyTorch tensor.
+    /// A NumPy array, a PyTorch tensor or a `ztensor.Tensor`.
     pub(crate) fn any(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Incoming> {
         if let Ok(array) = value.cast::<PyUntypedArray>() {
             return Incoming::array(name, array);
@@ -62,8 +66,28 @@ impl Incoming {
         if torch::is_tensor(value)? {
             return Incoming::torch(name, value);
         }
+        if let Ok(tensor) = value.cast::<PyTensor>() {
+            return Incoming::object(name, tensor);
+        }
         let kind = value.get_type().name()?;
-        Err(argument(format!("\"{name}\" is neither a NumPy array nor a torch.Tensor but {kind}")))
+        Err(argument(format!("\"{name}\" is no NumPy array, torch.Tensor or ztensor.Tensor but {kind}")))
+    }
+
+    fn sparse(name: &str, tensor: &Bound<'_, PyAny>, parts: SparseParts<'_>) -> PyResult<Incoming> {
+        let (values, _, element) = torch::to_array(&parts.values)?;
+        let mut components = vec![("values".to_owned(), element, bytes_of(&values)?.1)];
+        for (role, indices) in parts.indices {
+            let indices = as_indices(role, torch::to_array(&indices)?.0)?;
+            let (element, bytes) = bytes_of(&indices)?;
+            components.push((role.to_owned(), element, bytes));
+        }
+        Ok(Incoming {
+            name: name.to_owned(),
+            shape: tensor.getattr("shape")?.extract::<Vec<u64>>()?.into(),
+            layout: parts.layout,
+            attributes: Attributes::new(),
+            components,
+        })
     }
 
     /// A tensor of any layout with all its components.
@@ -71,10 +95,10 @@ impl Incoming {
         let py = tensor.py();
         let fields = tensor.get();
         let principal = fields.principal(py)?;
-        let layout = Layout::parse(fields.format());
+        let layout = fields.layout().clone();
         let sparse = matches!(layout, Layout::SparseCsr | Layout::SparseCoo);
         let mut components = Vec::new();
-        for (role, array) in fields.components(py) {
+        for (role, array) in fields.components(py)? {
             let role = role.cast::<PyString>()?.to_str()?.to_owned();
             let mut array = array.cast_into::<PyUntypedArray>()?;
             if sparse && matches!(role.as_str(), "indices" | "indptr" | "coords") {
@@ -82,7 +106,7 @@ impl Incoming {
             }
             let (mut found, bytes) = bytes_of(&array).map_err(|error| about(name, py, error))?;
             if principal.as_ref() == Some(&role) {
-                let declared = fields.element()?;
+                let declared = fields.element().clone();
                 element::check_carries(&found, &declared).map_err(|error| about(name, py, error))?;
                 found = declared;
             }
@@ -90,7 +114,7 @@ impl Incoming {
         }
         Ok(Incoming {
             name: name.to_owned(),
-            shape: fields.shape(py).extract::<Vec<u64>>()?.into(),
+            shape: fields.dimensions().to_vec().into(),
             layout,
             attributes: fields.attributes(py).map(attributes::from_dict).transpose()?.unwrap_or_default(),
             components,
@@ -124,14 +148,32 @@ impl Incoming {
     /// Element type and bytes of a dense tensor.
     pub(crate) fn data(&self) -> Option<(&ElementType, &[u8])> {
         match self.components.as_slice() {
-            [(_, element, bytes)] => Some((element, bytes.get())),
+            [(_, element, bytes)] if self.layout == Layout::Dense => Some((element, bytes.get())),
             _ => None,
         }
+    }
+
+    /// Bytes of all components.
+    pub(crate) fn byte_length(&self) -> usize {
+        self.components.iter().map(|(_, _, bytes)| bytes.get().len()).sum()
+    }
+
+    /// Refuses what a `.safetensors` file cannot say of a tensor.
+    pub(crate) fn check_plain(&self) -> PyResult<()> {
+        let what = match (&self.layout, self.attributes.is_empty()) {
+            (Layout::Dense, true) => return Ok(()),
+            (Layout::Dense, false) => "it has attributes".to_owned(),
+            (layout, _) => format!("it is a {layout} tensor"),
+        };
+        let error = Error::argument(format!("{what}, which a .safetensors file cannot hold"))
+            .with_tensor(&self.name)
+            .with_hint("Name the file .zt.");
+        Err(to_python(&error))
     }
 }
 
 impl AsRef<[u8]> for Incoming {
-    /// The bytes of a tensor with one component.
+    /// The bytes of a dense tensor.
     fn as_ref(&self) -> &[u8] {
         self.data().map_or(&[], |(_, bytes)| bytes)
     }

@@ -51,8 +51,14 @@ impl TensorMetadata {
 
     /// Layout, such as "dense" or "sparse_csr".
     #[getter]
-    fn format(&self) -> PyResult<&str> {
+    fn layout(&self) -> PyResult<&str> {
         Ok(self.object()?.layout.name())
+    }
+
+    /// Another name for layout.
+    #[getter]
+    fn format(&self) -> PyResult<&str> {
+        self.layout()
     }
 
     /// The tensor's own attributes, or None.

@@ -10,11 +10,12 @@ use ztensor::OpenOptions;
 use ztensor::source::Io;
 
 use crate::arrays::{self, How, Names};
+use crate::destinations::Conversion;
 use crate::errors::{OrRaise, argument};
 use crate::metadata::TensorMetadata;
 use crate::torch::Torch;
 use crate::work::Work;
-use crate::{archive, attributes, destinations, objects, slices};
+use crate::{archive, attributes, destinations, objects, quantized, slices};
 
 /// Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras.
 ///
@@ -148,61 +149,98 @@ impl Reader {
     }
 
     /// Reads one tensor as a ztensor.Tensor, or a list of tensors as a dict of them; any layout.
-    #[pyo3(signature = (name, *, copy=false))]
-    fn read<'py>(&self, name: &Bound<'py, PyAny>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+    ///
+    /// dequantize: True or a dtype gives ggml blocks as dense tensors of the numbers they stand for.
+    #[pyo3(signature = (name, *, copy=false, dequantize=None))]
+    fn read<'py>(
+        &self,
+        name: &Bound<'py, PyAny>,
+        copy: bool,
+        dequantize: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = name.py();
         let names = Names::from(name)?;
-        let tensors = objects::read(py, &self.file()?, &names.texts()?, copy)?;
+        let tensors =
+            objects::read(py, &self.file()?, &names.texts()?, copy, quantized::precision(dequantize)?)?;
         names.answer(py, tensors)
     }
 
     /// Reads one dense tensor as a NumPy array, or a list of tensors as a dict of arrays.
     ///
-    /// ggml blocks are rows of bytes; with dequantize=True they are the float32 numbers they stand for.
-    #[pyo3(signature = (name, *, copy=false, dequantize=false))]
+    /// dequantize: True or a dtype gives ggml blocks as the numbers they stand for; otherwise they are refused, or, with objects=True, given as
+    /// ztensor.Tensor like everything else that is not one array.
+    #[pyo3(signature = (name, *, copy=false, dequantize=None, objects=false))]
     fn read_numpy<'py>(
         &self,
         name: &Bound<'py, PyAny>,
         copy: bool,
-        dequantize: bool,
+        dequantize: Option<&Bound<'py, PyAny>>,
+        objects: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = name.py();
         let names = Names::from(name)?;
-        let arrays = arrays::numpy_arrays(py, &self.file()?, &names.texts()?, How { copy, dequantize })?;
+        let how = How { copy, dequantize: quantized::precision(dequantize)?, objects };
+        let arrays = arrays::numpy_arrays(py, &self.file()?, &names.texts()?, how)?;
         names.answer(py, arrays)
+    }
+
+    /// The same as read_numpy of a list.
+    #[pyo3(signature = (names, *, copy=false))]
+    fn read_tensors<'py>(&self, names: &Bound<'py, PyAny>, copy: bool) -> PyResult<Bound<'py, PyAny>> {
+        if names.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err("names must be a list of str"));
+        }
+        self.read_numpy(names, copy, None, false)
     }
 
     /// Reads one tensor as a torch.Tensor, or a list of tensors as a dict of them. device is what torch.device takes, or a GPU's number.
     ///
-    /// ggml blocks are rows of bytes; with dequantize=True they are the float32 numbers they stand for.
+    /// dequantize: True or a dtype gives ggml blocks as the numbers they stand for; otherwise they are refused, or, with objects=True, given as
+    /// ztensor.Tensor like everything else that PyTorch has no tensor for.
     #[pyo3(
-        signature = (name, *, copy=false, device=None, dequantize=false),
-        text_signature = "($self, name, *, copy=False, device='cpu', dequantize=False)"
+        signature = (name, *, copy=false, device=None, dequantize=None, objects=false),
+        text_signature = "($self, name, *, copy=False, device='cpu', dequantize=None, objects=False)"
     )]
     fn read_torch<'py>(
         &self,
         name: &Bound<'py, PyAny>,
         copy: bool,
         device: Option<&Bound<'py, PyAny>>,
-        dequantize: bool,
+        dequantize: Option<&Bound<'py, PyAny>>,
+        objects: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = name.py();
         let names = Names::from(name)?;
         let torch = Torch::new(py, device)?;
-        let how = How { copy, dequantize };
+        let how = How { copy, dequantize: quantized::precision(dequantize)?, objects };
         let tensors = arrays::torch_tensors(py, &torch, &self.file()?, &names.texts()?, how)?;
         names.answer(py, tensors)
     }
 
     /// Reads a part of a dense tensor as a NumPy array: slices is what one would write between the brackets of array[...].
-    fn read_slice<'py>(&self, name: &str, slices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        slices::numpy_slice(&self.file()?, name, slices)
+    #[pyo3(signature = (name, slices, *, dequantize=None))]
+    fn read_slice<'py>(
+        &self,
+        name: &str,
+        slices: &Bound<'py, PyAny>,
+        dequantize: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slices::numpy_slice(&self.file()?, name, slices, quantized::precision(dequantize)?)
     }
 
     /// Copies a tensor into an array or tensor of the same shape and type, on any device; or, given a dict, each tensor into its own.
-    #[pyo3(signature = (name, dst=None))]
-    fn read_into<'py>(&self, name: &Bound<'py, PyAny>, dst: Option<Bound<'py, PyAny>>) -> PyResult<()> {
+    ///
+    /// cast=True converts elements to the destination's type; otherwise another type is an error.
+    #[pyo3(signature = (name, dst=None, *, cast=false, dequantize=None))]
+    fn read_into<'py>(
+        &self,
+        name: &Bound<'py, PyAny>,
+        dst: Option<Bound<'py, PyAny>>,
+        cast: bool,
+        dequantize: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
         let file = self.file()?;
+        let conversion = Conversion { cast, dequantize: quantized::precision(dequantize)? };
         if let Ok(targets) = name.cast::<PyDict>() {
             if dst.is_some() {
                 return Err(PyTypeError::new_err("a dict names the destinations; dst is for a single name"));
@@ -215,11 +253,33 @@ impl Reader {
                 .iter()
                 .map(|(name, target)| Ok((name.to_str()?, target.clone())))
                 .collect::<PyResult<_>>()?;
-            return destinations::fill(name.py(), &file, &targets);
+            return destinations::fill(name.py(), &file, &targets, conversion);
         }
         let text = name.cast::<PyString>()?;
         let dst = dst.ok_or_else(|| PyTypeError::new_err("dst is needed when name is a str"))?;
-        destinations::fill(name.py(), &file, &[(text.to_str()?, dst)])
+        destinations::fill(name.py(), &file, &[(text.to_str()?, dst)], conversion)
+    }
+
+    /// The tensors in the order of keys(), each as a ztensor.Tensor that is read when it is first used.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let file = self.file()?;
+        file.names().map(|name| objects::lazy(py, &file, name)).collect()
+    }
+
+    /// Names and tensors, as keys() and values() have them.
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+        let file = self.file()?;
+        file.names().map(|name| Ok((name.to_owned(), objects::lazy(py, &file, name)?))).collect()
+    }
+
+    /// The tensor of a name, or the default where there is none.
+    #[pyo3(signature = (name, default=None))]
+    fn get<'py>(
+        &self,
+        name: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.__contains__(name)? { self.__getitem__(name).map(Some) } else { Ok(default) }
     }
 
     /// Closes the reader. Tensors that were read stay valid.
@@ -229,7 +289,7 @@ impl Reader {
 
     fn __getitem__<'py>(&self, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let name = name.cast::<PyString>().map_err(|_| PyTypeError::new_err("tensor names are str"))?;
-        self.read(name, false)
+        objects::lazy(name.py(), &self.file()?, name.to_str()?)
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {

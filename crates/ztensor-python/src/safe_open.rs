@@ -5,50 +5,75 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use ztensor::Value;
+use ztensor::{DType, Value};
 
 use crate::arrays::{self, How};
 use crate::errors::argument;
+use crate::quantized;
 use crate::reader::Reader;
 use crate::slices::TensorSlice;
+use crate::tensor::PyTensor;
 use crate::torch::Torch;
 
-/// What tensors become: NumPy arrays, or PyTorch tensors on a device.
+/// What tensors become: NumPy arrays, PyTorch tensors on a device, or what another framework makes of arrays.
 pub(crate) enum Target {
     Numpy,
-    Torch { device: Option<Py<PyAny>> },
+    Torch {
+        device: Option<Py<PyAny>>,
+    },
+    /// A function from an array to the framework's own, and the device it takes.
+    Made {
+        from_array: Py<PyAny>,
+        device: Option<Py<PyAny>>,
+    },
 }
 
 impl Target {
     /// PyTorch, if tensors are to become its tensors.
     pub(crate) fn torch<'py>(&self, py: Python<'py>) -> PyResult<Option<Torch<'py>>> {
         match self {
-            Target::Numpy => Ok(None),
+            Target::Numpy | Target::Made { .. } => Ok(None),
             Target::Torch { device } => {
                 let device = device.as_ref().map(|device| device.bind(py));
                 Torch::new(py, device).map(Some)
             }
         }
     }
+
+    /// The framework's own array of a NumPy array; what is no array stays what it is.
+    pub(crate) fn placed<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Target::Made { from_array, device } if !array.is_instance_of::<PyTensor>() => {
+                from_array.bind(array.py()).call1((array, device))
+            }
+            _ => Ok(array),
+        }
+    }
 }
 
 /// Opens a model file of any format lazily and gives tensors as they are asked for.
 ///
-/// framework: "pt" for PyTorch, "np" for NumPy. device: what torch.device takes, or a GPU's number. backend: "mmap" or "pread".
-/// base: the base of a delta, a path or a Reader.
+/// framework: "pt" for PyTorch, "np" for NumPy, "jax" or "flax" for JAX. device: what torch.device takes, or a GPU's number; for JAX one of its
+/// devices. backend: "mmap" or "pread". base: the base of a delta, a path or a Reader. dequantize: True or a dtype gives quantised tensors as
+/// the numbers they stand for; otherwise they are ztensor.Tensors, as are sparse ones outside PyTorch.
 #[pyclass(frozen, module = "ztensor", name = "safe_open")]
 #[allow(non_camel_case_types)]
 pub(crate) struct safe_open {
     reader: Reader,
     target: Arc<Target>,
+    dequantize: Option<DType>,
 }
 
 impl safe_open {
     fn tensors<'py>(&self, py: Python<'py>, names: &[&str]) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let file = self.reader.file()?;
+        let how = How { copy: false, dequantize: self.dequantize, objects: true };
         match self.target.torch(py)? {
-            Some(torch) => arrays::torch_tensors(py, &torch, &file, names, How::default()),
-            None => arrays::numpy_arrays(py, &file, names, How::default()),
+            Some(torch) => arrays::torch_tensors(py, &torch, &file, names, how),
+            None => {
+                let arrays = arrays::numpy_arrays(py, &file, names, how)?;
+                arrays.into_iter().map(|array| self.target.placed(array)).collect()
+            }
         }
     }
 }
@@ -56,7 +81,7 @@ impl safe_open {
 #[pymethods]
 impl safe_open {
     #[new]
-    #[pyo3(signature = (filename, framework, device=None, *, backend=None, base=None), text_signature = "(filename, framework, device='cpu', *, backend=None, base=None)")]
+    #[pyo3(signature = (filename, framework, device=None, *, backend=None, base=None, dequantize=None), text_signature = "(filename, framework, device='cpu', *, backend=None, base=None, dequantize=None)")]
     fn new(
         py: Python<'_>,
         filename: PathBuf,
@@ -64,12 +89,18 @@ impl safe_open {
         device: Option<Py<PyAny>>,
         backend: Option<&str>,
         base: Option<&Bound<'_, PyAny>>,
+        dequantize: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let target = match framework {
             "pt" | "pytorch" | "torch" => Target::Torch { device },
             "np" | "numpy" => Target::Numpy,
+            "jax" | "flax" => {
+                Target::Made { from_array: py.import("ztensor.jax")?.getattr("from_array")?.unbind(), device }
+            }
             other => {
-                return Err(argument(format!("framework must be \"pt\" or \"np\", not \"{other}\"")));
+                return Err(argument(format!(
+                    "framework must be \"pt\", \"np\", \"jax\" or \"flax\", not \"{other}\""
+                )));
             }
         };
         let io = match backend {
@@ -81,7 +112,9 @@ impl safe_open {
             }
         };
         target.torch(py)?;
-        Ok(safe_open { reader: Reader::open(py, filename, io, true, base, false)?, target: Arc::new(target) })
+        let dequantize = quantized::precision(dequantize)?;
+        let reader = Reader::open(py, filename, io, true, base, false)?;
+        Ok(safe_open { reader, target: Arc::new(target), dequantize })
     }
 
     /// The names of all tensors, sorted.
@@ -135,7 +168,7 @@ impl safe_open {
 
     /// One tensor to take parts of, as in `file.get_slice(name)[:, 2:4]`.
     fn get_slice(&self, name: &str) -> PyResult<TensorSlice> {
-        TensorSlice::new(self.reader.file()?, name, &self.target)
+        TensorSlice::new(self.reader.file()?, name, &self.target, self.dequantize)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

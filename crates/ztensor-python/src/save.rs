@@ -12,51 +12,71 @@ use ztensor::{Attributes, Checksum, Compression, Error, Kind, Source, TensorInpu
 use crate::attributes;
 use crate::errors::{OrRaise, argument, to_python};
 use crate::incoming::Incoming;
-use crate::work::Work;
-use crate::writer::compression as parse_compression;
+use crate::storage::{FileKind, Words};
+use crate::work::{Progress, Work};
 
 /// Bytes to write before Python may handle signals, so that Ctrl-C is not ignored for long.
 const BATCH: usize = 256 << 20;
 
-/// Writes NumPy arrays or PyTorch tensors to a file: .safetensors when the path ends so, .zt otherwise.
+/// Writes NumPy arrays, PyTorch tensors and ztensor.Tensors to a file: .safetensors when the path ends so, .zt otherwise.
 #[pyfunction]
-#[pyo3(signature = (tensors, path, metadata=None, compression=None))]
+#[pyo3(signature = (tensors, path, metadata=None, compression=None, *, codec=None, effort=None, level=None, checksum=None, progress=None))]
+#[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
 pub(crate) fn save_file(
     tensors: &Bound<'_, PyDict>,
     path: PathBuf,
     metadata: Option<&Bound<'_, PyDict>>,
     compression: Option<&Bound<'_, PyAny>>,
+    codec: Option<&str>,
+    effort: Option<&str>,
+    level: Option<i32>,
+    checksum: Option<&str>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let py = tensors.py();
-    let compression = parse_compression(compression)?;
+    let words = Words { codec, effort, level, checksum, alias: ("compression", compression) };
+    let (compression, checksum) = (words.compression()?, words.checksum()?);
     let metadata = metadata.map(attributes::from_dict).transpose()?;
+    let kind = FileKind::of(&path)?;
     let incoming = collect(tensors)?;
-    if path.extension().is_some_and(|extension| extension == "safetensors") {
+    let progress = Progress::new(progress, incoming.iter().map(|tensor| tensor.byte_length() as u64).sum());
+    if kind == FileKind::Safetensors {
         let metadata = metadata.as_ref().map(text_only).transpose()?;
         if compression != Compression::None {
             return Err(argument("a .safetensors file cannot be compressed; name it .zt"));
         }
-        return py.work(|| write_safetensors(&path, &incoming, metadata.as_deref())).or_raise();
+        if checksum != Checksum::None {
+            return Err(argument("a .safetensors file holds no checksums; name it .zt"));
+        }
+        incoming.iter().try_for_each(Incoming::check_plain)?;
+        return py.interruptible(progress, |advance| {
+            write_safetensors(&path, &incoming, metadata.as_deref(), advance)
+        });
     }
     let mut writer = py.work(|| Writer::create(path)).or_raise()?;
-    fill(py, &mut writer, &incoming, metadata.unwrap_or_default(), compression)?;
+    fill(py, &mut writer, &incoming, metadata.unwrap_or_default(), (compression, checksum), progress)?;
     py.work(|| writer.finish()).or_raise().map(drop)
 }
 
-/// Writes NumPy arrays or PyTorch tensors as the bytes of a .zt file.
+/// Writes NumPy arrays, PyTorch tensors and ztensor.Tensors as the bytes of a .zt file.
 #[pyfunction]
-#[pyo3(signature = (tensors, metadata=None, compression=None))]
+#[pyo3(signature = (tensors, metadata=None, compression=None, *, codec=None, effort=None, level=None, checksum=None))]
 pub(crate) fn save<'py>(
     tensors: &Bound<'py, PyDict>,
     metadata: Option<&Bound<'_, PyDict>>,
     compression: Option<&Bound<'_, PyAny>>,
+    codec: Option<&str>,
+    effort: Option<&str>,
+    level: Option<i32>,
+    checksum: Option<&str>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let py = tensors.py();
-    let compression = parse_compression(compression)?;
+    let words = Words { codec, effort, level, checksum, alias: ("compression", compression) };
+    let storage = (words.compression()?, words.checksum()?);
     let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
     let incoming = collect(tensors)?;
     let mut writer = Writer::in_memory().or_raise()?;
-    fill(py, &mut writer, &incoming, metadata, compression)?;
+    fill(py, &mut writer, &incoming, metadata, storage, Progress::default())?;
     let bytes = py.work(|| writer.into_bytes()).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
@@ -75,24 +95,26 @@ fn fill(
     writer: &mut Writer,
     incoming: &[Incoming],
     metadata: Attributes,
-    compression: Compression,
+    (compression, checksum): (Compression, Checksum),
+    mut progress: Progress,
 ) -> PyResult<()> {
     metadata.into_iter().for_each(|(key, value)| writer.set_attribute(key, value));
     let mut rest = incoming;
     while !rest.is_empty() {
         let (mut count, mut bytes) = (0, 0);
         while count < rest.len() && (count == 0 || bytes < BATCH) {
-            bytes += rest[count].data().map_or(0, |(_, data)| data.len());
+            bytes += rest[count].byte_length();
             count += 1;
         }
         let (batch, later) = rest.split_at(count);
         py.work(|| {
             let inputs: Vec<(&str, TensorInput<'_>)> =
                 batch.iter().map(|tensor| (tensor.name.as_str(), tensor.input())).collect();
-            writer.write_batch(&inputs, compression, Checksum::None)
+            writer.write_batch(&inputs, compression, checksum)
         })
         .or_raise()?;
         py.check_signals()?;
+        progress.advance(py, bytes as u64)?;
         rest = later;
     }
     Ok(())
@@ -105,6 +127,7 @@ pub(crate) fn safetensors_source(
 ) -> PyResult<Source> {
     let metadata = metadata.map(attributes::from_dict).transpose()?;
     let (metadata, incoming) = (metadata.as_ref().map(text_only).transpose()?, collect(tensors)?);
+    incoming.iter().try_for_each(Incoming::check_plain)?;
     let (front, order) = safetensors::layout(entries(&incoming), metadata.as_deref()).or_raise()?;
     let order: Vec<String> = order.into_iter().map(|entry| entry.name.to_owned()).collect();
     let mut by_name: HashMap<String, Incoming> =
@@ -120,8 +143,15 @@ fn write_safetensors(
     path: &std::path::Path,
     incoming: &[Incoming],
     metadata: Option<&[(String, String)]>,
+    advance: &mut dyn FnMut(u64) -> ztensor::Result<()>,
 ) -> ztensor::Result<()> {
-    safetensors::write(path, entries(incoming), metadata, data_of(incoming)).map(drop)
+    let mut data = data_of(incoming);
+    let read = |name: &str| {
+        let bytes = data(name)?;
+        advance(bytes.len() as u64)?;
+        Ok(bytes)
+    };
+    safetensors::write(path, entries(incoming), metadata, read).map(drop)
 }
 
 /// What the safetensors writer is told of the tensors.

@@ -1,4 +1,4 @@
-//! Tensors that are one array: dense ones, and blocks of bytes such as ggml's, raw or as the numbers they stand for.
+//! Tensors that are one array: dense ones, and ggml blocks where the numbers they stand for are asked for.
 
 use std::sync::Arc;
 
@@ -7,12 +7,10 @@ use ztensor::formats::gguf::BlockType;
 use ztensor::index::{Component, Object};
 use ztensor::{DType, ElementType, Layout};
 
-use crate::array::Region;
-use crate::errors::{OrRaise, argument, mismatch};
+use crate::errors::{argument, mismatch};
 use crate::load::{Loaded, Terms, Wanted, load};
-use crate::memory::{Block, Memory};
 use crate::packed;
-use crate::work::Work;
+use crate::quantized::Blocks;
 
 /// A tensor that is one array.
 pub(crate) struct Single<'a> {
@@ -20,44 +18,45 @@ pub(crate) struct Single<'a> {
     pub(crate) component: &'a Component,
     pub(crate) element: ElementType,
     pub(crate) shape: Vec<usize>,
-    /// Whether the component holds blocks that are to be turned into numbers.
-    dequantized: bool,
+    /// The blocks that the component holds, to be turned into numbers.
+    pub(crate) blocks: Option<BlockType>,
 }
 
 impl<'a> Single<'a> {
-    /// An object as one array. With `dequantize`, ggml blocks are the numbers they stand for, otherwise rows of bytes.
-    pub(crate) fn of(name: &'a str, object: &'a Object, dequantize: bool) -> PyResult<Single<'a>> {
+    /// An object as one array. With `dequantize`, ggml blocks are the numbers they stand for; otherwise they are no array, because an array of
+    /// their bytes would have another type and shape than the tensor.
+    pub(crate) fn of(name: &'a str, object: &'a Object, dequantize: Option<DType>) -> PyResult<Single<'a>> {
+        let blocks = BlockType::of(&object.layout);
         let refuse = |what: String| {
             let hint = match object.layout {
                 Layout::SparseCsr | Layout::SparseCoo => {
                     "Reader.read gives its components, Reader.read_torch and ztensor.torch a sparse torch.Tensor."
+                }
+                _ if blocks.is_some() => {
+                    "dequantize=True gives the numbers it stands for, Reader.read its blocks."
                 }
                 _ => "Reader.read gives its components.",
             };
             mismatch(name, format!("{what}, which is not one array"), hint)
         };
         let component = match (&object.layout, object.components.as_slice()) {
-            (Layout::Dense | Layout::Other(_), [(role, component)]) if role == "data" => component,
+            (Layout::Dense, [(role, component)]) if role == "data" => component,
+            (_, [(role, component)]) if role == "data" && blocks.is_some() && dequantize.is_some() => {
+                component
+            }
             (layout, _) => return Err(refuse(format!("this is a {layout} tensor"))),
         };
         let too_large = || refuse(format!("the shape {} is larger than the address space", object.shape));
         let shape = object.shape.to_usize().ok_or_else(too_large)?;
-        let single = |element, shape, dequantized| Single { name, component, element, shape, dequantized };
-        if object.layout == Layout::Dense {
-            if component.element.bits().is_none() {
-                return Err(refuse(format!(
-                    "its elements are of the unknown type \"{}\"",
-                    component.element
-                )));
+        let element = match (blocks, dequantize) {
+            (Some(_), Some(precision)) => precision.into(),
+            _ if component.element.bits().is_none() => {
+                let what = format!("its elements are of the unknown type \"{}\"", component.element);
+                return Err(refuse(what));
             }
-            return Ok(single(component.element.clone(), shape, false));
-        }
-        if dequantize && BlockType::of(&object.layout).is_some() {
-            return Ok(single(DType::F32.into(), shape, true));
-        }
-        let element = ElementType::plain(component.element.storage);
-        let shape = block_shape(&shape, component.length / element.storage.width() as u64);
-        Ok(single(element, shape, false))
+            _ => component.element.clone(),
+        };
+        Ok(Single { name, component, element, shape, blocks })
     }
 
     /// The component to load.
@@ -77,7 +76,7 @@ impl<'a> Single<'a> {
         'a: 's,
     {
         let plain =
-            |single: &&Single<'_>| !single.dequantized && (packed || !packed::is_packed(&single.element));
+            |single: &&Single<'_>| single.blocks.is_none() && (packed || !packed::is_packed(&single.element));
         let wanted: Vec<Wanted<'a>> = singles.filter(plain).map(Single::wanted).collect();
         let loaded = load(py, reader, &wanted, terms)?.into_iter();
         Ok(LoadedSingles { py, reader: Arc::clone(reader), loaded })
@@ -94,40 +93,11 @@ pub(crate) struct LoadedSingles<'py, 'a> {
 impl<'py, 'a> LoadedSingles<'py, 'a> {
     /// The next tensor's memory.
     pub(crate) fn next(&mut self, single: &Single<'a>) -> PyResult<Loaded<'py, 'a>> {
-        if single.dequantized {
-            return self.dequantized(single);
+        if single.blocks.is_some() {
+            let blocks = Blocks::InFile(&self.reader, single.name);
+            let region = blocks.numbers(self.py, single.element.storage, &single.shape)?;
+            return Ok(Loaded { region, strides: None });
         }
         self.loaded.next().ok_or_else(|| argument("nothing was read"))
-    }
-
-    fn dequantized(&self, single: &Single<'a>) -> PyResult<Loaded<'py, 'a>> {
-        let too_large = || argument("the numbers do not fit the address space");
-        let count = single.shape.iter().try_fold(1usize, |count, &dimension| count.checked_mul(dimension));
-        let length = count.and_then(|count| count.checked_mul(size_of::<f32>())).ok_or_else(too_large)?;
-        let mut block = Block::new(length).or_raise()?;
-        if let Some(memory) = block.bytes().get_mut(..length) {
-            let numbers: &mut [f32] = bytemuck::try_cast_slice_mut(memory).map_err(|_| too_large())?;
-            let (reader, name) = (&*self.reader, single.name);
-            self.py.work(|| reader.dequantize_into(name, numbers)).or_raise()?;
-            self.py.check_signals()?;
-        }
-        let memory = Memory::of_block(self.py, block)?.into_bound(self.py);
-        let region = Region::new(&memory, 0, 0, length as u64).ok_or_else(too_large)?;
-        Ok(Loaded { region, strides: None })
-    }
-}
-
-/// Blocks keep the rows of the tensor they encode; where rows are not whole, they are one run.
-fn block_shape(shape: &[usize], units: u64) -> Vec<usize> {
-    let units = usize::try_from(units).unwrap_or(usize::MAX);
-    let mut shape = shape.to_vec();
-    let last = shape.pop();
-    let rows = shape.iter().try_fold(1usize, |rows, &dimension| rows.checked_mul(dimension));
-    match (last, rows) {
-        (Some(_), Some(rows)) if rows > 0 && units.is_multiple_of(rows) => {
-            shape.push(units / rows);
-            shape
-        }
-        _ => vec![units],
     }
 }

@@ -1,18 +1,21 @@
 //! Parts of tensors: NumPy's indexing on tensors that have not been read. Along the first dimension only the rows that are asked for are
-//! read or decoded; views of a map read nothing at all.
+//! read, decoded or dequantised; views of a map read nothing at all.
 
 use std::sync::Arc;
 
 use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PySlice, PyTuple};
+use ztensor::DType;
+use ztensor::formats::gguf::BlockType;
 use ztensor::formats::safetensors;
 
 use crate::array::Region;
-use crate::errors::{OrRaise, argument};
-use crate::load::{Terms, is_borrowed, load};
+use crate::errors::{OrRaise, argument, indexing};
+use crate::load::{Terms, is_borrowed};
 use crate::memory::{Block, Memory};
 use crate::packed;
+use crate::quantized::Blocks;
 use crate::single::Single;
 use crate::torch::Torch;
 use crate::work::Work;
@@ -24,6 +27,7 @@ pub(crate) struct TensorSlice {
     reader: Arc<ztensor::Reader>,
     name: String,
     target: Arc<safe_open::Target>,
+    dequantize: Option<DType>,
 }
 
 impl TensorSlice {
@@ -31,9 +35,10 @@ impl TensorSlice {
         reader: Arc<ztensor::Reader>,
         name: &str,
         target: &Arc<safe_open::Target>,
+        dequantize: Option<DType>,
     ) -> PyResult<Self> {
         reader.object(name).or_raise()?;
-        Ok(TensorSlice { reader, name: name.to_owned(), target: Arc::clone(target) })
+        Ok(TensorSlice { reader, name: name.to_owned(), target: Arc::clone(target), dequantize })
     }
 }
 
@@ -44,19 +49,26 @@ impl TensorSlice {
         Ok(self.reader.object(&self.name).or_raise()?.shape.to_vec())
     }
 
-    /// The element type by the name safetensors gives it, such as "F32"; our own name where it has none.
+    /// The element type by the name safetensors gives it, such as "F32"; our own name where it has none, that of the blocks of a quantised tensor.
     fn get_dtype(&self) -> PyResult<String> {
         let object = self.reader.object(&self.name).or_raise()?;
-        let element = object.principal().map(|component| &component.element);
+        let element = match Single::of(&self.name, object, self.dequantize) {
+            Ok(single) => Some(single.element),
+            Err(_) if BlockType::of(&object.layout).is_some() => return Ok(object.layout.name().to_owned()),
+            Err(_) => object.principal().map(|component| component.element.clone()),
+        };
         Ok(element.map_or_else(String::new, |element| {
-            safetensors::name_of(element).map_or_else(|| element.name().into_owned(), str::to_owned)
+            safetensors::name_of(&element).map_or_else(|| element.name().into_owned(), str::to_owned)
         }))
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match self.target.torch(key.py())? {
-            Some(torch) => torch_slice(&torch, &self.reader, &self.name, key),
-            None => numpy_slice(&self.reader, &self.name, key),
+            Some(torch) => torch_slice(&torch, &self.reader, &self.name, key, self.dequantize),
+            None => {
+                let array = numpy_slice(&self.reader, &self.name, key, self.dequantize)?;
+                self.target.placed(array)
+            }
         }
     }
 }
@@ -66,12 +78,14 @@ pub(crate) fn numpy_slice<'py>(
     reader: &Arc<ztensor::Reader>,
     name: &str,
     key: &Bound<'py, PyAny>,
+    dequantize: Option<DType>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = key.py();
-    let single = Single::of(name, reader.object(name).or_raise()?, false)?;
+    let single = Single::of(name, reader.object(name).or_raise()?, dequantize)?;
     if packed::is_packed(&single.element) {
         let bytes = py.work(|| reader.bytes(name)).or_raise()?;
-        return packed::array(py, &bytes, &single.element, &single.shape)?.get_item(key);
+        let array = packed::array(py, &bytes, &single.element, &single.shape)?;
+        return array.get_item(key).map_err(|error| indexing(py, error));
     }
     let descriptor = element::descriptor(py, &single.element)?;
     part(reader, &single, &descriptor, &single.shape, Terms::View, key)
@@ -83,8 +97,9 @@ fn torch_slice<'py>(
     reader: &Arc<ztensor::Reader>,
     name: &str,
     key: &Bound<'py, PyAny>,
+    dequantize: Option<DType>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let single = Single::of(name, reader.object(name).or_raise()?, false)?;
+    let single = Single::of(name, reader.object(name).or_raise()?, dequantize)?;
     let carrier = torch.carrier(&single.element)?;
     let shape = Torch::carrier_shape(&single.element, single.shape.clone())?;
     let mut array = part(reader, &single, &carrier, &shape, Terms::AlignedView, key)?;
@@ -107,28 +122,62 @@ fn part<'py>(
     key: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = key.py();
-    let rows = if is_borrowed(reader, single.component, terms) { None } else { Rows::of(key, shape)? };
-    let Some(rows) = rows else {
-        let loaded = load(py, reader, &[single.wanted()], terms)?.into_iter().next();
-        let loaded = loaded.ok_or_else(|| argument("nothing was read"))?;
-        return loaded.region.array(descriptor, shape, loaded.strides)?.get_item(key);
-    };
-    let total = usize::try_from(single.component.length).unwrap_or(usize::MAX);
+    let whole = single.blocks.is_none() && is_borrowed(reader, single.component, terms);
+    let rows = if whole { None } else { Rows::of(key, shape)? };
+    let total = usize::try_from(single.component.length).map_err(|_| argument("the tensor is too large"))?;
     let row = total / shape.first().map_or(1, |&all| all.max(1));
+    // Blocks that reach over the end of a row cannot be cut there.
+    let rows = rows.filter(|_| single.blocks.is_none_or(|block| row.is_multiple_of(block.bytes())));
+    let Some(rows) = rows else {
+        if !whole {
+            check_key(descriptor, shape, key)?;
+        }
+        let mut loaded = Single::load(py, reader, std::iter::once(single), terms, true)?;
+        let loaded = loaded.next(single)?;
+        let array = loaded.region.array(descriptor, shape, loaded.strides)?;
+        return array.get_item(key).map_err(|error| indexing(py, error));
+    };
     let length = rows.count * row;
     let mut block = Block::new(length).or_raise()?;
     if let Some(target) = block.bytes().get_mut(..length) {
         let start = (rows.first * row) as u64;
         py.work(|| reader.component_range_into(single.name, "data", start, target)).or_raise()?;
     }
-    let memory = Memory::of_block(py, block)?.into_bound(py);
-    let region =
-        Region::new(&memory, 0, 0, length as u64).ok_or_else(|| argument("the part is too large"))?;
     let mut shape = shape.to_vec();
     if let Some(first) = shape.first_mut() {
         *first = rows.count;
     }
-    region.array(descriptor, &shape, None)?.get_item(rows.key)
+    let region = match single.blocks {
+        Some(kind) => {
+            let bytes = block.bytes().get(..length).unwrap_or_default();
+            Blocks::Here(kind, bytes).numbers(py, single.element.storage, &shape)?
+        }
+        None => {
+            let memory = Memory::of_block(py, block)?.into_bound(py);
+            Region::new(&memory, 0, 0, length as u64).ok_or_else(|| argument("the part is too large"))?
+        }
+    };
+    region.array(descriptor, &shape, None)?.get_item(rows.key).map_err(|error| indexing(py, error))
+}
+
+/// Lets NumPy say what is wrong with a key before anything is decoded for it: on an array of that shape that takes no memory.
+fn check_key(descriptor: &Bound<'_, PyArrayDescr>, shape: &[usize], key: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = key.py();
+    let numpy = py.import("numpy")?;
+    let element = numpy.call_method1("zeros", (PyTuple::empty(py), descriptor))?;
+    let like = numpy.call_method1("broadcast_to", (element, shape.to_vec()))?;
+    // Lists of numbers copy what they pick; numbers and slices do not.
+    let plain = |item: &Bound<'_, PyAny>| {
+        item.is_instance_of::<PySlice>() || item.is_exact_instance_of::<PyInt>() || item.is_none()
+    };
+    let simple = match key.cast::<PyTuple>() {
+        Ok(items) => items.iter().all(|item| plain(&item)),
+        Err(_) => plain(key),
+    };
+    if simple {
+        like.get_item(key).map_err(|error| indexing(py, error))?;
+    }
+    Ok(())
 }
 
 /// The rows a key needs, and the key that picks the same elements from just those rows.

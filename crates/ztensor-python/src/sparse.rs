@@ -1,4 +1,4 @@
-//! Sparse tensors as PyTorch's.
+//! Sparse tensors as PyTorch's, and PyTorch's as the arrays that files hold.
 
 use std::sync::Arc;
 
@@ -66,4 +66,44 @@ fn part<'py>(
     // PyTorch counts with signed integers.
     let array = loaded.region.array(&element::descriptor(py, &component.element)?, &[count], None)?;
     torch.tensor_on_cpu(&DType::I64.into(), &array.call_method1("astype", ("int64",))?)
+}
+
+/// The parts of a PyTorch tensor that is stored sparse, by role: CSR with two dimensions, or COO without dense ones. `None` for others.
+pub(crate) fn parts<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<Option<SparseParts<'py>>> {
+    let layout = tensor.getattr("layout")?.str()?.to_string();
+    let rank: usize = tensor.call_method0("dim")?.extract()?;
+    let plain = tensor.call_method0("detach")?;
+    let flat = |part: Bound<'py, PyAny>| part.call_method1("reshape", (-1,));
+    match layout.as_str() {
+        "torch.sparse_csr" if rank == 2 && dense_dimensions(tensor)? == 0 => Ok(Some(SparseParts {
+            layout: Layout::SparseCsr,
+            values: plain.call_method0("values")?,
+            indices: vec![
+                ("indices", plain.call_method0("col_indices")?),
+                ("indptr", plain.call_method0("crow_indices")?),
+            ],
+        })),
+        "torch.sparse_coo" if rank > 0 && dense_dimensions(tensor)? == 0 => {
+            // Values of the same coordinates are added up: a file holds each element once.
+            let plain = plain.call_method0("coalesce")?;
+            let coordinates = flat(plain.call_method0("indices")?)?;
+            Ok(Some(SparseParts {
+                layout: Layout::SparseCoo,
+                values: plain.call_method0("values")?,
+                indices: vec![("coords", coordinates)],
+            }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn dense_dimensions(tensor: &Bound<'_, PyAny>) -> PyResult<usize> {
+    tensor.call_method0("dense_dim")?.extract()
+}
+
+/// A sparse tensor of PyTorch, taken apart.
+pub(crate) struct SparseParts<'py> {
+    pub(crate) layout: Layout,
+    pub(crate) values: Bound<'py, PyAny>,
+    pub(crate) indices: Vec<(&'static str, Bound<'py, PyAny>)>,
 }

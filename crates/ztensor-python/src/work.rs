@@ -25,9 +25,10 @@ pub(crate) trait Work {
     /// Does the work with the interpreter lock released.
     fn work<T: Send>(self, task: impl FnOnce() -> T + Send) -> T;
 
-    /// The same for work that reports its progress: Python handles signals meanwhile, so that Ctrl-C ends the work.
+    /// Does work that reports how many bytes it got on: Python handles signals meanwhile, so that Ctrl-C ends the work, and is told of the progress.
     fn interruptible<T: Send>(
         self,
+        progress: Progress,
         task: impl FnOnce(&mut dyn FnMut(u64) -> ztensor::Result<()>) -> ztensor::Result<T> + Send,
     ) -> PyResult<T>;
 }
@@ -46,17 +47,20 @@ impl Work for Python<'_> {
 
     fn interruptible<T: Send>(
         self,
+        mut progress: Progress,
         task: impl FnOnce(&mut dyn FnMut(u64) -> ztensor::Result<()>) -> ztensor::Result<T> + Send,
     ) -> PyResult<T> {
         let mut raised = None;
         let result = self.work(|| {
             let mut looked = Instant::now();
-            task(&mut |_| {
+            task(&mut |bytes| {
+                progress.done += bytes;
                 if looked.elapsed() < BETWEEN_LOOKS {
                     return Ok(());
                 }
                 looked = Instant::now();
-                Python::attach(|py| py.check_signals()).map_err(|exception| {
+                let look = |py: Python<'_>| py.check_signals().and_then(|()| progress.report(py));
+                Python::attach(look).map_err(|exception| {
                     raised = Some(exception);
                     Error::argument("interrupted")
                 })
@@ -64,8 +68,53 @@ impl Work for Python<'_> {
         });
         match raised {
             Some(exception) => Err(exception),
-            None => result.or_raise(),
+            None => {
+                let result = result.or_raise()?;
+                progress.finish(self)?;
+                Ok(result)
+            }
         }
+    }
+}
+
+/// A `progress=` argument: a function of the bytes done and the bytes in all, called a few times a second and at the end. What it raises ends
+/// the work.
+#[derive(Default)]
+pub(crate) struct Progress {
+    callback: Option<Py<PyAny>>,
+    done: u64,
+    total: u64,
+}
+
+impl Progress {
+    pub(crate) fn new(callback: Option<Py<PyAny>>, total: u64) -> Self {
+        Progress { callback, done: 0, total }
+    }
+
+    /// Whether anybody wants to know: totals need not be found out otherwise.
+    pub(crate) fn is_wanted(callback: Option<&Py<PyAny>>) -> bool {
+        Python::attach(|py| callback.is_some_and(|callback| !callback.is_none(py)))
+    }
+
+    /// Counts and reports.
+    pub(crate) fn advance(&mut self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+        self.done += bytes;
+        self.report(py)
+    }
+
+    fn report(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.callback {
+            // Estimates of a total may be exceeded; what is reported never is.
+            Some(callback) if !callback.is_none(py) => {
+                callback.call1(py, (self.done.min(self.total), self.total)).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.done = self.total;
+        self.report(py)
     }
 }
 

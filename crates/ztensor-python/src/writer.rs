@@ -5,12 +5,13 @@ use std::sync::{Mutex, PoisonError};
 
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
-use ztensor::{Checksum, Compression, Version};
+use pyo3::types::{PyDict, PyTuple};
+use ztensor::{Error, Version};
 
 use crate::attributes;
-use crate::errors::{OrRaise, argument};
+use crate::errors::{OrRaise, argument, to_python};
 use crate::incoming::Incoming;
+use crate::storage::{FileKind, Words};
 use crate::tensor::PyTensor;
 use crate::work::Work;
 
@@ -32,15 +33,8 @@ impl Writer {
         Writer(Mutex::new(State::Open(Box::new(writer))))
     }
 
-    fn put(
-        &self,
-        py: Python<'_>,
-        tensor: &Incoming,
-        compress: Option<&Bound<'_, PyAny>>,
-        checksum: &str,
-    ) -> PyResult<()> {
-        let compression = compression(compress)?;
-        let checksum = Checksum::parse(checksum).or_raise()?;
+    fn put(&self, py: Python<'_>, tensor: &Incoming, words: &Words<'_, '_>) -> PyResult<()> {
+        let (compression, checksum) = (words.compression()?, words.checksum()?);
         py.work(|| {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *state {
@@ -64,6 +58,11 @@ impl Writer {
     #[new]
     #[pyo3(signature = (path, *, version=1))]
     fn create(py: Python<'_>, path: PathBuf, version: u32) -> PyResult<Self> {
+        if FileKind::of(&path)? != FileKind::Zt {
+            let hint = "ztensor.numpy.save_file and ztensor.torch.save_file write .safetensors files.";
+            let error = Error::argument("Writer makes .zt files").with_path(&path).with_hint(hint);
+            return Err(to_python(&error));
+        }
         let version = match version {
             1 => Version::One,
             2 => Version::Two,
@@ -79,58 +78,79 @@ impl Writer {
     }
 
     /// Writes a ztensor.Tensor of any format.
-    #[pyo3(signature = (name, tensor, *, compress=None, checksum="none"))]
+    #[pyo3(signature = (name, tensor, *, compress=None, checksum="none", codec=None, effort=None, level=None))]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python method")]
     fn write(
         &self,
         py: Python<'_>,
         name: &str,
         tensor: &Bound<'_, PyTensor>,
         compress: Option<&Bound<'_, PyAny>>,
-        checksum: &str,
+        checksum: Option<&str>,
+        codec: Option<&str>,
+        effort: Option<&str>,
+        level: Option<i32>,
     ) -> PyResult<()> {
-        self.put(py, &Incoming::object(name, tensor)?, compress, checksum)
+        let words = Words { codec, effort, level, checksum, alias: ("compress", compress) };
+        self.put(py, &Incoming::object(name, tensor)?, &words)
     }
 
     /// Writes a dense tensor from a NumPy array.
     ///
-    /// compress: None or False stores it raw, True is zstd level 3, 1 to 22 is that zstd level; "z4ai", "fast" and "max" are the codec for
-    /// weights at its default, its fastest to decode and its smallest. checksum: "none", "crc32c" or "sha256".
-    #[pyo3(signature = (name, data, *, compress=None, checksum="none"))]
+    /// codec: None stores it raw, "z4ai" is the codec for weights, "zstd" the general one. effort: "fast", "default" or "max", for z4ai. level: 1 to
+    /// 22, for zstd. checksum: "none", "crc32c" or "sha256". compress is the older word: True is zstd, a number a zstd level, a text a codec or an
+    /// effort.
+    #[pyo3(signature = (name, data, *, compress=None, checksum="none", codec=None, effort=None, level=None))]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python method")]
     fn write_numpy(
         &self,
         py: Python<'_>,
         name: &str,
         data: &Bound<'_, PyUntypedArray>,
         compress: Option<&Bound<'_, PyAny>>,
-        checksum: &str,
+        checksum: Option<&str>,
+        codec: Option<&str>,
+        effort: Option<&str>,
+        level: Option<i32>,
     ) -> PyResult<()> {
-        self.put(py, &Incoming::array(name, data)?, compress, checksum)
+        let words = Words { codec, effort, level, checksum, alias: ("compress", compress) };
+        self.put(py, &Incoming::array(name, data)?, &words)
     }
 
     /// Writes a dense tensor from a torch.Tensor, wherever it is and however it is strided.
-    #[pyo3(signature = (name, data, *, compress=None, checksum="none"))]
+    #[pyo3(signature = (name, data, *, compress=None, checksum="none", codec=None, effort=None, level=None))]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python method")]
     fn write_torch(
         &self,
         py: Python<'_>,
         name: &str,
         data: &Bound<'_, PyAny>,
         compress: Option<&Bound<'_, PyAny>>,
-        checksum: &str,
+        checksum: Option<&str>,
+        codec: Option<&str>,
+        effort: Option<&str>,
+        level: Option<i32>,
     ) -> PyResult<()> {
-        self.put(py, &Incoming::torch(name, data)?, compress, checksum)
+        let words = Words { codec, effort, level, checksum, alias: ("compress", compress) };
+        self.put(py, &Incoming::torch(name, data)?, &words)
     }
 
     /// The same as write_numpy.
-    #[pyo3(signature = (name, data, compress=None, checksum="none"))]
+    #[pyo3(signature = (name, data, compress=None, checksum="none", *, codec=None, effort=None, level=None))]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python method")]
     fn add(
         &self,
         py: Python<'_>,
         name: &str,
         data: &Bound<'_, PyUntypedArray>,
         compress: Option<&Bound<'_, PyAny>>,
-        checksum: &str,
+        checksum: Option<&str>,
+        codec: Option<&str>,
+        effort: Option<&str>,
+        level: Option<i32>,
     ) -> PyResult<()> {
-        self.write_numpy(py, name, data, compress, checksum)
+        let words = Words { codec, effort, level, checksum, alias: ("compress", compress) };
+        self.put(py, &Incoming::array(name, data)?, &words)
     }
 
     /// Sets metadata of the file; Reader.file_metadata reads it.
@@ -183,23 +203,5 @@ impl Writer {
             State::Finished => "<ztensor.Writer (finished)>",
             State::Discarded => "<ztensor.Writer (discarded)>",
         }
-    }
-}
-
-/// `None`, `False` or 0; `True`; a zstd level; or the name of a codec.
-pub(crate) fn compression(value: Option<&Bound<'_, PyAny>>) -> PyResult<Compression> {
-    let refuse =
-        || argument("compression must be a bool, a zstd level from 1 to 22, \"z4ai\", \"fast\" or \"max\"");
-    let Some(value) = value else { return Ok(Compression::None) };
-    if let Ok(flag) = value.cast::<PyBool>() {
-        return Ok(if flag.is_true() { Compression::Zstd(3) } else { Compression::None });
-    }
-    if let Ok(name) = value.cast::<PyString>() {
-        return Compression::parse(name.to_str()?).or_raise();
-    }
-    match value.extract::<i32>().map_err(|_| refuse())? {
-        0 => Ok(Compression::None),
-        level @ 1..=22 => Ok(Compression::Zstd(level)),
-        _ => Err(refuse()),
     }
 }

@@ -87,7 +87,7 @@ def test_shared_memory_is_an_error_as_in_safetensors(tmp_path: Path) -> None:
 
 
 def test_what_safetensors_refuses_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "m.zt"
+    path = tmp_path / "m.safetensors"
     for save_ in (save_file, safetensors.torch.save_file):
         with pytest.raises(ValueError, match="contiguous"):
             save_({"x": torch.randn(3, 4).t()}, path)

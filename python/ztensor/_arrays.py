@@ -1,0 +1,100 @@
+"""What makes a :class:`ztensor.Tensor` an array to code that was written for arrays: shapes and dtypes that compare as NumPy's do, and
+NumPy's operators.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import NDArray
+
+from . import _native
+
+
+class Dimensions(list[int]):
+    """A shape: a list, and as good as the tuple that NumPy would give."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return list.__eq__(self, list(other) if isinstance(other, tuple) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:  # type: ignore[override]  # shapes are keys, as tuples are
+        return hash(tuple(self))
+
+    def __add__(self, other: Any) -> Any:
+        return tuple(self) + other if isinstance(other, tuple) else list.__add__(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return other + tuple(self) if isinstance(other, tuple) else NotImplemented
+
+    def __reduce__(self) -> tuple[type[Self], tuple[list[int]]]:
+        return type(self), (list(self),)
+
+
+class StorageType(str):
+    """The name of an element type, such as ``"float32"``: equal to the NumPy type of that name, and with its attributes, such as
+    ``itemsize`` and ``kind``.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) or other is None:
+            return str.__eq__(self, other)
+        try:
+            return bool(self.numpy() == np.dtype(other))  # type: ignore[call-overload]  # whatever NumPy takes for a type
+        except TypeError:
+            return False
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.numpy(), name)
+
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy type."""
+        if self == "bfloat16":
+            import ml_dtypes
+
+            brain: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return brain
+        return np.dtype(str(self))
+
+
+def dense(tensor: _native.Tensor, values: NDArray[Any]) -> _native.Tensor:
+    """All elements of a sparse tensor; values of the same place are added up, as PyTorch does."""
+    parts, shape = tensor.components, tuple(tensor.shape)
+    elements = np.zeros(shape, values.dtype)
+    if tensor.layout == "sparse_csr":
+        rows = np.repeat(np.arange(shape[0]), np.diff(parts["indptr"]).astype(np.int64))
+        place: tuple[NDArray[Any], ...] = (rows, parts["indices"].astype(np.int64))
+    else:
+        place = tuple(parts["coords"].reshape(len(shape), -1).astype(np.int64))
+    if len(np.unique(np.ravel_multi_index(place, shape))) == len(values):
+        elements[place] = values
+    else:
+        np.add.at(elements, place, values)
+    return _native.Tensor({"data": elements}, attributes=tensor.attributes)
+
+
+def _become_arrays() -> None:
+    """Gives tensors NumPy's operators, which all go through ``Tensor.__array_ufunc__``."""
+    for name, operator in vars(NDArrayOperatorsMixin).items():
+        if callable(operator):
+            setattr(_native.Tensor, name, operator)
+    # As of arrays: what compares element by element has no hash.
+    _native.Tensor.__hash__ = None  # type: ignore[assignment]
+
+
+_become_arrays()
