@@ -44,6 +44,12 @@ pub enum Kind {
     InvalidArgument,
     /// A delta needs its base, or another one than was given.
     WrongBase,
+    /// Somebody else changed the same thing at the same time.
+    Conflict,
+    /// It was there, and has been removed.
+    Gone,
+    /// Whether the change took place could not be found out.
+    OutcomeUnknown,
 }
 
 impl Kind {
@@ -65,6 +71,9 @@ impl Kind {
             Kind::Mismatch => "mismatch",
             Kind::InvalidArgument => "invalid_argument",
             Kind::WrongBase => "wrong_base",
+            Kind::Conflict => "conflict",
+            Kind::Gone => "gone",
+            Kind::OutcomeUnknown => "outcome_unknown",
         }
     }
 }

@@ -22,7 +22,7 @@ mod sparse;
 pub mod tensor;
 pub mod zt;
 
-pub use decode::{View, codec_dtype};
+pub use decode::{View, codec_dtype, codec_options};
 pub use error::{Caller, Error, Hints, Kind, Result};
 pub use index::{Format, Skipped};
 pub use limits::Limits;

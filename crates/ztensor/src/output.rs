@@ -171,6 +171,21 @@ impl Output {
         }
     }
 
+    /// Publishes a new file under its name if that is free; says whether it was. Of several at once exactly one succeeds. The bytes and the name
+    /// have reached the disk then.
+    pub fn publish_new(mut self) -> Result<bool> {
+        self.flush()?;
+        let Sink::New { file, temporary: Some(temporary), target } = self.sink else {
+            return Err(Error::argument("only a new file can be published under a free name"));
+        };
+        file.sync_all().map_err(|cause| write_error(&target, cause))?;
+        match temporary.persist_new(file, &target) {
+            Ok(()) => sync_folder(&target).map(|()| true),
+            Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(cause) => Err(Error::io("cannot put the file in place", &target, cause)),
+        }
+    }
+
     /// The bytes of an output in memory.
     pub(crate) fn into_memory(self) -> Vec<u8> {
         match self.sink {

@@ -14,12 +14,12 @@ mod write;
 
 pub use describe::{describe, is_original};
 pub use restore::{restore, restore_bytes, verify};
+pub use runs::{Run, runs};
 pub use write::{ArchiveOptions, Stats, archive, archive_bytes, archive_source};
 
 pub(crate) use description::{Description, FileIdentity};
 pub(crate) use digest::identify;
 pub(crate) use open::assemble;
-pub(crate) use runs::Run;
 pub(crate) use table::BaseTensor;
 pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, raw_or_frame, write};
 

@@ -10,12 +10,16 @@ const STRETCH: u64 = 1 << 20;
 
 /// A run of bytes in the original.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub struct Run {
+    /// The first byte.
     pub offset: u64,
+    /// The number of bytes.
     pub length: u64,
     /// The tensor and the component whose bytes these are; `None` where it is something else, or only a part of it.
     pub tensor: Option<(String, String)>,
+    /// What the elements are; bytes where it is no tensor.
     pub element: ElementType,
+    /// Their dimensions.
     pub shape: Shape,
 }
 
@@ -26,7 +30,7 @@ impl Run {
 }
 
 /// The pieces of the first file of a reader, by ascending offset, not overlapping.
-pub(crate) fn runs(reader: &Reader, length: u64) -> Vec<Run> {
+pub fn runs(reader: &Reader, length: u64) -> Vec<Run> {
     let mut runs = tensors(reader);
     // Of tensors that share bytes the one with the longest run stands for them.
     runs.sort_by_key(|run| (run.offset, std::cmp::Reverse(run.length), run.tensor.is_none()));

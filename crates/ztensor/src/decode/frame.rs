@@ -30,7 +30,7 @@ pub(crate) fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
 }
 
 /// What the codec is told of some elements; the shape lets it follow the scale of rows and columns.
-pub(crate) fn options(bytes: &[u8], element: &ElementType, shape: &Shape, effort: Effort) -> Options {
+pub fn options(bytes: &[u8], element: &ElementType, shape: &Shape, effort: Effort) -> Options {
     let dtype = codec_dtype(element);
     let length = shape.elements().and_then(|count| element.byte_length(count));
     let told = length == Some(bytes.len() as u64) && dtype.is_some();

@@ -27,7 +27,7 @@ use rayon::prelude::*;
 pub(crate) use checksum::Hasher;
 #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) use deflate::inflate;
-pub use frame::codec_dtype;
+pub use frame::{codec_dtype, options as codec_options};
 pub(crate) use frame::{compress as compress_z4ai, failure as z4ai_failure, options as z4ai_options};
 pub(crate) use seekable::compress as compress_seekable;
 #[cfg(feature = "onnx")]

@@ -33,6 +33,17 @@ impl Temporary {
         drop(file);
         name.persist(target).map_err(|failed| failed.error)
     }
+
+    /// Gives the file its name, unless something has that name already.
+    pub(super) fn persist_new(self, file: File, target: &Path) -> Result<()> {
+        match self.0 {
+            Some(name) => name.persist_noclobber(target).map_err(|failed| failed.error),
+            #[cfg(target_os = "linux")]
+            None => unnamed::link_new(&file, target),
+            #[cfg(not(target_os = "linux"))]
+            None => Err(std::io::ErrorKind::NotFound.into()),
+        }
+    }
 }
 
 fn names() -> tempfile::Builder<'static, 'static> {
@@ -69,6 +80,11 @@ mod unnamed {
             Ok(rustix::fs::linkat(CWD, descriptor(file), CWD, name, AtFlags::SYMLINK_FOLLOW)?)
         });
         made.map(|named| named.into_temp_path())
+    }
+
+    /// Names the file, unless the name is taken.
+    pub(super) fn link_new(file: &File, target: &Path) -> Result<()> {
+        Ok(rustix::fs::linkat(CWD, descriptor(file), CWD, target, AtFlags::SYMLINK_FOLLOW)?)
     }
 
     fn descriptor(file: &File) -> String {

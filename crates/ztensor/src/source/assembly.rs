@@ -16,7 +16,7 @@ const WINDOW: u64 = 4 << 20;
 const KEPT: usize = 16;
 
 /// Something that can produce any range of its bytes.
-pub(crate) trait Piece: Send + Sync {
+pub trait Piece: Send + Sync {
     /// The number of bytes.
     fn length(&self) -> u64;
     /// Bytes it takes where it is stored.

@@ -13,6 +13,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use assembly::Piece;
+
 use crate::error::{Error, Kind, Result};
 use crate::limits::{Limits, Meter};
 
@@ -157,12 +159,17 @@ impl Source {
 
     /// A file whose parts are in memory, one after the other but not side by side.
     pub fn from_parts(parts: Vec<Box<dyn AsRef<[u8]> + Send + Sync>>) -> Result<Source> {
-        let pieces = parts.into_iter().map(|part| Arc::new(assembly::Held(part)) as Arc<dyn assembly::Piece>);
+        let pieces = parts.into_iter().map(|part| Arc::new(assembly::Held(part)) as Arc<dyn Piece>);
+        Source::from_pieces(pieces.collect(), None)
+    }
+
+    /// A file put together from pieces that are produced when they are read; `path` stands for it in messages.
+    pub fn from_pieces(pieces: Vec<Arc<dyn Piece>>, path: Option<&Path>) -> Result<Source> {
         let meter = Arc::new(Meter::new(&Limits::default()));
         meter.stop();
-        let assembly = assembly::Assembly::new(pieces.collect(), meter)?;
+        let assembly = assembly::Assembly::new(pieces, meter)?;
         let stored = assembly.length();
-        Ok(Source::from_assembly(assembly, None, stored))
+        Ok(Source::from_assembly(assembly, path, stored))
     }
 
     /// A file put together from pieces; `path` is where they come from, and `stored` bytes stand behind all of them.
@@ -320,7 +327,7 @@ impl Source {
 
     /// Bytes from `offset` on that are best read at once when all of the source is wanted: a few MiB, and no piece of an assembled file in
     /// two halves unless it is large.
-    pub(crate) fn window(&self, offset: u64) -> u64 {
+    pub fn window(&self, offset: u64) -> u64 {
         const WINDOW: u64 = 16 << 20;
         const PIECES: u64 = 8 << 20;
         const LARGE_PIECE: u64 = 64 << 20;

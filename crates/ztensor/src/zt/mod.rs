@@ -14,7 +14,9 @@ mod write;
 
 pub use edit::{remove_tensors, replace_tensor};
 pub use repair::{Repair, repair};
-pub use write::{Checksum, Compression, TensorInput, TensorStream, TensorWrite, Version, Writer};
+pub use write::{
+    Checksum, Compression, TensorInput, TensorStream, TensorWrite, Version, Writer, enclose_bytes,
+};
 
 use crate::error::Result;
 use crate::formats::Input;

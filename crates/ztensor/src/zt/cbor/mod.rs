@@ -7,6 +7,26 @@ mod encode;
 pub(super) use decode::Decoder;
 pub(super) use encode::Encoder;
 
+use crate::error::Result;
+use crate::tensor::Value;
+
+impl Value {
+    /// The value in CBOR, in Core Deterministic Encoding.
+    pub fn to_cbor(&self) -> Vec<u8> {
+        let mut encoder = Encoder::deterministic();
+        encoder.value(self);
+        encoder.finish()
+    }
+
+    /// Reads a value from CBOR in Core Deterministic Encoding, with at most `depth` nested containers; everything else is refused.
+    pub fn from_cbor(bytes: &[u8], depth: usize) -> Result<Value> {
+        let mut decoder = Decoder::strict(bytes, depth);
+        let value = decoder.value()?;
+        decoder.finish()?;
+        Ok(value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,10 @@ use super::Writer;
 use super::input::Version;
 use crate::error::Result;
 use crate::index::{Component, FileId, Object, Span};
-use crate::tensor::{DType, Shape};
+use crate::tensor::{Attributes, DType, Shape};
+use crate::zt::MAGIC;
+use crate::zt::manifest::{self, Item};
+use crate::zt::read::ALIGNMENT;
 
 /// Bytes on their way into a file. Made by [`Writer::bytes`]; dropped unfinished, they leave no tensor behind.
 pub(crate) struct ByteStream<'w> {
@@ -22,6 +25,21 @@ impl Writer {
         let offset = self.output.position();
         Ok(ByteStream { writer: self, name, offset })
     }
+}
+
+/// What comes before and after `length` bytes in a `.zt` file that holds these as its only object: for writers that send the bytes somewhere as they
+/// come. The first part does not depend on the length.
+pub fn enclose_bytes(name: &str, length: u64, attributes: &Attributes) -> Result<(Vec<u8>, Vec<u8>)> {
+    let mut front = MAGIC.to_vec();
+    front.resize(ALIGNMENT as usize, 0);
+    let span = Span { file: FileId(0), offset: ALIGNMENT, length };
+    let object = Object::dense(Shape::from([length]), Component::raw(DType::U8, span));
+    let items = std::iter::once((name, Item::Object(&object)));
+    let mut back = manifest::encode(attributes, items, &[])?;
+    let length = back.len() as u64;
+    back.extend_from_slice(&length.to_le_bytes());
+    back.extend_from_slice(MAGIC);
+    Ok((front, back))
 }
 
 impl ByteStream<'_> {

@@ -13,6 +13,7 @@ use std::path::Path;
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
+pub use bytes::enclose_bytes;
 pub use input::{Checksum, Compression, TensorInput, Version};
 pub use one::{TensorStream, TensorWrite};
 

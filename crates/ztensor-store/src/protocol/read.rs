@@ -1,0 +1,87 @@
+//! What a name means now, and what to read when a collector was faster.
+
+use std::collections::BTreeMap;
+
+use super::remove::{not_found, removed};
+use super::{PATIENCE, Protocol};
+use crate::backend::Reach;
+use crate::id::Id;
+use crate::name::Name;
+use crate::record::{Manifest, Record, root_digest};
+use ztensor::{Error, Kind, Result};
+
+/// What a name means now.
+#[derive(Clone, Debug)]
+pub struct Current {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Its root digest.
+    pub root: [u8; 32],
+    /// Bytes of the manifest itself.
+    pub length: u64,
+}
+
+impl Protocol {
+    /// Reads the manifest of a checkpoint (10).
+    pub fn current(&self, name: &Name) -> Result<Current> {
+        match self.highest(name)? {
+            None => Err(not_found(name)),
+            Some((_, Record::Manifest(manifest), bytes)) => {
+                Ok(Current { manifest, root: root_digest(&bytes), length: bytes.len() as u64 })
+            }
+            Some(_) => Err(removed(name)),
+        }
+    }
+
+    /// Another generation of the same origin whose packs are all there, for a reader that misses a pack of the one it has (10).
+    pub fn other_generation(&self, name: &Name, origin: Id, except: u64) -> Result<Manifest> {
+        for generation in self.generations(name)?.into_iter().rev().filter(|generation| *generation != except)
+        {
+            let Some((Record::Manifest(manifest), _)) = self.generation(name, generation)? else { continue };
+            if manifest.stamp.origin == origin && self.missing_pack(&manifest)?.is_none() {
+                return Ok(manifest);
+            }
+        }
+        Err(Error::new(Kind::Gone, format!("the checkpoint \"{name}\" is gone: its packs were deleted"))
+            .with_hint("`ztensor store verify` says more."))
+    }
+
+    /// A pack of a manifest that is not there.
+    pub fn missing_pack(&self, manifest: &Manifest) -> Result<Option<Id>> {
+        for pack in &manifest.packs {
+            if !self.has_pack(pack.id)? {
+                return Ok(Some(pack.id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All names that were ever used, with their highest generation. Checkpoints that were removed and hidden names are among them.
+    pub fn names(&self) -> Result<BTreeMap<Name, u64>> {
+        let mut names = BTreeMap::new();
+        for object in self.backend().list("checkpoints/", Reach::Tree)? {
+            if let Some((name, generation)) = Name::of_key(&object.key) {
+                let highest = names.entry(name).or_insert(generation);
+                *highest = generation.max(*highest);
+            }
+        }
+        Ok(names)
+    }
+
+    /// The checkpoint that has this name now, which was listed with this highest generation; `None` if it was removed.
+    pub fn listed(&self, name: &Name, generation: u64) -> Result<Option<Current>> {
+        let mut generation = Some(generation);
+        for _ in 0..PATIENCE {
+            let Some(top) = generation else { return Ok(None) };
+            match self.generation(name, top)? {
+                Some((Record::Manifest(manifest), bytes)) => {
+                    let (root, length) = (root_digest(&bytes), bytes.len() as u64);
+                    return Ok(Some(Current { manifest, root, length }));
+                }
+                Some(_) => return Ok(None),
+                None => generation = self.generations(name)?.last().copied(),
+            }
+        }
+        Err(super::busy(name))
+    }
+}

@@ -1,0 +1,397 @@
+//! A manifest: all that reading a checkpoint needs. Its files are made of entries, its entries lie in packs, and the bases of deltas are entries too.
+
+use std::collections::BTreeSet;
+
+use super::Stamp;
+use super::fields::{Fields, Items, as_bytes, as_id, as_list, as_number, as_text, put};
+use super::path::check_paths;
+use crate::id::Id;
+use crate::name::Name;
+use ztensor::{Attributes, Error, Kind, Result, Value};
+
+/// The longest chain of deltas that is read.
+pub(crate) const DEEPEST: u32 = 64;
+/// Bytes of one piece: what decoding holds in memory at once.
+pub(crate) const LARGEST_PIECE: u64 = 1 << 40;
+
+/// A checkpoint, or a pin, which has packs only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// Which generation of which name this is.
+    pub stamp: Stamp,
+    /// Name and root digest of the manifest this checkpoint was stored against.
+    pub parent: Option<(Name, [u8; 32])>,
+    /// The user's.
+    pub metadata: Attributes,
+    /// Whether the checkpoint is one file, not a folder.
+    pub single: bool,
+    /// By path.
+    pub files: Vec<File>,
+    /// What the entries lie in.
+    pub packs: Vec<Pack>,
+    /// Stored pieces: those of the files, and the bases of deltas.
+    pub entries: Vec<Entry>,
+}
+
+/// A file of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Relative to the checkpoint's folder.
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+}
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Bytes.
+    Regular {
+        /// Permission bits.
+        mode: u32,
+        /// The number of bytes.
+        length: u64,
+        /// Their digest.
+        sha256: [u8; 32],
+        /// The entry with the bytes between and behind the pieces.
+        skeleton: Option<usize>,
+        /// Entries, in the order of the file.
+        pieces: Vec<Piece>,
+    },
+    /// A folder that is empty, or has a mode of its own.
+    Folder {
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A symbolic link to a place in the checkpoint.
+    Link {
+        /// As it was read.
+        target: String,
+    },
+}
+
+/// A piece of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Bytes of the skeleton that come before it.
+    pub gap: u64,
+    /// Its bytes.
+    pub entry: usize,
+    /// The tensor it is.
+    pub tensor: Option<String>,
+}
+
+/// A pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pack {
+    /// Its key.
+    pub id: Id,
+    /// Its length.
+    pub length: u64,
+    /// The digest of all of it.
+    pub sha256: [u8; 32],
+}
+
+impl Pack {
+    /// The key of a pack.
+    pub fn key(id: Id) -> String {
+        let digits = id.to_string();
+        format!("packs/{}/{digits}.zt", &digits[..2])
+    }
+
+    /// The pack of a key.
+    pub fn of_key(key: &str) -> Option<Id> {
+        let (_, file) = key.rsplit_once('/')?;
+        Id::parse(file.strip_suffix(".zt")?).filter(|id| Pack::key(*id) == key)
+    }
+}
+
+/// A stored piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// sha256 of the decoded bytes.
+    pub digest: [u8; 32],
+    /// Their number.
+    pub length: u64,
+    /// What they were to the writer.
+    pub dtype: String,
+    /// Their dimensions.
+    pub shape: Vec<u64>,
+    /// How they are stored.
+    pub encoding: Encoding,
+    /// The number of the pack.
+    pub pack: usize,
+    /// Where in the pack.
+    pub offset: u64,
+    /// How many bytes there.
+    pub stored: u64,
+}
+
+/// How a piece is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// As it is.
+    Raw,
+    /// As a z4ai frame.
+    Frame,
+    /// As a z4ai delta against an earlier entry.
+    Delta {
+        /// Its number.
+        base: usize,
+    },
+}
+
+impl Manifest {
+    /// A manifest with nothing in it.
+    pub fn new(stamp: Stamp) -> Manifest {
+        Manifest {
+            stamp,
+            parent: None,
+            metadata: Attributes::new(),
+            single: false,
+            files: Vec::new(),
+            packs: Vec::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    /// The ids of the packs.
+    pub fn pack_ids(&self) -> BTreeSet<Id> {
+        self.packs.iter().map(|pack| pack.id).collect()
+    }
+
+    /// Bytes of all files.
+    pub fn logical(&self) -> u64 {
+        let length = |file: &File| match file.kind {
+            FileKind::Regular { length, .. } => length,
+            _ => 0,
+        };
+        self.files.iter().map(length).fold(0, u64::saturating_add)
+    }
+
+    /// How many deltas have to be applied to read an entry.
+    pub fn depth(&self, entry: usize) -> u32 {
+        let mut depth = 0;
+        let mut next = self.entries.get(entry);
+        while let Some(Encoding::Delta { base }) = next.map(|entry| entry.encoding) {
+            depth += 1;
+            next = self.entries.get(base);
+        }
+        depth
+    }
+
+    /// The longest chain of deltas.
+    pub fn deepest(&self) -> u32 {
+        (0..self.entries.len()).map(|entry| self.depth(entry)).max().unwrap_or(0)
+    }
+
+    pub(super) fn put(&self, map: &mut Attributes) {
+        let parent = self
+            .parent
+            .as_ref()
+            .map(|(name, root)| Value::List(vec![Value::from(name.as_str()), Value::Bytes(root.to_vec())]));
+        put(map, "parent", parent.unwrap_or(Value::Null));
+        put(map, "metadata", Value::Map(self.metadata.clone()));
+        put(map, "single", self.single);
+        put(map, "files", Value::List(self.files.iter().map(file_value).collect()));
+        put(map, "packs", Value::List(self.packs.iter().map(pack_value).collect()));
+        put(map, "entries", Value::List(self.entries.iter().map(entry_value).collect()));
+    }
+
+    pub(super) fn take(stamp: Stamp, fields: &mut Fields) -> Result<Manifest> {
+        let parent = match fields.take("parent")? {
+            Value::Null => None,
+            value => {
+                let mut items = Items::new(value)?;
+                let name = Name::new(&as_text(items.next()?)?)?;
+                let root = as_bytes(items.next()?)?;
+                items.finish()?;
+                Some((name, root))
+            }
+        };
+        let Value::Map(metadata) = fields.take("metadata")? else {
+            return Err(Error::malformed("the metadata is not a map"));
+        };
+        let Value::Bool(single) = fields.take("single")? else {
+            return Err(Error::malformed("\"single\" is neither true nor false"));
+        };
+        let files = fields.list("files")?.into_iter().map(take_file).collect::<Result<_>>()?;
+        let packs = fields.list("packs")?.into_iter().map(take_pack).collect::<Result<_>>()?;
+        let entries = fields.list("entries")?.into_iter().map(take_entry).collect::<Result<_>>()?;
+        let manifest = Manifest { stamp, parent, metadata, single, files, packs, entries };
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    /// Checks everything that numbers in a manifest refer to.
+    fn check(&self) -> Result<()> {
+        check_paths(&self.files, self.single)?;
+        if !self.files.is_sorted_by(|a, b| a.path < b.path) {
+            return Err(Error::malformed("the files are not in order"));
+        }
+        if self.pack_ids().len() != self.packs.len() {
+            return Err(Error::malformed("a pack occurs twice"));
+        }
+        let mut depths: Vec<u32> = Vec::with_capacity(self.entries.len());
+        for (number, entry) in self.entries.iter().enumerate() {
+            let wrong = |what: &str| Error::malformed(format!("entry {number}: {what}"));
+            let pack = self.packs.get(entry.pack).ok_or_else(|| wrong("its pack does not exist"))?;
+            if entry.offset.checked_add(entry.stored).is_none_or(|end| end > pack.length) {
+                return Err(wrong("it lies outside its pack"));
+            }
+            if entry.length > LARGEST_PIECE {
+                return Err(wrong("it is too long"));
+            }
+            let depth = match entry.encoding {
+                Encoding::Raw if entry.stored != entry.length => {
+                    return Err(wrong("it is raw, but not as long as it is stored"));
+                }
+                Encoding::Raw | Encoding::Frame => 0,
+                Encoding::Delta { base } => {
+                    depths.get(base).ok_or_else(|| wrong("its base is not an earlier entry"))? + 1
+                }
+            };
+            if depth > DEEPEST {
+                return Err(Error::new(
+                    Kind::Limit,
+                    format!("entry {number}: its chain of deltas is too long"),
+                ));
+            }
+            depths.push(depth);
+        }
+        self.files.iter().try_for_each(|file| self.check_file(file))
+    }
+
+    fn check_file(&self, file: &File) -> Result<()> {
+        let FileKind::Regular { length, skeleton, pieces, mode, .. } = &file.kind else { return Ok(()) };
+        let wrong = |what: &str| Error::malformed(format!("file \"{}\": {what}", file.path));
+        let entry = |number: usize| self.entries.get(number).ok_or_else(|| wrong("an entry does not exist"));
+        let bones = skeleton.map(entry).transpose()?.map_or(0, |entry| entry.length);
+        let (mut gaps, mut total) = (0u64, bones);
+        for piece in pieces {
+            gaps = gaps.checked_add(piece.gap).ok_or_else(|| wrong("its gaps are too long"))?;
+            let more = entry(piece.entry)?.length;
+            total = total.checked_add(more).ok_or_else(|| wrong("its pieces are too long"))?;
+        }
+        if gaps > bones || total != *length {
+            return Err(wrong("its pieces do not make up its length"));
+        }
+        if *mode > 0o777 {
+            return Err(wrong("its mode has more than permission bits"));
+        }
+        Ok(())
+    }
+}
+
+fn file_value(file: &File) -> Value {
+    let mut items = vec![Value::from(file.path.as_str())];
+    match &file.kind {
+        FileKind::Regular { mode, length, sha256, skeleton, pieces } => {
+            let skeleton = skeleton.map_or(Value::Null, |entry| Value::from(entry as u64));
+            let pieces = pieces.iter().map(piece_value).collect();
+            items.extend([Value::from(0u64), Value::from(u64::from(*mode)), Value::from(*length)]);
+            items.extend([Value::Bytes(sha256.to_vec()), skeleton, Value::List(pieces)]);
+        }
+        FileKind::Folder { mode } => items.extend([Value::from(1u64), Value::from(u64::from(*mode))]),
+        FileKind::Link { target } => items.extend([Value::from(2u64), Value::from(target.as_str())]),
+    }
+    Value::List(items)
+}
+
+fn take_file(value: Value) -> Result<File> {
+    let mut items = Items::new(value)?;
+    let path = as_text(items.next()?)?;
+    let mode = |items: &mut Items| -> Result<u32> {
+        let mode = u32::try_from(items.number()?).ok().filter(|mode| *mode <= 0o777);
+        mode.ok_or_else(|| Error::malformed("a mode has more than permission bits"))
+    };
+    let kind = match items.number()? {
+        0 => FileKind::Regular {
+            mode: mode(&mut items)?,
+            length: items.number()?,
+            sha256: as_bytes(items.next()?)?,
+            skeleton: match items.next()? {
+                Value::Null => None,
+                number => Some(as_index(number)?),
+            },
+            pieces: as_list(items.next()?)?.into_iter().map(take_piece).collect::<Result<_>>()?,
+        },
+        1 => FileKind::Folder { mode: mode(&mut items)? },
+        2 => FileKind::Link { target: as_text(items.next()?)? },
+        other => return Err(Error::malformed(format!("{other} is no kind of file"))),
+    };
+    items.finish()?;
+    Ok(File { path, kind })
+}
+
+fn piece_value(piece: &Piece) -> Value {
+    let mut items = vec![Value::from(piece.gap), Value::from(piece.entry as u64)];
+    items.extend(piece.tensor.as_deref().map(Value::from));
+    Value::List(items)
+}
+
+fn take_piece(value: Value) -> Result<Piece> {
+    let mut items = Items::new(value)?;
+    let (gap, entry) = (items.number()?, as_index(items.next()?)?);
+    let tensor = items.optional().map(as_text).transpose()?;
+    items.finish()?;
+    Ok(Piece { gap, entry, tensor })
+}
+
+fn pack_value(pack: &Pack) -> Value {
+    Value::List(vec![
+        Value::Bytes(pack.id.0.to_vec()),
+        Value::from(pack.length),
+        Value::Bytes(pack.sha256.to_vec()),
+    ])
+}
+
+fn take_pack(value: Value) -> Result<Pack> {
+    let mut items = Items::new(value)?;
+    let pack = Pack { id: as_id(items.next()?)?, length: items.number()?, sha256: as_bytes(items.next()?)? };
+    items.finish()?;
+    Ok(pack)
+}
+
+fn entry_value(entry: &Entry) -> Value {
+    let (encoding, base) = match entry.encoding {
+        Encoding::Raw => (0u64, None),
+        Encoding::Frame => (1, None),
+        Encoding::Delta { base } => (2, Some(base)),
+    };
+    let shape = entry.shape.iter().map(|size| Value::from(*size)).collect();
+    let mut items = vec![
+        Value::Bytes(entry.digest.to_vec()),
+        Value::from(entry.length),
+        Value::from(entry.dtype.as_str()),
+        Value::List(shape),
+        Value::from(encoding),
+        Value::from(entry.pack as u64),
+        Value::from(entry.offset),
+        Value::from(entry.stored),
+    ];
+    items.extend(base.map(|base| Value::from(base as u64)));
+    Value::List(items)
+}
+
+fn take_entry(value: Value) -> Result<Entry> {
+    let mut items = Items::new(value)?;
+    let digest = as_bytes(items.next()?)?;
+    let length = items.number()?;
+    let dtype = as_text(items.next()?)?;
+    let shape = as_list(items.next()?)?.into_iter().map(as_number).collect::<Result<_>>()?;
+    let encoding = items.number()?;
+    let (pack, offset, stored) = (as_index(items.next()?)?, items.number()?, items.number()?);
+    let encoding = match (encoding, items.optional()) {
+        (0, None) => Encoding::Raw,
+        (1, None) => Encoding::Frame,
+        (2, Some(base)) => Encoding::Delta { base: as_index(base)? },
+        _ => return Err(Error::malformed("an entry is of no known encoding")),
+    };
+    items.finish()?;
+    Ok(Entry { digest, length, dtype, shape, encoding, pack, offset, stored })
+}
+
+fn as_index(value: Value) -> Result<usize> {
+    usize::try_from(as_number(value)?).map_err(|_| Error::malformed("a number is too large"))
+}
