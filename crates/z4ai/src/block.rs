@@ -1,12 +1,11 @@
 //! One block: a mode byte, then the data coded with the section's model, or, where that is shorter, by one of the modes that need no model. The bytes of an
 //! unfinished last element follow verbatim.
 
-use crate::arch::Kernel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::checksum;
 use crate::frame::section::Section;
 use crate::frame::wire::Reader;
-use crate::model::Model;
+use crate::transform::{Model, Position};
 
 /// The section's model.
 const CODED: u8 = 0;
@@ -44,7 +43,6 @@ pub(crate) struct BlockContext<'a> {
     pub model: &'a Model,
     /// Bytes per scalar.
     pub width: usize,
-    pub kernel: Kernel,
     /// What the section is coded against, from the section's first byte on; empty without a reference.
     pub reference: &'a [u8],
 }
@@ -52,37 +50,21 @@ pub(crate) struct BlockContext<'a> {
 impl BlockContext<'_> {
     /// Encodes the block at byte `offset` of its section in place of whatever is in `memory`, and returns where there it begins; it ends where the memory does.
     pub fn encode(&self, bytes: &[u8], offset: usize, memory: &mut Vec<u8>) -> Result<usize> {
+        if !self.model.has_modes() {
+            return Ok(replace(memory, &[bytes]));
+        }
         let (elements, rest) = bytes.split_at(bytes.len() / self.width * self.width);
-        let is_stored = matches!(self.model, Model::Stored);
-        if !is_stored && self.reference(offset, bytes.len()) == Some(bytes) {
+        if self.reference(offset, bytes.len()) == Some(bytes) {
             return Ok(replace(memory, &[&[UNCHANGED]]));
         }
-        if !is_stored && let Some(element) = constant_element(elements, self.width) {
+        if let Some(element) = constant_element(elements, self.width) {
             return Ok(replace(memory, &[&[CONSTANT], element, rest]));
         }
-        let begin = match self.model {
-            Model::Stored => return Ok(replace(memory, &[bytes])),
-            Model::Float(model) => {
-                let begin = model.encode_within(elements, offset / self.width, self.kernel, memory)? - 1;
-                memory[begin] = CODED;
-                memory.extend_from_slice(rest);
-                begin
-            }
-            // zstd finds the end of its frame only in a payload of its own, so it takes the unfinished element too.
-            Model::Opaque { .. } => {
-                replace(memory, &[&[CODED]]);
-                self.model.encode(bytes, offset / self.width, &[], self.kernel, memory)?;
-                0
-            }
-            _ => {
-                replace(memory, &[&[CODED]]);
-                memory.reserve(bytes.len() / 4 * 3);
-                let reference = self.reference(offset, elements.len()).unwrap_or_default();
-                self.model.encode(elements, offset / self.width, reference, self.kernel, memory)?;
-                memory.extend_from_slice(rest);
-                0
-            }
-        };
+        let (coded, rest) = if self.model.takes_all_bytes() { (bytes, &[][..]) } else { (elements, rest) };
+        let begin = self.model.encode_within(coded, self.position(offset, coded.len()), memory)?;
+        let begin = begin.saturating_sub(1);
+        memory[begin] = CODED;
+        memory.extend_from_slice(rest);
         if memory.len() - begin > bytes.len() {
             return Ok(replace(memory, &[&[VERBATIM], bytes]));
         }
@@ -91,7 +73,7 @@ impl BlockContext<'_> {
 
     /// How a block is coded.
     pub fn mode(&self, payload: &[u8]) -> Result<BlockMode> {
-        if let Model::Stored = self.model {
+        if !self.model.has_modes() {
             return Ok(BlockMode::Verbatim);
         }
         match payload.first() {
@@ -115,64 +97,58 @@ impl BlockContext<'_> {
         let Some(block) = section.blocks.get(index) else {
             return Err(Error::corrupt("a block outside its section"));
         };
-        if let Model::Stored = self.model {
-            if block.payload.len() != out.len() {
-                return Err(Error::corrupt("a stored block of the wrong length"));
-            }
-            out.copy_from_slice(block.payload);
-        } else {
-            self.decode_payload(block.payload, index * section.block_length, out)?;
-        }
+        self.decode_payload(block.payload, index * section.block_length, out)?;
         check(section, index, out)
     }
 
-    /// Whether [`Self::decode_two`] is faster than decoding one block after the other.
-    pub fn prefers_two(&self) -> bool {
-        matches!(self.model, Model::Reference(_)) && self.kernel.restores_two(self.width)
+    /// Whether [`Self::decode_pair`] is faster than decoding one block after the other.
+    pub fn prefers_pairs(&self) -> bool {
+        self.model.prefers_pairs()
     }
 
-    /// Decodes two blocks of `section` as [`Self::decode`] does, in turn where that is faster.
-    pub fn decode_two(&self, section: &Section, indices: [usize; 2], out: [&mut [u8]; 2]) -> Result<()> {
-        let ([first, second], [out, second_out]) = (indices, out);
-        let coded = |index: usize| {
-            section.blocks.get(index)?.payload.split_first().filter(|payload| *payload.0 == CODED)
+    /// Decodes two blocks of `section` as [`Self::decode`] does, interleaved where both are coded.
+    pub fn decode_pair(
+        &self,
+        section: &Section,
+        [first, second]: [usize; 2],
+        [out, second_out]: [&mut [u8]; 2],
+    ) -> Result<()> {
+        let coded = |index: usize, out: &[u8]| {
+            let payload = section.blocks.get(index)?.payload.split_first();
+            payload.filter(|(mode, _)| **mode == CODED && out.len().is_multiple_of(self.width))
         };
-        let reference = |index: usize, out: &[u8]| {
-            self.reference(index * section.block_length, out.len())
-                .filter(|_| out.len().is_multiple_of(self.width))
+        let (Some((_, payload)), Some((_, second_payload))) = (coded(first, out), coded(second, second_out))
+        else {
+            self.decode(section, first, out)?;
+            return self.decode(section, second, second_out);
         };
-        if let (
-            Model::Reference(model),
-            Some((_, payload)),
-            Some((_, second_payload)),
-            Some(base),
-            Some(second_base),
-        ) = (self.model, coded(first), coded(second), reference(first, out), reference(second, second_out))
-        {
-            let (mut reader, mut second_reader) =
-                (Reader::new(payload, "block"), Reader::new(second_payload, "block"));
-            let (readers, bases) = ([&mut reader, &mut second_reader], [base, second_base]);
-            model.decode_two(readers, bases, self.kernel, [&mut *out, &mut *second_out])?;
-            reader.finish()?;
-            second_reader.finish()?;
-            check(section, first, out)?;
-            return check(section, second, second_out);
-        }
-        self.decode(section, first, out)?;
-        self.decode(section, second, second_out)
+        let mut readers = [payload, second_payload].map(|payload| Reader::new(payload, "block"));
+        let offsets = [first, second].map(|index| index * section.block_length);
+        let at = [self.position(offsets[0], out.len()), self.position(offsets[1], second_out.len())];
+        self.model.decode_pair(readers.each_mut(), at, [&mut *out, &mut *second_out])?;
+        readers.iter().try_for_each(Reader::finish)?;
+        check(section, first, out)?;
+        check(section, second, second_out)
+    }
+
+    /// Where a block of so many bytes at `offset` of the section lies.
+    fn position(&self, offset: usize, length: usize) -> Position<'_> {
+        let reference = self.reference(offset, length).unwrap_or_default();
+        Position { start: offset / self.width, reference }
     }
 
     fn decode_payload(&self, payload: &[u8], offset: usize, out: &mut [u8]) -> Result<()> {
         let mut reader = Reader::new(payload, "block");
+        if !self.model.has_modes() {
+            return self.model.decode(&mut reader, self.position(offset, out.len()), out);
+        }
         let (elements, rest) = out.split_at_mut(out.len() / self.width * self.width);
         match reader.u8()? {
-            CODED => {
-                if let Model::Opaque { .. } = self.model {
-                    return self.model.decode(&mut reader, 0, &[], self.kernel, out);
-                }
-                let reference = self.reference(offset, elements.len()).unwrap_or_default();
-                self.model.decode(&mut reader, offset / self.width, reference, self.kernel, elements)?;
+            CODED if self.model.takes_all_bytes() => {
+                self.model.decode(&mut reader, self.position(offset, out.len()), out)?;
+                return reader.finish();
             }
+            CODED => self.model.decode(&mut reader, self.position(offset, elements.len()), elements)?,
             VERBATIM => elements.copy_from_slice(reader.take(elements.len())?),
             CONSTANT => {
                 let element = reader.take(self.width)?;

@@ -1,6 +1,6 @@
 //! From bytes to a frame, in one call.
 
-use crate::arch::{Kernel, memory};
+use crate::arch::memory;
 use crate::block::BlockContext;
 use crate::error::Result;
 use crate::frame::header::Header;
@@ -24,59 +24,42 @@ use std::sync::Mutex;
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
-    compress_on(bytes, options, Kernel::detect())
+    let mut frame = Vec::new();
+    compress_into(bytes, options, &mut frame)?;
+    Ok(frame)
 }
 
 /// Compresses `bytes` into one frame that replaces the contents of `frame`, whose memory is used again: new memory takes about as long to bring in as
 /// compressing does.
 pub fn compress_into(bytes: &[u8], options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     options.check_shape(bytes.len() as u64)?;
-    compress_to(bytes, options, Kernel::detect(), frame)
+    compress_to(bytes, options, frame)
 }
 
-/// [`compress`] with this implementation of the hot loops, all of which give the same frame.
-pub(crate) fn compress_on(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<Vec<u8>> {
-    options.check_shape(bytes.len() as u64)?;
-    let mut frame = Vec::new();
-    compress_to(bytes, options, kernel, &mut frame)?;
-    Ok(frame)
-}
-
-fn compress_to(bytes: &[u8], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+fn compress_to(bytes: &[u8], options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     frame.clear();
     // More room than is written to costs nothing.
     if frame.capacity() < bytes.len() {
         *frame = memory::with_room_for(bytes.len());
     }
     Header::new(options, Some(bytes.len() as u64)).write(frame);
-    threads::run(options.threads, || encode_sections(bytes, options, kernel, frame))
+    threads::run(options.threads, || encode_sections(bytes, options, frame))
 }
 
 /// Appends the sections of the last `bytes` of a frame that has its length in the header.
-pub(crate) fn encode_sections(
-    bytes: &[u8],
-    options: &Options,
-    kernel: Kernel,
-    frame: &mut Vec<u8>,
-) -> Result<()> {
+pub(crate) fn encode_sections(bytes: &[u8], options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     let cut = [FULL_SECTION, MAX_SECTION].map(|limit| section_length_within(limit, options));
-    let sections = sections(bytes, cut, options, kernel);
+    let sections = sections(bytes, cut, options);
     let last = sections.len();
     for (index, bytes) in sections.into_iter().enumerate() {
-        encode_section(Part { closing: index + 1 == last, ..Part::new(bytes) }, options, kernel, frame)?;
+        encode_section(Part { closing: index + 1 == last, ..Part::new(bytes) }, options, frame)?;
     }
     Ok(())
 }
 
 /// Cuts data into full sections; into larger ones where something repeats, because copies do not reach across.
-fn sections<'a>(
-    bytes: &'a [u8],
-    [full, largest]: [usize; 2],
-    options: &Options,
-    kernel: Kernel,
-) -> Vec<&'a [u8]> {
-    let repeats =
-        |span: &[u8]| span.len() > full && repeats::are_likely(span, options.scalar_width(), kernel);
+fn sections<'a>(bytes: &'a [u8], [full, largest]: [usize; 2], options: &Options) -> Vec<&'a [u8]> {
+    let repeats = |span: &[u8]| span.len() > full && repeats::are_likely(span, options.scalar_width());
     bytes.chunks(largest).flat_map(|span| span.chunks(if repeats(span) { largest } else { full })).collect()
 }
 
@@ -100,35 +83,30 @@ fn copy_unit(options: &Options) -> usize {
 }
 
 /// Appends a section, or several where the parts of the data have little in common.
-pub(crate) fn encode_section(
-    part: Part,
-    options: &Options,
-    kernel: Kernel,
-    frame: &mut Vec<u8>,
-) -> Result<()> {
+pub(crate) fn encode_section(part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     let find = if options.effort == Effort::Max { repeats::search } else { repeats::find };
-    let repeats = find(part.bytes, options.scalar_width(), copy_unit(options), kernel);
-    let segments = segments(part, options, kernel)?;
+    let repeats = find(part.bytes, options.scalar_width(), copy_unit(options));
+    let segments = segments(part, options)?;
     let start = frame.len();
     // Segments save more than so few copies could.
     let copied = |repeats: &Repeats| part.bytes.len() - repeats.originals.len();
     let is_worthwhile =
         |repeats: &Repeats| segments.len() == 1 || copied(repeats) > part.bytes.len() / segments::WORTHWHILE;
     let Some(repeats) = repeats.filter(is_worthwhile) else {
-        encode_segments(&segments, options, kernel, frame)?;
+        encode_segments(&segments, options, frame)?;
         // Sections that do not shrink cost a few bytes each, which one for all of them saves.
         if segments.len() > 1 && frame.len() - start > part.bytes.len() {
             frame.truncate(start);
-            encode_best(part, options, kernel, frame)?;
+            encode_best(part, options, frame)?;
         }
         return Ok(());
     };
     let once = Part { bytes: &repeats.originals, copies: &repeats.copies, ..part };
-    encode_best(once, options, kernel, frame)?;
+    encode_best(once, options, frame)?;
     // Copies do not reach from one section to another, so it is the one or the other.
     if segments.len() > 1 {
         let mut apart = Vec::new();
-        encode_segments(&segments, options, kernel, &mut apart)?;
+        encode_segments(&segments, options, &mut apart)?;
         keep_shorter(frame, start, &apart);
     }
     Ok(())
@@ -138,17 +116,17 @@ pub(crate) fn encode_section(
 const LONG_SEGMENT: usize = 1 << 20;
 
 /// Appends a section for each segment.
-fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+fn encode_segments(segments: &[Part], options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     // One thread has no use for sections of their own, which would have to be put together.
     if segments.len() == 1 || threads::count() == 1 {
-        return segments.iter().try_for_each(|part| encode_best(*part, options, kernel, frame));
+        return segments.iter().try_for_each(|part| encode_best(*part, options, frame));
     }
     // What is more than a thread's share would keep one busy when the others are done.
     let share = segments.iter().map(|part| part.bytes.len()).sum::<usize>() / threads::count();
     let is_long = |part: &Part| part.bytes.len() >= LONG_SEGMENT.max(share);
     for group in segments.chunk_by(|first, second| !is_long(first) && !is_long(second)) {
         if let [part] = group {
-            encode_best(*part, options, kernel, frame)?;
+            encode_best(*part, options, frame)?;
             continue;
         }
         // The longest first, so that threads end together.
@@ -157,7 +135,7 @@ fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: 
         let encoded = threads::map(order.iter().map(|&index| (index, &group[index])), |(index, part)| {
             let mut section = take_spare();
             section.clear();
-            let outcome = threads::run(1, || encode_best(*part, options, kernel, &mut section));
+            let outcome = threads::run(1, || encode_best(*part, options, &mut section));
             outcome.map(|()| (index, section))
         });
         let mut sections = encoded.into_iter().collect::<Result<Vec<_>>>()?;
@@ -171,13 +149,13 @@ fn encode_segments(segments: &[Part], options: &Options, kernel: Kernel, frame: 
 }
 
 /// Cuts data where it changes, between rows if these are known.
-fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Result<Vec<Part<'a>>> {
+fn segments<'a>(part: Part<'a>, options: &Options) -> Result<Vec<Part<'a>>> {
     let dtype = options.dtype.filter(|_| part.reference.is_empty());
     let Some((dtype, layout)) = dtype.and_then(|dtype| Some((dtype, dtype.float_layout()?))) else {
         return Ok(vec![part]);
     };
     let elements = &part.bytes[..part.bytes.len() / layout.width * layout.width];
-    let mut lengths = segments::lengths(layout, elements, options.row_length(), kernel);
+    let mut lengths = segments::lengths(layout, elements, options.row_length());
     // The groups of a grid differ in scale, but not in what is to be known of them.
     if lengths.len() > 1 && Plan::has_grid(elements, dtype, options)? {
         return Ok(vec![part]);
@@ -197,25 +175,25 @@ fn segments<'a>(part: Part<'a>, options: &Options, kernel: Kernel) -> Result<Vec
 
 /// Appends one section: the planned one, or the bytes as they are where that is shorter. Maximum effort is never larger than the default, because it tries
 /// that too.
-fn encode_best(part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+fn encode_best(part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     let start = frame.len();
-    encode_planned(part, options, kernel, frame)?;
+    encode_planned(part, options, frame)?;
     if options.effort == Effort::Max {
         let mut plain = Vec::new();
         let options = Options { effort: Effort::Default, ..options.clone() };
-        encode_planned(part, &options, kernel, &mut plain)?;
+        encode_planned(part, &options, &mut plain)?;
         keep_shorter(frame, start, &plain);
     }
     Ok(())
 }
 
-fn encode_planned(part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<()> {
+fn encode_planned(part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     let start = frame.len();
-    let plan = Plan::choose(part.bytes, options, kernel)?;
-    encode_with(&plan, part, options, kernel, frame)?;
+    let plan = Plan::choose(part.bytes, options)?;
+    encode_with(&plan, part, options, frame)?;
     if let Some(learning) = plan.with_learning(part.bytes, options)? {
         let mut other = Vec::new();
-        encode_with(&learning, part, options, kernel, &mut other)?;
+        encode_with(&learning, part, options, &mut other)?;
         // It decodes much slower, so a hair's breadth is not enough.
         if (other.len() as u64) * LEARNING_GAIN < (frame.len() - start) as u64 * (LEARNING_GAIN - 1) {
             keep_shorter(frame, start, &other);
@@ -224,7 +202,7 @@ fn encode_planned(part: Part, options: &Options, kernel: Kernel, frame: &mut Vec
     // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
     if let Some(long) = plan.with_long_distances(part.bytes.len()) {
         let mut whole = Vec::new();
-        encode_with(&long, part, options, kernel, &mut whole)?;
+        encode_with(&long, part, options, &mut whole)?;
         keep_shorter(frame, start, &whole);
     }
     Ok(())
@@ -262,18 +240,12 @@ impl<'a> Part<'a> {
 }
 
 /// Appends one section with this plan, or the bytes as they are where that is shorter.
-pub(crate) fn encode_with(
-    plan: &Plan,
-    part: Part,
-    options: &Options,
-    kernel: Kernel,
-    frame: &mut Vec<u8>,
-) -> Result<()> {
+pub(crate) fn encode_with(plan: &Plan, part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     let Part { bytes, copies, reference, closing } = part;
     let block_length = plan.block_length.min(bytes.len());
-    let context = BlockContext { model: &plan.model, width: options.scalar_width(), kernel, reference };
+    let context = BlockContext { model: &plan.model, width: options.scalar_width(), reference };
     let mut model = Vec::new();
-    plan.model.write(kernel, &mut model)?;
+    plan.model.write(&mut model)?;
     let outline = Outline { length: bytes.len(), closing, copies, block_length, model: &model };
     let start = frame.len();
     outline.write(frame, |frame| encode_blocks(&context, bytes, block_length, frame))?;
@@ -355,7 +327,7 @@ mod tests {
         let options = Options::new(Dtype::Bf16);
         let lengths = |bytes: &[u8]| -> Vec<usize> {
             let cut = [1 << 18, 1 << 20];
-            sections(bytes, cut, &options, Kernel::detect()).into_iter().map(<[u8]>::len).collect()
+            sections(bytes, cut, &options).into_iter().map(<[u8]>::len).collect()
         };
         assert_eq!(lengths(&different), [1 << 18; 4]);
         assert_eq!(lengths(&repeated), [1 << 20]);

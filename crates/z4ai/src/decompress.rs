@@ -1,15 +1,15 @@
 //! From a frame to bytes: all of it, a range of it, into new memory or the caller's.
 
-use crate::arch::{Kernel, memory};
+use crate::arch::memory;
 use crate::block::BlockContext;
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::header::Header;
 use crate::frame::section::Section;
 use crate::frame::wire::Reader;
-use crate::model::Model;
 use crate::reference::Identification;
 use crate::threads;
+use crate::transform::{Contents, Model};
 use std::iter;
 use std::ops::Range;
 
@@ -64,7 +64,7 @@ impl<'a> Layout<'a> {
 
     /// Decodes all data into `out`, which is as long, with this many threads (0: all cores). Should the reference prove to be a wrong one, that is the error, whatever else failed.
     pub fn decode_identifying(&self, out: &mut [u8], threads: usize) -> Result<()> {
-        let decoded = threads::run(threads, || self.decode(0..self.length, out, Kernel::detect()));
+        let decoded = threads::run(threads, || self.decode(0..self.length, out));
         if let Some(identification) = &self.identification {
             self.header.require_reference()?.check(&identification.finish(threads))?;
         }
@@ -121,8 +121,13 @@ impl<'a> Layout<'a> {
         self.header.dtype.map_or(1, Dtype::scalar_width)
     }
 
+    /// What a section holds.
+    pub fn contents(&self, section: &Section) -> Contents {
+        Contents { dtype: self.header.dtype, length: section.original_length }
+    }
+
     /// Decodes the parts of `range` into `out`, block by block in parallel. `range` is inside the data and as long as `out`.
-    pub fn decode(&self, range: Range<u64>, out: &mut [u8], kernel: Kernel) -> Result<()> {
+    pub fn decode(&self, range: Range<u64>, out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         let mut section_start = 0u64;
         let mut wanted = Vec::new();
@@ -140,25 +145,25 @@ impl<'a> Layout<'a> {
                 wanted.push(Wanted { section, start: section_start, reference, range, target });
             }
             if waiting >= TOGETHER || wanted.len() == MOST_MODELS {
-                self.decode_sections(std::mem::take(&mut wanted), kernel)?;
+                self.decode_sections(std::mem::take(&mut wanted))?;
                 waiting = 0;
             }
             section_start = section_end;
         }
-        self.decode_sections(wanted, kernel)
+        self.decode_sections(wanted)
     }
 
     /// Decodes parts of several sections, the blocks of all of them in parallel.
-    fn decode_sections(&self, wanted: Vec<Wanted>, kernel: Kernel) -> Result<()> {
+    fn decode_sections(&self, wanted: Vec<Wanted>) -> Result<()> {
         let models = threads::map(wanted.iter(), |wanted| {
             let section = wanted.section;
-            Model::read(section.model, self.header.dtype, section.original_length, kernel)
+            Model::read(section.model, self.contents(section))
         });
         let models = models.into_iter().collect::<Result<Vec<_>>>()?;
         let end = wanted.last().map_or(0, |last| last.start + last.range.end as u64);
         let (mut tasks, mut last_tasks) = (Vec::new(), Vec::new());
         for (Wanted { section, start, reference, range, target }, model) in wanted.into_iter().zip(&models) {
-            let context = BlockContext { model, width: self.width(), kernel, reference };
+            let context = BlockContext { model, width: self.width(), reference };
             if !section.copies.is_empty() {
                 // What is coded against a reference has no copies: its offsets are those of the data.
                 restore_copies(section, &BlockContext { reference: &[], ..context }, range, target)?;
@@ -239,13 +244,16 @@ impl WantedBlock<'_, '_> {
         let whole = |block: &Self| {
             block.skip == 0 && block.target.len() == block.section.decoded_block_length(block.index)
         };
-        std::ptr::eq(self.section, other.section) && self.context.prefers_two() && whole(self) && whole(other)
+        std::ptr::eq(self.section, other.section)
+            && self.context.prefers_pairs()
+            && whole(self)
+            && whole(other)
     }
 
     /// Decodes two blocks that suit each other.
     fn decode_beside(self, other: Self) -> Result<()> {
         let indices = [self.index, other.index];
-        self.context.decode_two(self.section, indices, [self.target, other.target])
+        self.context.decode_pair(self.section, indices, [self.target, other.target])
     }
 
     fn decode(self) -> Result<()> {
@@ -254,7 +262,7 @@ impl WantedBlock<'_, '_> {
         if skip == 0 && target.len() == length {
             return context.decode(section, index, target);
         }
-        let mut whole = zeroed(length)?;
+        let mut whole = memory::zeroed(length)?;
         context.decode(section, index, &mut whole)?;
         target.copy_from_slice(&whole[skip..skip + target.len()]);
         Ok(())
@@ -287,7 +295,7 @@ fn restore_copies(
         return restore_in_place(section, context, out);
     }
     let needed = section.needed(range.clone());
-    let mut originals = zeroed(section.original_length)?;
+    let mut originals = memory::zeroed(section.original_length)?;
     let blocks = originals.chunks_mut(section.block_length).enumerate();
     let blocks: Vec<_> = blocks.filter(|(index, _)| needed.get(*index) == Some(&true)).collect();
     let results = threads::map(blocks.into_iter(), |(index, target)| context.decode(section, index, target));
@@ -379,8 +387,8 @@ pub fn decompress(frame: &[u8]) -> Result<Vec<u8>> {
 pub fn decompress_with(frame: &[u8], threads: usize) -> Result<Vec<u8>> {
     let layout = Layout::of_standalone(frame)?;
     let length = usize::try_from(layout.length).map_err(|_| Error::out_of_memory(usize::MAX))?;
-    let mut out = zeroed(length)?;
-    threads::run(threads, || layout.decode(0..layout.length, &mut out, Kernel::detect()))?;
+    let mut out = memory::zeroed(length)?;
+    threads::run(threads, || layout.decode(0..layout.length, &mut out))?;
     Ok(out)
 }
 
@@ -393,7 +401,7 @@ pub fn decompress_into(frame: &[u8], out: &mut [u8]) -> Result<()> {
 pub fn decompress_into_with(frame: &[u8], out: &mut [u8], threads: usize) -> Result<()> {
     let layout = Layout::of_standalone(frame)?;
     layout.check_output(out)?;
-    threads::run(threads, || layout.decode(0..layout.length, out, Kernel::detect()))
+    threads::run(threads, || layout.decode(0..layout.length, out))
 }
 
 /// Restores bytes `range` of the decoded data into `out`, decoding only the blocks that hold them.
@@ -409,10 +417,5 @@ pub fn decompress_into_with(frame: &[u8], out: &mut [u8], threads: usize) -> Res
 pub fn decompress_range(frame: &[u8], range: Range<u64>, out: &mut [u8]) -> Result<()> {
     let layout = Layout::of_standalone(frame)?;
     layout.check_range_output(&range, out)?;
-    layout.decode(range, out, Kernel::detect())
-}
-
-/// Zeroed memory, or an error where there is not enough.
-pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>> {
-    memory::zeroed(length).ok_or_else(|| Error::out_of_memory(length))
+    layout.decode(range, out)
 }

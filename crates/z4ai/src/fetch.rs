@@ -1,6 +1,7 @@
 //! A range of a frame that is not in memory: only the headers and the blocks that the range needs are fetched.
 
-use crate::decompress::{decompress_range, zeroed};
+use crate::arch::memory;
+use crate::decompress::decompress_range;
 use crate::delta::decompress_delta_range_trusted_into;
 use crate::error::{Error, Result};
 use crate::frame::header::Header;
@@ -70,7 +71,7 @@ pub fn decompress_delta_range_from<E: From<Error>>(
 ) -> std::result::Result<(), E> {
     let Fetched { frame, header, decoded } = Frame::with_blocks_of(&range, frame_length, fetch)?;
     header.require_reference()?.check_length(reference_length)?;
-    let mut reference = zeroed(addressable(reference_length)?)?;
+    let mut reference = memory::zeroed(addressable(reference_length)?)?;
     for part in decoded {
         let end = part.end.min(reference_length);
         // Both fit an address, since there is memory for all of the reference.
@@ -122,7 +123,7 @@ impl<E: From<Error>, F: FnMut(u64, &mut [u8]) -> std::result::Result<(), E>> Fra
     fn with_blocks_of(range: &Range<u64>, frame_length: u64, fetch: F) -> std::result::Result<Fetched<F>, E> {
         let length = addressable(frame_length)?;
         // Memory that is not written to is not used either.
-        let mut frame = Frame { bytes: zeroed(length)?, fetch };
+        let mut frame = Frame { bytes: memory::zeroed(length)?, fetch };
         let mut next = 0..length.min(HEAD);
         frame.fetch(next.clone())?;
         let mut reader = Reader::new(&frame.bytes, "sections");

@@ -1,16 +1,16 @@
 //! What is in a frame: sizes by transform and by plane, and how far the coder is from the entropy of what it coded. Reads the structure of the frame and
 //! decodes only a few sample blocks for the entropy.
 
-use crate::arch::Kernel;
+use crate::arch::memory;
 use crate::block::{BlockContext, BlockMode};
-use crate::decompress::{Layout, zeroed};
+use crate::decompress::Layout;
 use crate::dtype::Dtype;
 use crate::entropy::plane::histogram;
 use crate::entropy::table::entropy_bits;
 use crate::error::Result;
-use crate::model::Model;
 use crate::options::Effort;
 use crate::reference::ReferenceId;
+use crate::transform::Model;
 
 /// A frame's description.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,13 +67,12 @@ impl Info {
     /// ```
     pub fn read(frame: &[u8]) -> Result<Self> {
         let layout = Layout::read(frame)?;
-        let kernel = Kernel::detect();
         let mut transforms = Parts::default();
         let mut planes = Parts::default();
         let (mut blocks, mut side) = (0, frame.len());
         for section in &layout.sections {
-            let model = Model::read(section.model, layout.header.dtype, section.original_length, kernel)?;
-            let context = BlockContext { model: &model, width: layout.width(), kernel, reference: &[] };
+            let model = Model::read(section.model, layout.contents(section))?;
+            let context = BlockContext { model: &model, width: layout.width(), reference: &[] };
             planes.add("model", 0, section.model.len());
             side -= section.model.len();
             for (index, block) in section.blocks.iter().enumerate() {
@@ -108,7 +107,7 @@ impl Info {
             blocks,
             transforms: transforms.0,
             planes: planes.0,
-            entropy_floor: entropy_floor(&layout, kernel)?,
+            entropy_floor: entropy_floor(&layout)?,
         })
     }
 
@@ -143,7 +142,7 @@ impl Parts {
 }
 
 /// The order-0 entropy of the byte planes of a few blocks; of floats, the byte with the exponent is taken without the sign.
-fn entropy_floor(layout: &Layout, kernel: Kernel) -> Result<Option<f64>> {
+fn entropy_floor(layout: &Layout) -> Result<Option<f64>> {
     if layout.header.reference.is_some() {
         return Ok(None);
     }
@@ -152,9 +151,9 @@ fn entropy_floor(layout: &Layout, kernel: Kernel) -> Result<Option<f64>> {
     let (mut bits, mut elements) = (0u64, 0usize);
     let sections = layout.sections.len().div_ceil(SAMPLE_BLOCKS).max(1);
     for section in layout.sections.iter().step_by(sections) {
-        let model = Model::read(section.model, layout.header.dtype, section.original_length, kernel)?;
-        let context = BlockContext { model: &model, width, kernel, reference: &[] };
-        let mut bytes = zeroed(section.decoded_block_length(0))?;
+        let model = Model::read(section.model, layout.contents(section))?;
+        let context = BlockContext { model: &model, width, reference: &[] };
+        let mut bytes = memory::zeroed(section.decoded_block_length(0))?;
         context.decode(section, 0, &mut bytes)?;
         if rotate {
             bytes.chunks_exact_mut(width).for_each(sign_last);

@@ -18,7 +18,6 @@ mod estimate;
 mod fetch;
 mod frame;
 mod info;
-mod model;
 mod options;
 mod plan;
 mod reference;

@@ -2,15 +2,20 @@
 //! none of the traces that the cheap tests look for and get their model at once; where several models are plausible, each encodes a sample and the
 //! smallest wins.
 
-use crate::arch::Kernel;
 use crate::dtype::Dtype;
 use crate::error::Result;
-use crate::model::{FastModel, GridModel, Model, PaletteModel, SparseModel};
 use crate::options::{Effort, Options};
-use crate::transform::float::{AdaptiveModel, FloatModel, Geometry};
-use crate::transform::opaque;
+use crate::transform::adaptive::{AdaptiveModel, Geometry};
+use crate::transform::float::FloatModel;
+use crate::transform::grid::GridModel;
+use crate::transform::nested::NestedModel;
+use crate::transform::opaque::{self, OpaqueModel};
+use crate::transform::palette::PaletteModel;
 use crate::transform::planes::PlanesModel;
+use crate::transform::sparse::SparseModel;
+use crate::transform::stored::StoredModel;
 use crate::transform::subnormal::SubnormalModel;
+use crate::transform::{Model, Position};
 use std::ops::Range;
 
 /// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than 0.2 %.
@@ -41,19 +46,19 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Plans a section.
-    pub fn choose(bytes: &[u8], options: &Options, kernel: Kernel) -> Result<Self> {
+    pub fn choose(bytes: &[u8], options: &Options) -> Result<Self> {
         let width = options.scalar_width();
         let elements = &bytes[..bytes.len() / width * width];
         let Some(dtype) = options.dtype.filter(|_| !elements.is_empty()) else {
             return Ok(Self::opaque(options));
         };
         let block_length = block_elements(elements.len() / width, BLOCK_ELEMENTS) * width;
-        let mut candidates = Self::structures(elements, dtype, options, block_length, kernel)?;
-        candidates.push(Self::dense(elements, dtype, options, block_length, kernel)?);
-        let model = match smallest(candidates, elements, width, kernel)? {
+        let mut candidates = Self::structures(elements, dtype, options, block_length)?;
+        candidates.push(Self::dense(elements, dtype, options, block_length)?);
+        let model = match smallest(candidates, elements, width)? {
             // So far they know a sample.
-            Model::Sparse(_) => Model::Sparse(SparseModel::fit(elements, dtype, block_length, kernel)?),
-            Model::Planes(_) => Model::Planes(PlanesModel::fit(elements, width)?),
+            Model::Sparse(_) => SparseModel::fit(elements, dtype, block_length)?.into(),
+            Model::Planes(_) => PlanesModel::fit(elements, width)?.into(),
             model => model,
         };
         let block_length = match model {
@@ -65,15 +70,9 @@ impl Plan {
 
     /// The models that fit traces of how the weights were made, and zstd where bytes repeat; none for ordinary dense weights. Those that any elements could have, sparse ones and
     /// planes, are made for the sample on which models are compared.
-    fn structures(
-        elements: &[u8],
-        dtype: Dtype,
-        options: &Options,
-        block: usize,
-        kernel: Kernel,
-    ) -> Result<Vec<Model>> {
-        let palette = PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?
-            .map(Model::Palette);
+    fn structures(elements: &[u8], dtype: Dtype, options: &Options, block: usize) -> Result<Vec<Model>> {
+        let palette =
+            PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?.map(Model::from);
         let tiny = subnormals_abound(elements, dtype);
         let few = matches!(&palette, Some(Model::Palette(palette)) if palette.has_one_plane());
         let sample = || -> Vec<u8> {
@@ -83,25 +82,25 @@ impl Plan {
         // A grid finds one scale per group, and sparse elements are cheap zeros and a rest; elements that are few in the whole section have no need of either.
         // Subnormals lie on a grid whatever they are.
         let grid = if few || tiny { None } else { GridModel::fit(elements, dtype, options.row_length()) };
-        let grid = grid.map(Model::Grid);
+        let grid = grid.map(Model::from);
         let sparse = if few || !SparseModel::suits(elements, dtype) {
             None
         } else {
-            Some(Model::Sparse(SparseModel::fit(&sample(), dtype, block, kernel)?))
+            Some(SparseModel::fit(&sample(), dtype, block)?.into())
         };
         // They are small integers, whose high bits are the rare ones.
         let planes =
-            if tiny { Some(Model::Planes(PlanesModel::fit(&sample(), dtype.scalar_width())?)) } else { None };
+            if tiny { Some(PlanesModel::fit(&sample(), dtype.scalar_width())?.into()) } else { None };
         let subnormal = if options.effort != Effort::Fast && (tiny || subnormals_matter(elements, dtype)) {
-            let fitted = SubnormalModel::fit(elements, options.row_length(), block, kernel)?;
-            Some(Model::Subnormal(Box::new(fitted)))
+            let fitted = SubnormalModel::fit(elements, options.row_length(), block)?;
+            Some(fitted.into())
         } else {
             None
         };
         // Integers have no model that is likely to win, so zstd always takes part there. Indices of a palette are shorter than elements and repeat as these do.
         let opaque = dtype.float_layout().is_none()
             || !few && (bytes_repeat(elements)? || values_recur(elements, dtype.scalar_width()));
-        let opaque = opaque.then(|| Model::Opaque { level: block_level(options), long: false });
+        let opaque = opaque.then(|| OpaqueModel { level: block_level(options), long: false }.into());
         Ok([palette, grid, sparse, planes, subnormal, opaque].into_iter().flatten().collect())
     }
 
@@ -116,23 +115,17 @@ impl Plan {
     }
 
     /// The model for ordinary elements.
-    fn dense(
-        elements: &[u8],
-        dtype: Dtype,
-        options: &Options,
-        block: usize,
-        kernel: Kernel,
-    ) -> Result<Model> {
+    fn dense(elements: &[u8], dtype: Dtype, options: &Options, block: usize) -> Result<Model> {
         if options.effort == Effort::Fast
-            && let Some(model) = FastModel::fit(elements, Some(dtype), options.row_length(), kernel)
+            && let Some(model) = NestedModel::fit(elements, Some(dtype), options.row_length())
         {
-            return Ok(Model::Fast(model));
+            return Ok(model.into());
         }
         let Some(layout) = dtype.float_layout() else {
-            return Ok(Model::Planes(PlanesModel::fit(elements, dtype.scalar_width())?));
+            return Ok(PlanesModel::fit(elements, dtype.scalar_width())?.into());
         };
-        let fitted = FloatModel::fit(layout, elements, options.row_length(), options.effort, block, kernel)?;
-        Ok(Model::Float(Box::new(fitted)))
+        let fitted = FloatModel::fit(layout, elements, options.row_length(), options.effort, block)?;
+        Ok(fitted.into())
     }
 
     /// A plan that learns from element to element in place of one with tables, for maximum effort.
@@ -152,22 +145,20 @@ impl Plan {
         };
         let block = LEARNING_BLOCK_ELEMENTS * layout.width;
         let (model, block_length) = AdaptiveModel::fit(layout, elements, geometry, block)?;
-        Ok(Some(Self { model: Model::Adaptive(Box::new(model)), block_length }))
+        Ok(Some(Self { model: model.into(), block_length }))
     }
 
     /// The same plan with one block for the whole section, if that may find more repeats.
     pub fn with_long_distances(&self, length: usize) -> Option<Self> {
-        match self.model {
-            Model::Opaque { level, long: false } if length > self.block_length => Some(Self {
-                model: Model::Opaque { level: level - LEVEL_BONUS, long: true },
-                block_length: length,
-            }),
-            _ => None,
-        }
+        let Model::Opaque(opaque) = &self.model else { return None };
+        let level = opaque.level - LEVEL_BONUS;
+        (!opaque.long && length > self.block_length)
+            .then(|| Self { model: OpaqueModel { level, long: true }.into(), block_length: length })
     }
 
     fn opaque(options: &Options) -> Self {
-        Self { model: Model::Opaque { level: block_level(options), long: false }, block_length: OPAQUE_BLOCK }
+        let model = OpaqueModel { level: block_level(options), long: false };
+        Self { model: model.into(), block_length: OPAQUE_BLOCK }
     }
 }
 
@@ -191,14 +182,14 @@ fn block_level(options: &Options) -> i32 {
 }
 
 /// The candidate that makes a sample of the section smallest; a single one is not tried at all.
-fn smallest(mut candidates: Vec<Model>, elements: &[u8], width: usize, kernel: Kernel) -> Result<Model> {
-    let Some(mut best) = candidates.pop() else { return Ok(Model::Stored) };
+fn smallest(mut candidates: Vec<Model>, elements: &[u8], width: usize) -> Result<Model> {
+    let Some(mut best) = candidates.pop() else { return Ok(StoredModel.into()) };
     if candidates.is_empty() {
         return Ok(best);
     }
-    let mut least = trial(&best, elements, width, kernel)?;
+    let mut least = trial(&best, elements, width)?;
     for model in candidates {
-        let size = trial(&model, elements, width, kernel)?;
+        let size = trial(&model, elements, width)?;
         if size < least {
             (best, least) = (model, size);
         }
@@ -207,12 +198,12 @@ fn smallest(mut candidates: Vec<Model>, elements: &[u8], width: usize, kernel: K
 }
 
 /// The size that the section would have with this model, from a sample of it.
-fn trial(model: &Model, elements: &[u8], width: usize, kernel: Kernel) -> Result<u64> {
+fn trial(model: &Model, elements: &[u8], width: usize) -> Result<u64> {
     let (mut shared, mut blocks) = (Vec::new(), Vec::new());
-    model.write(kernel, &mut shared)?;
+    model.write(&mut shared)?;
     let mut sampled = 0;
     for (offset, part) in parts(elements, trial_length(elements, width), width) {
-        model.encode(part, offset / width, &[], kernel, &mut blocks)?;
+        model.encode(part, Position::element(offset / width), &mut blocks)?;
         sampled += part.len();
     }
     let scaled = blocks.len() as u128 * elements.len() as u128 / sampled.max(1) as u128;

@@ -4,7 +4,7 @@
 //! Places are recognised by their content: a hash of the next four bytes singles out one place in 256, the same ones wherever a stretch occurs, and the next eight
 //! bytes tell them apart.
 
-use crate::arch::{Kernel, memory};
+use crate::arch::{self, memory};
 use crate::frame::section::Copy;
 use crate::threads;
 use std::collections::HashMap;
@@ -39,12 +39,12 @@ pub(crate) struct Repeats {
 
 /// The repeats of `bytes`, if there are any, where they are likely. Copies begin and end at multiples of `unit` (whole elements, or whole rows so that columns
 /// stay aligned).
-pub(crate) fn find(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> Option<Repeats> {
-    if are_likely(bytes, width, kernel) { search(bytes, width, unit, kernel) } else { None }
+pub(crate) fn find(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats> {
+    if are_likely(bytes, width) { search(bytes, width, unit) } else { None }
 }
 
 /// The repeats of `bytes`, if there are any.
-pub(crate) fn search(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) -> Option<Repeats> {
+pub(crate) fn search(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats> {
     if bytes.len() < 2 * SHORTEST {
         return None;
     }
@@ -63,7 +63,7 @@ pub(crate) fn search(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) ->
     let anchors = threads::map((0..bytes.len()).step_by(piece), |start| {
         let end = bytes.len().min(start + piece);
         let mut anchors = Vec::with_capacity(2 * (end - start) / width / 256);
-        add_anchors(bytes, start..end, width, kernel, piece / MOST_ANCHORS, &mut anchors);
+        add_anchors(bytes, start..end, width, piece / MOST_ANCHORS, &mut anchors);
         anchors
     });
     let mut places = HashMap::with_capacity(anchors.iter().map(Vec::len).sum());
@@ -86,7 +86,7 @@ pub(crate) fn search(bytes: &[u8], width: usize, unit: usize, kernel: Kernel) ->
 }
 
 /// Whether a part of the data shows repeats, enough of them to be worth the search.
-pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
+pub(crate) fn are_likely(bytes: &[u8], width: usize) -> bool {
     let window = WINDOW.next_multiple_of(width);
     let windows = bytes.len().div_ceil(window);
     let anchors = threads::map((0..windows).step_by(TOGETHER), |first| {
@@ -95,7 +95,7 @@ pub(crate) fn are_likely(bytes: &[u8], width: usize, kernel: Kernel) -> bool {
             // Another part of each window: the same one everywhere would never meet itself at some distances.
             let skip = ((index as u64 * 0x9e37_79b1) >> 7) as usize % (WINDOW - LOOKED_AT);
             let start = index * window + skip.next_multiple_of(width);
-            add_anchors(bytes, start..start + LOOKED_AT, width, kernel, LOOKED_AT, &mut anchors);
+            add_anchors(bytes, start..start + LOOKED_AT, width, LOOKED_AT, &mut anchors);
         }
         anchors
     });
@@ -121,13 +121,12 @@ fn add_anchors(
     bytes: &[u8],
     range: Range<usize>,
     width: usize,
-    kernel: Kernel,
     most: usize,
     anchors: &mut Vec<(usize, u64)>,
 ) {
     let (mut position, most) = (range.start, anchors.len() + most);
     if width == 2 {
-        kernel.vectorised(
+        arch::vectorised(
             #[inline(always)]
             || {
                 while position + 2 * STRETCH <= range.end
@@ -271,7 +270,7 @@ mod tests {
             [(0, 2), (2, 2), (1030, 2), (4096, 2), (32_000, 2), (3, 2), (1536, 768), (100, 768)]
         {
             let data = [&noise[..], &vec![9; gap], &noise, &noise].concat();
-            let found = find(&data, 2, unit, Kernel::detect());
+            let found = find(&data, 2, unit);
             if gap % 2 == 1 {
                 // The second copy is back in step with the elements of the first.
                 assert!(found.is_none_or(|repeats| repeats.originals.len() > 2_000_000));
@@ -286,7 +285,7 @@ mod tests {
             assert!(repeats.copies.iter().all(|copy| copy.gap % unit == 0 && copy.length % unit == 0));
             assert!(restore(&repeats) == data, "{gap} {unit}");
         }
-        assert!(find(&noise, 2, 2, Kernel::detect()).is_none());
+        assert!(find(&noise, 2, 2).is_none());
     }
 
     #[test]
@@ -297,12 +296,12 @@ mod tests {
         }
         for data in [noise(1 << 20), pruned] {
             let mut anchors = Vec::new();
-            add_anchors(&data, 0..data.len(), 2, Kernel::detect(), usize::MAX >> 1, &mut anchors);
+            add_anchors(&data, 0..data.len(), 2, usize::MAX >> 1, &mut anchors);
             assert!((500..4000).contains(&anchors.len()), "{}", anchors.len());
             let one_by_one = (0..data.len()).step_by(2).filter_map(|place| anchor_at(&data, place, 2));
             assert!(one_by_one.eq(anchors));
             let mut first = Vec::new();
-            add_anchors(&data, 0..data.len(), 2, Kernel::PORTABLE, 10, &mut first);
+            add_anchors(&data, 0..data.len(), 2, 10, &mut first);
             assert!((10..10 + STRETCH).contains(&first.len()));
         }
     }
@@ -311,11 +310,11 @@ mod tests {
     fn tiles_and_padding_come_back() {
         for period in [5000, 20_000, 70_000] {
             let data: Vec<u8> = noise(period).into_iter().cycle().take(600_001).collect();
-            let repeats = find(&data, 2, 2, Kernel::detect()).unwrap();
+            let repeats = find(&data, 2, 2).unwrap();
             assert!(repeats.originals.len() < 2 * period + 20_000, "{period} {}", repeats.originals.len());
             assert!(restore(&repeats) == data);
         }
-        assert!(find(&[0; 300_000], 4, 4, Kernel::detect()).is_none());
-        assert!(find(&[7; 300_000], 8, 8, Kernel::detect()).is_none());
+        assert!(find(&[0; 300_000], 4, 4).is_none());
+        assert!(find(&[7; 300_000], 8, 8).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! Where data is cut. A buffer without a shape may be many tensors, one after the other, and the rows of one tensor may be of several kinds; one model for all
 //! would fit none. Neighbouring stretches stay together as long as describing them apart costs more than describing them as one.
 
-use crate::arch::Kernel;
+use crate::arch;
 use crate::dtype::FloatLayout;
 use crate::entropy::table::{Histogram, SYMBOLS, entropy_bits};
 use crate::threads;
@@ -45,12 +45,7 @@ fn add(counts: &mut Histogram, others: &Histogram) {
 }
 
 /// The elements of each segment of `bytes`, which are whole elements, in rows of `row_length` if that is known.
-pub(crate) fn lengths(
-    layout: FloatLayout,
-    bytes: &[u8],
-    row_length: Option<usize>,
-    kernel: Kernel,
-) -> Vec<usize> {
+pub(crate) fn lengths(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>) -> Vec<usize> {
     let elements = bytes.len() / layout.width;
     if row_length.is_some_and(|length| length > elements / 2) {
         return vec![elements];
@@ -62,7 +57,7 @@ pub(crate) fn lengths(
     }
     let mut segments = threads::map(bytes.chunks(stretch * layout.width), |part| {
         let mut counts = [0; SYMBOLS];
-        kernel.vectorised(
+        arch::vectorised(
             #[inline(always)]
             || match layout.width {
                 2 => count::<2>(layout, part, &mut counts),
@@ -157,7 +152,7 @@ mod tests {
     #[test]
     fn stretches_are_told_apart_by_their_exponents_and_by_their_precision() {
         let layout = Dtype::Bf16.float_layout().unwrap();
-        let lengths = |bytes: &[u8]| lengths(layout, bytes, None, Kernel::detect());
+        let lengths = |bytes: &[u8]| lengths(layout, bytes, None);
         let (narrow, wide, rounded) = (floats(1 << 17, 4, 0), floats(1 << 17, 12, 0), floats(1 << 17, 4, 3));
         assert_eq!(lengths(&narrow), [1 << 17]);
         assert_eq!(lengths(&[&narrow[..], &narrow].concat()), [1 << 18]);
@@ -171,16 +166,16 @@ mod tests {
     fn a_long_buffer_is_looked_at_in_longer_stretches() {
         let layout = Dtype::Bf16.float_layout().unwrap();
         let zeros = vec![0; 2 * (MOST * SHORTEST * 2 + 77)];
-        assert_eq!(lengths(layout, &zeros, None, Kernel::detect()), [MOST * SHORTEST * 2 + 77]);
+        assert_eq!(lengths(layout, &zeros, None), [MOST * SHORTEST * 2 + 77]);
     }
 
     #[test]
     fn rows_longer_than_the_data_are_no_rows() {
         let layout = Dtype::Bf16.float_layout().unwrap();
         let bytes = [floats(1 << 17, 4, 0), floats(1 << 17, 12, 0)].concat();
-        assert_eq!(lengths(layout, &bytes, Some(512), Kernel::detect()), [1 << 17; 2]);
+        assert_eq!(lengths(layout, &bytes, Some(512)), [1 << 17; 2]);
         for length in [usize::MAX, usize::MAX / 2, 1 << 18] {
-            assert_eq!(lengths(layout, &bytes, Some(length), Kernel::detect()), [1 << 18]);
+            assert_eq!(lengths(layout, &bytes, Some(length)), [1 << 18]);
         }
     }
 }

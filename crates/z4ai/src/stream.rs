@@ -1,8 +1,8 @@
 //! Streams: a writer that compresses and a reader that decompresses, with memory for one section however long the data is.
 
-use crate::arch::Kernel;
+use crate::arch::memory;
 use crate::compress::{Part, encode_section, section_length};
-use crate::decompress::{Layout, zeroed};
+use crate::decompress::Layout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::header::Header;
 use crate::frame::section::{self, MAX_ENCODED, Section};
@@ -60,9 +60,7 @@ impl<W: Write> Encoder<W> {
         }
         let mut encoded = Vec::new();
         let (pending, options) = (&self.pending, &self.options);
-        threads::run(options.threads, || {
-            encode_section(Part::new(pending), options, Kernel::detect(), &mut encoded)
-        })?;
+        threads::run(options.threads, || encode_section(Part::new(pending), options, &mut encoded))?;
         self.writer.write_all(&encoded)?;
         self.pending.clear();
         Ok(())
@@ -162,13 +160,13 @@ impl<R: Read> Decoder<R> {
             if self.header.length.is_some_and(|declared| self.total > declared) {
                 return Err(Error::corrupt("the sections do not add up to the frame's declared length"));
             }
-            self.decoded = zeroed(length)?;
+            self.decoded = memory::zeroed(length)?;
             self.given = 0;
             if let Some(section) = section {
                 let reference = reference(length)?;
                 let layout = Layout::of_section(&self.header, section).against(&reference);
                 let decoded = &mut self.decoded;
-                threads::run(self.threads, || layout.decode(0..length as u64, decoded, Kernel::detect()))?;
+                threads::run(self.threads, || layout.decode(0..length as u64, decoded))?;
                 self.encoded.drain(..used);
                 return Ok(true);
             }

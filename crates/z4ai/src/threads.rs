@@ -1,6 +1,8 @@
 //! Where parallel work runs: on the calling thread, helped by workers of rayon's global pool when there is more than one piece of work. Nothing is started
 //! or woken for a single piece, which is what small tensors have.
 
+#[cfg(any(test, fuzzing))]
+use crate::arch;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,8 +64,13 @@ where
             lock(&output).put(index, result);
         }
     };
+    #[cfg(any(test, fuzzing))]
+    let kernel = arch::forced();
     rayon::in_place_scope(|scope| {
         for _ in 1..threads {
+            #[cfg(any(test, fuzzing))]
+            scope.spawn(|_| arch::force(kernel, || run(1, take_turns)));
+            #[cfg(not(any(test, fuzzing)))]
             scope.spawn(|_| run(1, take_turns));
         }
         take_turns();

@@ -163,7 +163,7 @@ fn model_rules() -> Vec<Rule> {
         ("reference-without-a-reference", of(BF16, &[9, 0, 0, 0, 0, 0]), Corrupt, "reference"),
         ("adaptive-of-fp64", of(F64, &[10, 1, 0, 0]), Corrupt, "adaptive"),
         ("adaptive-row-length-zero", of(BF16, &[10, 0, 0, 0, 0, 0]), Corrupt, "longer than its section"),
-        ("subnormal-of-bf16", of(BF16, &[11, 0, 0, 0, 0]), Corrupt, "unknown transform 11"),
+        ("subnormal-of-bf16", of(BF16, &[11, 0, 0, 0, 0]), Corrupt, "not fp16"),
     ]
 }
 

@@ -7,9 +7,7 @@ mod parts;
 pub mod structure;
 
 use crate::arch::Kernel;
-use crate::compress::compress_on;
 use crate::decompress::Layout;
-use crate::delta::compress_delta_on;
 use crate::options::Options;
 use crate::threads;
 
@@ -32,7 +30,8 @@ pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Ve
 }
 
 fn compress_on_each(bytes: &[u8], options: &Options, kernels: &[Kernel]) -> Vec<u8> {
-    let mut frames = kernels.iter().map(|&kernel| compress_on(bytes, options, kernel).expect("compresses"));
+    let mut frames =
+        kernels.iter().map(|&kernel| kernel.run(|| crate::compress(bytes, options)).expect("compresses"));
     let frame = frames.next().expect("there is always a kernel");
     assert!(frames.all(|other| other == frame), "the kernels make different frames");
     assert!(decompress(&frame).is_some_and(|decoded| decoded == bytes), "the frame decodes to other bytes");
@@ -45,9 +44,9 @@ fn compress_delta_on_each(
     options: &Options,
     kernels: &[Kernel],
 ) -> Vec<u8> {
-    let mut frames = kernels
-        .iter()
-        .map(|&kernel| compress_delta_on(current, reference, options, kernel).expect("compresses"));
+    let mut frames = kernels.iter().map(|&kernel| {
+        kernel.run(|| crate::compress_delta(current, reference, options)).expect("compresses")
+    });
     let frame = frames.next().expect("there is always a kernel");
     assert!(frames.all(|other| other == frame), "the kernels make different deltas");
     let decoded = decompress_against(&frame, reference);
@@ -74,7 +73,7 @@ pub fn decompress_against(frame: &[u8], reference: &[u8]) -> Option<Vec<u8>> {
     // On this thread only: a fuzzer runs many small cases. Memory that is not clean, and of different content for each kernel, shows elements that are never written.
     let decode = |range: std::ops::Range<u64>, kernel: Kernel, fill: u8| {
         let mut out = vec![fill; (range.end - range.start) as usize];
-        threads::run(1, || layout.decode(range, &mut out, kernel)).ok().map(|()| out)
+        kernel.run(|| threads::run(1, || layout.decode(range, &mut out))).ok().map(|()| out)
     };
     let mut decoded =
         kernels.iter().zip([0x5a, 0xa5, 0xff]).map(|(&kernel, fill)| decode(0..layout.length, kernel, fill));
@@ -158,7 +157,7 @@ mod tests {
             let rows = if long { 900 } else { 300 };
             let bytes = weights(dtype, rows * 120, 120, seed);
             let options = Options::new(dtype).shape([rows as u64, 120]).effort(effort);
-            let mut frame = compress_on(&bytes, &options, Kernel::PORTABLE).unwrap();
+            let mut frame = crate::compress(&bytes, &options).unwrap();
             for (place, flip) in flips {
                 // The blocks, past the checksummed parts.
                 let place = frame.len() / 20 + place as usize % (frame.len() - frame.len() / 20);

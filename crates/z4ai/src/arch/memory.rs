@@ -1,27 +1,29 @@
 //! Memory for decoded data: zeroed by the operating system rather than by us, and in huge pages where it offers them, since faulting in small pages one by
 //! one takes longer than decoding into them.
+#![allow(unsafe_code)]
 
+use crate::error::{Error, Result};
 use std::alloc::{Layout, alloc_zeroed};
 
 /// Allocations from this size on ask for huge pages.
 #[cfg(target_os = "linux")]
 const HUGE: usize = 4 << 20;
 
-/// `length` zero bytes, or nothing if there is not enough memory.
-pub(crate) fn zeroed(length: usize) -> Option<Vec<u8>> {
+/// `length` zero bytes, or an error if there is not enough memory.
+pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>> {
     if length == 0 {
-        return Some(Vec::new());
+        return Ok(Vec::new());
     }
-    let layout = Layout::array::<u8>(length).ok()?;
+    let layout = Layout::array::<u8>(length).map_err(|_| Error::out_of_memory(length))?;
     // SAFETY: the layout is not empty.
     let start = unsafe { alloc_zeroed(layout) };
     if start.is_null() {
-        return None;
+        return Err(Error::out_of_memory(length));
     }
     // SAFETY: the global allocator gave `length` initialised bytes with the layout that `Vec<u8>` frees.
     let mut memory = unsafe { Vec::from_raw_parts(start, length, length) };
     advise(&mut memory);
-    Some(memory)
+    Ok(memory)
 }
 
 /// An empty vector with room for so many bytes, which takes no memory before it is used. Where there is not enough the vector will have to grow.
@@ -58,7 +60,7 @@ mod tests {
             let memory = super::zeroed(length).unwrap();
             assert!(memory.len() == length && memory.iter().all(|&byte| byte == 0));
         }
-        assert!(super::zeroed(usize::MAX).is_none());
-        assert!(super::zeroed(isize::MAX as usize).is_none());
+        assert!(super::zeroed(usize::MAX).is_err());
+        assert!(super::zeroed(isize::MAX as usize).is_err());
     }
 }

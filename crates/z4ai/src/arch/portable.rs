@@ -1,141 +1,18 @@
-//! The reference implementation of the hot loops, without `unsafe` or intrinsics.
+//! The kernel that every CPU runs: the default methods of all `Steps` traits, without `unsafe` or intrinsics.
 
-use crate::entropy::rans::{DecoderTables, EncoderTables, MOST_LANES, STATE_MIN};
+use super::Instructions;
+use crate::entropy::rans;
+use crate::transform::{adaptive, float, nested, reference, sparse, subnormal};
 
-/// See [`super::Kernel::rans_decode`], for streams of N lanes.
-#[inline(always)]
-pub(super) fn rans_decode<const N: usize>(
-    tables: &DecoderTables,
-    states: &mut [u32; MOST_LANES],
-    offsets: &[u16],
-    words: &[u8],
-    out: &mut [u8],
-) -> (usize, usize) {
-    if offsets.is_empty() {
-        decode::<N, false>(tables, states, offsets, words, out)
-    } else {
-        decode::<N, true>(tables, states, offsets, words, out)
-    }
-}
+/// The portable kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Portable;
 
-#[inline(always)]
-fn decode<const N: usize, const OFFSETS: bool>(
-    tables: &DecoderTables,
-    states: &mut [u32; MOST_LANES],
-    offsets: &[u16],
-    words: &[u8],
-    out: &mut [u8],
-) -> (usize, usize) {
-    let (slots, precision) = (tables.slots(), tables.precision());
-    let slot_mask = (1usize << precision) - 1;
-    let (mut symbols, mut bytes) = (0, 0);
-    let mut lanes: [u32; N] = std::array::from_fn(|lane| states[lane & (MOST_LANES - 1)]);
-    for group in out.as_chunks_mut::<N>().0 {
-        // A group takes at most one word per lane.
-        let Some(window) = Window::<N>::at(words, bytes) else { break };
-        let group_offsets = offsets.get(symbols..).and_then(<[u16]>::first_chunk::<N>);
-        if OFFSETS && group_offsets.is_none() {
-            break;
-        }
-        let mut used = 0usize;
-        for lane in 0..N {
-            let state = lanes[lane];
-            let mut index = state as usize & slot_mask;
-            if OFFSETS && let Some(group_offsets) = group_offsets {
-                index |= usize::from(group_offsets[lane]);
-            }
-            let entry = slots[index & (slots.len() - 1)];
-            group[lane] = entry as u8;
-            let next = (entry >> 20) * (state >> precision) + (entry >> 8 & 0xfff);
-            // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way and masked out.
-            let small = u32::from(next < STATE_MIN);
-            lanes[lane] = next << (16 * small) | window.word(used) & small.wrapping_neg();
-            used += small as usize;
-        }
-        symbols += N;
-        bytes += 2 * used;
-    }
-    states.iter_mut().zip(lanes).for_each(|(state, lane)| *state = lane);
-    (symbols, bytes)
-}
-
-/// The next words of a stream with N lanes. Those of few lanes fit a register, from where a word comes sooner than from memory.
-enum Window<'w, const N: usize> {
-    Register(u64),
-    Memory(&'w [u8; 2 * MOST_LANES]),
-}
-
-impl<'w, const N: usize> Window<'w, N> {
-    #[inline(always)]
-    fn at(words: &'w [u8], position: usize) -> Option<Self> {
-        let words = words.get(position..)?;
-        if N <= 4 {
-            return words.first_chunk().map(|chunk| Self::Register(u64::from_le_bytes(*chunk)));
-        }
-        words.first_chunk().map(Self::Memory)
-    }
-
-    /// The word after `used` others, fewer than N.
-    #[inline(always)]
-    fn word(&self, used: usize) -> u32 {
-        match self {
-            Self::Register(words) => (words >> (16 * (used & 3))) as u32 & 0xffff,
-            Self::Memory(words) => {
-                let position = 2 * (used & (MOST_LANES - 1));
-                u32::from(words[position]) | u32::from(words[position + 1]) << 8
-            }
-        }
-    }
-}
-
-/// See [`super::Kernel::rans_encode`]; the words end at `end`. The first symbol belongs to lane 0.
-#[inline(always)]
-pub(super) fn rans_encode<const N: usize>(
-    tables: &EncoderTables,
-    states: &mut [u32; MOST_LANES],
-    symbols: &[u8],
-    contexts: &[u8],
-    words: &mut [u8],
-    end: usize,
-) -> usize {
-    if contexts.is_empty() {
-        encode::<N, false>(tables, states, symbols, contexts, words, end)
-    } else {
-        encode::<N, true>(tables, states, symbols, contexts, words, end)
-    }
-}
-
-#[inline(always)]
-fn encode<const N: usize, const CONTEXTS: bool>(
-    tables: &EncoderTables,
-    states: &mut [u32; MOST_LANES],
-    symbols: &[u8],
-    contexts: &[u8],
-    words: &mut [u8],
-    end: usize,
-) -> usize {
-    let (entries, precision) = (tables.entries(), tables.precision());
-    let mut start = end;
-    for (index, group) in symbols.chunks(N).enumerate().rev() {
-        let contexts = if CONTEXTS { contexts.get(index * N..).unwrap_or_default() } else { &[] };
-        // A group has at most one word per lane.
-        let window = words.get_mut(..start).and_then(<[u8]>::last_chunk_mut::<{ 2 * MOST_LANES }>);
-        let Some(window) = window else { break };
-        let mut used = 2 * MOST_LANES;
-        for (lane, &symbol) in group.iter().enumerate().rev() {
-            let context =
-                if CONTEXTS { contexts.get(lane).map_or(0, |&context| usize::from(context)) } else { 0 };
-            let entry = entries[(context << 8 | usize::from(symbol)) & (entries.len() - 1)];
-            let state = states[lane];
-            // Whether a word leaves is a coin toss to a branch predictor, so it is always written and kept only if it had to leave.
-            let spill = u32::from(state >= entry.frequency() << (31 - precision));
-            let place = (used - 2) & (2 * MOST_LANES - 2);
-            window[place] = state as u8;
-            window[place + 1] = (state >> 8) as u8;
-            used -= 2 * spill as usize;
-            states[lane] = entry.push(state >> (16 * spill), precision);
-        }
-        start -= 2 * MOST_LANES - used;
-    }
-    start
-}
+impl Instructions for Portable {}
+impl rans::Steps for Portable {}
+impl adaptive::Steps for Portable {}
+impl float::Steps for Portable {}
+impl nested::Steps for Portable {}
+impl reference::Steps for Portable {}
+impl sparse::Steps for Portable {}
+impl subnormal::Steps for Portable {}

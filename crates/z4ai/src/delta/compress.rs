@@ -1,16 +1,17 @@
 //! From a buffer and its reference to a delta.
 
-use crate::arch::{Kernel, memory};
+use crate::arch::memory;
 use crate::compress::{
     Part, encode_section, encode_sections, encode_with, keep_shorter, section_length_within,
 };
 use crate::error::Result;
 use crate::frame::header::Header;
-use crate::model::{DifferenceModel, Model, differences};
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::reference::ReferenceId;
 use crate::threads;
+use crate::transform::difference::{DifferenceModel, differences};
+use crate::transform::opaque::OpaqueModel;
 use crate::transform::reference::{Fields, ReferenceModel};
 
 /// Bytes per block where nothing changed: few enough to read a part of, many enough that their checksums cost nothing.
@@ -46,7 +47,7 @@ const SAMPLE_PIECES: usize = 16;
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Result<Vec<u8>> {
-    compress_delta_on(current, reference, options, Kernel::detect())
+    Ok(encode(current, reference, options)?.0)
 }
 
 /// Compresses `current` against `reference` if that helps anywhere: the frame, and whether it is a delta. One that is not is an ordinary frame, which [`crate::decompress`] restores
@@ -66,7 +67,7 @@ pub fn compress_delta_if_useful(
     reference: &[u8],
     options: &Options,
 ) -> Result<(Vec<u8>, bool)> {
-    let (frame, sections) = encode(current, reference, options, Kernel::detect())?;
+    let (frame, sections) = encode(current, reference, options)?;
     if sections.need_reference {
         return Ok((frame, true));
     }
@@ -74,16 +75,6 @@ pub fn compress_delta_if_useful(
     Header::new(options, Some(current.len() as u64)).write(&mut alone);
     alone.extend_from_slice(frame.get(sections.start..).unwrap_or_default());
     Ok((alone, false))
-}
-
-/// [`compress_delta`] with this implementation of the hot loops, all of which give the same frame.
-pub(crate) fn compress_delta_on(
-    current: &[u8],
-    reference: &[u8],
-    options: &Options,
-    kernel: Kernel,
-) -> Result<Vec<u8>> {
-    Ok(encode(current, reference, options, kernel)?.0)
 }
 
 /// The sections of a frame.
@@ -94,12 +85,7 @@ struct Sections {
     need_reference: bool,
 }
 
-fn encode(
-    current: &[u8],
-    reference: &[u8],
-    options: &Options,
-    kernel: Kernel,
-) -> Result<(Vec<u8>, Sections)> {
+fn encode(current: &[u8], reference: &[u8], options: &Options) -> Result<(Vec<u8>, Sections)> {
     options.check_shape(current.len() as u64)?;
     let id = ReferenceId::of(reference, options.threads)?;
     let mut frame = memory::with_room_for(current.len());
@@ -117,12 +103,12 @@ fn encode(
         });
         for group in parts.collect::<Vec<_>>().chunks(GROUP) {
             // Much of a choice is work for one thread, so several are made at the same time.
-            let choices = threads::map(group.iter(), |&part| Choice::of(part, options, kernel));
+            let choices = threads::map(group.iter(), |&part| Choice::of(part, options));
             for (&part, choice) in group.iter().zip(choices) {
-                sections.need_reference |= choice?.encode(part, options, kernel, &mut frame)?;
+                sections.need_reference |= choice?.encode(part, options, &mut frame)?;
             }
         }
-        encode_sections(alone, options, kernel, &mut frame)
+        encode_sections(alone, options, &mut frame)
     })?;
     frame.shrink_to_fit();
     Ok((frame, sections))
@@ -140,13 +126,8 @@ pub(super) fn delta_section_length(options: &Options) -> usize {
 }
 
 /// Appends one section, the shorter of one with the reference and one without, and says whether it is the former. The reference is as long as the data, and both are whole elements.
-pub(super) fn encode_section_against(
-    part: Part,
-    options: &Options,
-    kernel: Kernel,
-    frame: &mut Vec<u8>,
-) -> Result<bool> {
-    Choice::of(part, options, kernel)?.encode(part, options, kernel, frame)
+pub(super) fn encode_section_against(part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<bool> {
+    Choice::of(part, options)?.encode(part, options, frame)
 }
 
 /// How a section is coded.
@@ -161,46 +142,44 @@ enum Choice {
 }
 
 impl Choice {
-    fn of(part: Part, options: &Options, kernel: Kernel) -> Result<Self> {
+    fn of(part: Part, options: &Options) -> Result<Self> {
         let Part { bytes, reference, .. } = part;
         let width = options.scalar_width();
         if bytes == reference {
-            let nothing = Model::Opaque { level: 0, long: false };
-            let model = Model::Difference(DifferenceModel::new(width, nothing));
+            let model = DifferenceModel::new(width, OpaqueModel::default().into()).into();
             return Ok(Self::Against(Plan { model, block_length: UNCHANGED_BLOCK }));
         }
         let Some(fields) = options.dtype.and_then(Fields::of) else {
-            let Plan { model, block_length } =
-                Plan::choose(&differences(bytes, reference, width, kernel)?, options, kernel)?;
-            let model = Model::Difference(DifferenceModel::new(width, model));
+            let Plan { model, block_length } = Plan::choose(&differences(bytes, reference, width)?, options)?;
+            let model = DifferenceModel::new(width, model).into();
             return Ok(Self::Shorter(Plan { model, block_length }));
         };
-        let (model, bits) = ReferenceModel::fit(fields, bytes, reference, kernel)?;
+        let (model, bits) = ReferenceModel::fit(fields, bytes, reference)?;
         let with = bits / 8;
         // The less there is to gain, the shorter the sample.
         let sample = if with < bytes.len() as u64 / 8 { SAMPLE / 4 } else { SAMPLE };
-        let without = alone_estimate(bytes, sample, options, kernel)?;
+        let without = alone_estimate(bytes, sample, options)?;
         // What the section takes with its reference is known well, without it from a sample, which knows no rows; where that might be a little less, both are tried.
         if without < with - with / 10 {
             return Ok(Self::Alone);
         }
         let block_length = block_length(bytes.len(), width, bits);
-        let plan = Plan { model: Model::Reference(Box::new(model)), block_length };
+        let plan = Plan { model: model.into(), block_length };
         let rows = if options.row_length().is_some() { without / 16 } else { 0 };
         Ok(if with + rows <= without { Self::Against(plan) } else { Self::Shorter(plan) })
     }
 
     /// Appends the section, and says whether its reference is needed.
-    fn encode(self, part: Part, options: &Options, kernel: Kernel, frame: &mut Vec<u8>) -> Result<bool> {
+    fn encode(self, part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<bool> {
         let alone = Part { reference: &[], ..part };
         let start = frame.len();
         match self {
-            Self::Alone => encode_section(alone, options, kernel, frame).map(|()| false),
-            Self::Against(plan) => encode_with(&plan, part, options, kernel, frame).map(|()| true),
+            Self::Alone => encode_section(alone, options, frame).map(|()| false),
+            Self::Against(plan) => encode_with(&plan, part, options, frame).map(|()| true),
             Self::Shorter(plan) => {
-                encode_with(&plan, part, options, kernel, frame)?;
+                encode_with(&plan, part, options, frame)?;
                 let mut other = Vec::new();
-                encode_section(alone, options, kernel, &mut other)?;
+                encode_section(alone, options, &mut other)?;
                 let with_reference = frame.len() - start <= other.len();
                 keep_shorter(frame, start, &other);
                 Ok(with_reference)
@@ -210,7 +189,7 @@ impl Choice {
 }
 
 /// About how many bytes a section takes without its reference, from pieces all over it: optimizer states and embeddings have long stretches of zeros.
-fn alone_estimate(bytes: &[u8], length: usize, options: &Options, kernel: Kernel) -> Result<u64> {
+fn alone_estimate(bytes: &[u8], length: usize, options: &Options) -> Result<u64> {
     let width = options.scalar_width();
     let piece = length / SAMPLE_PIECES;
     let mut sample = Vec::with_capacity(length);
@@ -224,7 +203,7 @@ fn alone_estimate(bytes: &[u8], length: usize, options: &Options, kernel: Kernel
             .for_each(|part| sample.extend_from_slice(&part[..piece.min(part.len())]));
     }
     let mut frame = Vec::new();
-    encode_section(Part::new(&sample), &Options { shape: None, ..options.clone() }, kernel, &mut frame)?;
+    encode_section(Part::new(&sample), &Options { shape: None, ..options.clone() }, &mut frame)?;
     Ok(frame.len() as u64 * bytes.len() as u64 / sample.len().max(1) as u64)
 }
 

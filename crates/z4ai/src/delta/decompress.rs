@@ -1,7 +1,7 @@
 //! From a delta and its reference to bytes: all of them, or a range.
 
-use crate::arch::Kernel;
-use crate::decompress::{Layout, zeroed};
+use crate::arch::memory;
+use crate::decompress::Layout;
 use crate::error::{Error, Result};
 use crate::reference::ReferenceId;
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub fn decompress_delta(frame: &[u8], reference: &[u8]) -> Result<Vec<u8>> {
 pub fn decompress_delta_with(frame: &[u8], reference: &[u8], threads: usize) -> Result<Vec<u8>> {
     let layout = of_length(frame, reference)?;
     let length = usize::try_from(layout.length).map_err(|_| Error::out_of_memory(usize::MAX))?;
-    let mut out = zeroed(length)?;
+    let mut out = memory::zeroed(length)?;
     layout.identifying(reference).decode_identifying(&mut out, threads)?;
     Ok(out)
 }
@@ -64,14 +64,14 @@ pub fn decompress_delta_range_trusted_into(
 ) -> Result<()> {
     let layout = trusted(frame, reference)?;
     layout.check_range_output(&range, out)?;
-    layout.decode(range, out, Kernel::detect())
+    layout.decode(range, out)
 }
 
 fn decode_range(layout: &Layout, range: Range<u64>) -> Result<Vec<u8>> {
     layout.check_range(&range)?;
     let length = usize::try_from(range.end - range.start).map_err(|_| Error::out_of_memory(usize::MAX))?;
-    let mut out = zeroed(length)?;
-    layout.decode(range, &mut out, Kernel::detect())?;
+    let mut out = memory::zeroed(length)?;
+    layout.decode(range, &mut out)?;
     Ok(out)
 }
 

@@ -5,8 +5,6 @@ mod compress;
 mod decompress;
 mod stream;
 
-#[cfg(any(test, fuzzing))]
-pub(crate) use compress::compress_delta_on;
 pub use compress::{compress_delta, compress_delta_if_useful};
 pub use decompress::{
     decompress_delta, decompress_delta_into, decompress_delta_into_with, decompress_delta_range,

@@ -1,7 +1,6 @@
 //! Deltas of streams: files of any length with memory for one section of each.
 
 use super::compress::{delta_section_length, encode_section_against, shared_length};
-use crate::arch::Kernel;
 use crate::compress::{Part, encode_section};
 use crate::error::Result;
 use crate::frame::header::Header;
@@ -46,10 +45,10 @@ pub fn compress_delta_stream(
         threads::run(options.threads, || -> Result<()> {
             if shared > 0 {
                 let part = Part { reference: &base[..shared], ..Part::new(&bytes[..shared]) };
-                encode_section_against(part, options, Kernel::detect(), &mut frame)?;
+                encode_section_against(part, options, &mut frame)?;
             }
             if shared < bytes.len() {
-                encode_section(Part::new(&bytes[shared..]), options, Kernel::detect(), &mut frame)?;
+                encode_section(Part::new(&bytes[shared..]), options, &mut frame)?;
             }
             Ok(())
         })?;

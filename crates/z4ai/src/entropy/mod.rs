@@ -2,7 +2,6 @@
 
 pub(crate) mod bits;
 pub(crate) mod mixing;
-pub(crate) mod nested;
 pub(crate) mod plane;
 pub(crate) mod rans;
 pub(crate) mod table;

@@ -3,7 +3,7 @@
 
 use super::rans::{self, Tables};
 use super::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
-use crate::arch::{Kernel, memory};
+use crate::arch::memory;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
@@ -99,16 +99,16 @@ impl PlaneModel {
     }
 
     /// Appends one plane, which must be covered by the histogram the model was chosen for.
-    pub fn encode(&self, plane: &[u8], kernel: Kernel, out: &mut Vec<u8>) {
-        self.encode_in(rans::lanes_for(plane.len()), plane, kernel, out);
+    pub fn encode(&self, plane: &[u8], out: &mut Vec<u8>) {
+        self.encode_in(rans::lanes_for(plane.len()), plane, out);
     }
 
     /// The same with so many lanes.
-    pub fn encode_in(&self, lanes: usize, plane: &[u8], kernel: Kernel, out: &mut Vec<u8>) {
+    pub fn encode_in(&self, lanes: usize, plane: &[u8], out: &mut Vec<u8>) {
         match self {
             Self::Raw => out.extend_from_slice(plane),
             Self::Constant(_) => {}
-            Self::Rans(tables) => rans::encode_in(lanes, tables.encoder(), plane, &[], kernel, out),
+            Self::Rans(tables) => rans::encode_in(lanes, tables.encoder(), plane, &[], out),
         }
     }
 
@@ -125,20 +125,14 @@ impl PlaneModel {
     }
 
     /// Decodes a whole plane of `count` bytes.
-    pub fn decode(&self, reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
-        self.decode_in(rans::lanes_for(count), reader, count, kernel)
+    pub fn decode(&self, reader: &mut Reader, count: usize) -> Result<Vec<u8>> {
+        self.decode_in(rans::lanes_for(count), reader, count)
     }
 
     /// The same of a plane with so many lanes.
-    pub fn decode_in(
-        &self,
-        lanes: usize,
-        reader: &mut Reader,
-        count: usize,
-        kernel: Kernel,
-    ) -> Result<Vec<u8>> {
-        let mut decoder = self.decoder_in(lanes, reader, count, kernel)?;
-        let mut bytes = memory::zeroed(count).ok_or_else(|| Error::out_of_memory(count))?;
+    pub fn decode_in(&self, lanes: usize, reader: &mut Reader, count: usize) -> Result<Vec<u8>> {
+        let mut decoder = self.decoder_in(lanes, reader, count)?;
+        let mut bytes = memory::zeroed(count)?;
         if let PlaneDecoder::Raw(raw) = decoder {
             bytes.copy_from_slice(raw);
         } else {
@@ -149,13 +143,8 @@ impl PlaneModel {
     }
 
     /// Opens a plane of `count` bytes at the reader's position.
-    pub fn decoder<'m, 'a: 'm>(
-        &'m self,
-        reader: &mut Reader<'a>,
-        count: usize,
-        kernel: Kernel,
-    ) -> Result<PlaneDecoder<'m>> {
-        self.decoder_in(rans::lanes_for(count), reader, count, kernel)
+    pub fn decoder<'m, 'a: 'm>(&'m self, reader: &mut Reader<'a>, count: usize) -> Result<PlaneDecoder<'m>> {
+        self.decoder_in(rans::lanes_for(count), reader, count)
     }
 
     fn decoder_in<'m, 'a: 'm>(
@@ -163,13 +152,12 @@ impl PlaneModel {
         lanes: usize,
         reader: &mut Reader<'a>,
         count: usize,
-        kernel: Kernel,
     ) -> Result<PlaneDecoder<'m>> {
         Ok(match self {
             Self::Raw => PlaneDecoder::Raw(reader.take(count)?),
             Self::Constant(byte) => PlaneDecoder::Constant(*byte),
             Self::Rans(tables) => {
-                PlaneDecoder::Rans(Box::new(rans::Decoder::open_in(lanes, tables.decoder(), reader, kernel)?))
+                PlaneDecoder::Rans(Box::new(rans::Decoder::open_in(lanes, tables.decoder(), reader)?))
             }
         })
     }
@@ -213,10 +201,10 @@ impl<'a> PlaneDecoder<'a> {
 }
 
 /// Appends `bytes` with whatever model suits them; the reader must know their number.
-pub(crate) fn write_bytes(bytes: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let model = PlaneModel::choose(&histogram_of(bytes), 0)?;
     model.write(out);
-    model.encode(bytes, kernel, out);
+    model.encode(bytes, out);
     Ok(())
 }
 
@@ -228,26 +216,27 @@ pub(crate) fn skip_bytes(reader: &mut Reader, count: usize) -> Result<usize> {
 }
 
 /// Reads what [`write_bytes`] wrote.
-pub(crate) fn read_bytes(reader: &mut Reader, count: usize, kernel: Kernel) -> Result<Vec<u8>> {
-    PlaneModel::read(reader)?.decode(reader, count, kernel)
+pub(crate) fn read_bytes(reader: &mut Reader, count: usize) -> Result<Vec<u8>> {
+    PlaneModel::read(reader)?.decode(reader, count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Kernel;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn planes_survive(bytes in proptest::collection::vec(prop_oneof![Just(0u8), 0u8..4, any::<u8>()], 0..3000)) {
             let mut out = Vec::new();
-            write_bytes(&bytes, Kernel::detect(), &mut out).unwrap();
+            write_bytes(&bytes, &mut out).unwrap();
             prop_assert!(out.len() <= bytes.len() + 2);
-            for kernel in Kernel::available() {
+            for kernel in Kernel::available() { kernel.run(|| {
                 let mut reader = Reader::new(&out, "test");
-                prop_assert_eq!(&read_bytes(&mut reader, bytes.len(), kernel).unwrap(), &bytes);
+                assert_eq!(&read_bytes(&mut reader, bytes.len()).unwrap(), &bytes);
                 reader.finish().unwrap();
-            }
+            }); }
         }
     }
 }

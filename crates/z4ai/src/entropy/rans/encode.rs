@@ -1,8 +1,8 @@
 //! The encoder's side of a stream. It runs backwards, from the last symbol to the first, so that the decoder can run forwards; for the same reason its
 //! words fill a buffer from the end.
 
-use super::{EncoderTables, MOST_LANES, STATE_MIN, lanes_for};
-use crate::arch::Kernel;
+use super::{EncoderTables, MOST_LANES, STATE_MIN, Steps, lanes_for};
+use crate::arch::dispatch;
 use crate::frame::wire::put_length;
 use std::cell::RefCell;
 
@@ -16,14 +16,8 @@ thread_local! {
 
 /// Encodes `symbols`, each in the context of the same index (or all in context 0 when `contexts` is empty), and appends the stream's length and the stream.
 /// Every symbol must have a frequency in its context's table.
-pub(crate) fn encode(
-    tables: &EncoderTables,
-    symbols: &[u8],
-    contexts: &[u8],
-    kernel: Kernel,
-    out: &mut Vec<u8>,
-) {
-    encode_in(lanes_for(symbols.len()), tables, symbols, contexts, kernel, out);
+pub(crate) fn encode(tables: &EncoderTables, symbols: &[u8], contexts: &[u8], out: &mut Vec<u8>) {
+    encode_in(lanes_for(symbols.len()), tables, symbols, contexts, out);
 }
 
 /// [`encode`] with this number of lanes: 1, 4, [`super::LANES`] or [`MOST_LANES`].
@@ -32,7 +26,6 @@ pub(crate) fn encode_in(
     tables: &EncoderTables,
     symbols: &[u8],
     contexts: &[u8],
-    kernel: Kernel,
     out: &mut Vec<u8>,
 ) {
     WORDS.with_borrow_mut(|words| {
@@ -40,7 +33,7 @@ pub(crate) fn encode_in(
         if words.len() < needed {
             words.resize(needed, 0);
         }
-        let start = encode_before(lanes, tables, symbols, contexts, kernel, words);
+        let start = encode_before(lanes, tables, symbols, contexts, words);
         out.extend_from_slice(words.get(start..).unwrap_or_default());
     });
 }
@@ -57,11 +50,11 @@ pub(crate) fn encode_before(
     tables: &EncoderTables,
     symbols: &[u8],
     contexts: &[u8],
-    kernel: Kernel,
     room: &mut [u8],
 ) -> usize {
     let mut states = [STATE_MIN; MOST_LANES];
-    let start = kernel.rans_encode(tables, lanes, &mut states, symbols, contexts, room);
+    let start =
+        dispatch!(kernel => kernel.encode_symbols(tables, lanes, &mut states, symbols, contexts, room));
     let mut head = Vec::with_capacity(16 + 4 * lanes);
     put_length(&mut head, 4 * lanes + room.len() - start);
     states.iter().take(lanes).for_each(|state| head.extend_from_slice(&state.to_le_bytes()));

@@ -9,6 +9,7 @@ mod compact;
 mod decode;
 mod encode;
 mod mixed;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,8 @@ pub(crate) use mixed::{
     ALL_LANES, Bit, MIXED_LANES, MIXED_WINDOW, MixedDecoder, MixedTable, MixedWords, Stretch, each_lane,
     encode_mixed,
 };
+
+pub(crate) use steps::{Steps, decode_symbols, encode_groups, encode_symbols};
 
 use super::table::{EncoderSymbol, FrequencyTable};
 use crate::error::{Error, Result};

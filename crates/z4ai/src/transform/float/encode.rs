@@ -3,7 +3,7 @@
 use super::model::FloatModel;
 use super::scale::{STEPS, Scales};
 use super::{CENTRE, CHUNK, ESCAPE_STRETCH, EXPONENT_PARTS, JOINT_BITS, low_bits};
-use crate::arch::Kernel;
+use crate::arch;
 use crate::dtype::FloatLayout;
 use crate::entropy::{plane, rans};
 use crate::error::Result;
@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 
 /// The exponent parts that have symbols; all others are escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(in crate::transform) struct Parts {
     pub first: i16,
     pub last: i16,
 }
@@ -127,9 +127,9 @@ impl Heads {
 
 impl FloatModel {
     /// Appends the block of whole elements `bytes`, the first of which is element `start` of the section.
-    pub fn encode(&self, bytes: &[u8], start: usize, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn encode_block(&self, bytes: &[u8], start: usize, out: &mut Vec<u8>) -> Result<()> {
         let mut memory = MEMORY.take();
-        let begin = self.encode_within(bytes, start, kernel, &mut memory)?;
+        let begin = self.encode_block_within(bytes, start, &mut memory)?;
         out.extend_from_slice(&memory[begin..]);
         MEMORY.set(memory);
         Ok(())
@@ -137,22 +137,21 @@ impl FloatModel {
 
     /// Makes the block in place of whatever is in `memory`, and returns where it begins; it ends where the memory does, and there is room for a byte before it. Symbols are
     /// coded from the last to the first, so the block grows from the verbatim bits to both ends, and nothing has to be moved.
-    pub fn encode_within(
+    pub(super) fn encode_block_within(
         &self,
         bytes: &[u8],
         start: usize,
-        kernel: Kernel,
         memory: &mut Vec<u8>,
     ) -> Result<usize> {
         let (width, count) = (self.layout.width, bytes.len() / self.layout.width);
         let begin = BLOCK.with_borrow_mut(|block| -> Result<usize> {
             let mut end = 1 + rans::room_for(count) + FEW_ESCAPES;
             memory.resize(end, 0);
-            self.transform(bytes, start, kernel, block, memory);
+            self.transform(bytes, start, block, memory);
             let escapes = &mut block.coded_escapes;
             escapes.clear();
             put_length(escapes, block.escapes.len());
-            plane::write_bytes(&block.escapes, kernel, escapes)?;
+            plane::write_bytes(&block.escapes, escapes)?;
             if let Some(missing @ 1..) = escapes.len().checked_sub(FEW_ESCAPES) {
                 memory.splice(..0, std::iter::repeat_n(0, missing));
                 end += missing;
@@ -161,22 +160,15 @@ impl FloatModel {
             let (room, place) = room.split_at_mut(end - escapes.len());
             place.copy_from_slice(escapes);
             let (lanes, tables) = (self.lanes(count), self.tables.encoder());
-            Ok(rans::encode_before(lanes, tables, &block.symbols, &block.contexts, kernel, room))
+            Ok(rans::encode_before(lanes, tables, &block.symbols, &block.contexts, room))
         })?;
-        self.tails.encode(bytes, width, start, kernel, memory);
-        self.signs.encode(self.layout, bytes, &self.scales, start, kernel, memory)?;
+        self.tails.encode(bytes, width, start, memory);
+        self.signs.encode(self.layout, bytes, &self.scales, start, memory)?;
         Ok(begin)
     }
 
     /// Computes the symbols, contexts and escapes of a block, and appends its verbatim bits.
-    fn transform(
-        &self,
-        bytes: &[u8],
-        start: usize,
-        kernel: Kernel,
-        block: &mut BlockScratch,
-        low: &mut Vec<u8>,
-    ) {
+    fn transform(&self, bytes: &[u8], start: usize, block: &mut BlockScratch, low: &mut Vec<u8>) {
         let count = bytes.len() / self.layout.width;
         block.symbols.resize(count, 0);
         block.contexts.resize(count, 0);
@@ -187,7 +179,7 @@ impl FloatModel {
             for (index, (chunk, (symbols, contexts))) in
                 bytes.chunks(CHUNK * self.layout.width).zip(pieces).enumerate()
             {
-                kernel.vectorised(
+                arch::vectorised(
                     #[inline(always)]
                     || {
                         heads.read(self.layout, &self.scales, chunk, start + index * CHUNK);

@@ -13,7 +13,7 @@ fn parts(bits: u32) -> impl Iterator<Item = (u32, u32)> {
 }
 
 /// Bytes that `count` elements of `bits` bits take.
-pub(super) fn packed_len(count: usize, bits: u32) -> usize {
+pub(in crate::transform) fn packed_len(count: usize, bits: u32) -> usize {
     let whole = count / CHUNK * (CHUNK / 8) * bits as usize;
     let rest = count % CHUNK;
     whole + parts(bits).map(|(width, _)| (rest * width as usize).div_ceil(8)).sum::<usize>()
@@ -21,7 +21,7 @@ pub(super) fn packed_len(count: usize, bits: u32) -> usize {
 
 /// Appends one chunk of at most [`CHUNK`] fields.
 #[inline(always)]
-pub(super) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
+pub(in crate::transform) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
     for (width, position) in parts(bits) {
         let stride = (fields.len() * width as usize).div_ceil(8);
         let start = out.len();
@@ -63,7 +63,7 @@ fn pack_chunk<const IN_BYTE: usize>(fields: &[u16], position: u32, bytes: &mut [
 
 /// Reads one chunk of `fields.len()` fields from the front of `packed`, which holds at least [`packed_len`] bytes.
 #[inline(always)]
-pub(super) fn unpack(mut packed: &[u8], bits: u32, fields: &mut [u16]) {
+pub(in crate::transform) fn unpack(mut packed: &[u8], bits: u32, fields: &mut [u16]) {
     if bits == 0 {
         fields.fill(0);
     }

@@ -1,36 +1,28 @@
-//! Floats of two bytes and more. The exponent minus the scale expected at its place, joined with the top two mantissa bits, is one symbol for the entropy
-//! coder; sign and other mantissa bits of the head are stored as they are; the bytes below the head are planes of their own.
+//! Floats of two bytes and more. The exponent minus the scale expected at its place, joined with the top two mantissa bits, is one symbol for the
+//! entropy coder; sign and other mantissa bits of the head are stored as they are; the bytes below the head are planes of their own.
 //!
-//! `scale` has the expectations, `model` what a section shares (and how it is chosen), `encode` and `decode` the two directions of one block. `adaptive` is the other way to code the
-//! same floats, for maximum effort; `learner` has what it learns, `lanes` the order in which it does so.
+//! `scale` has the expectations and `expected` the form in which decoders use them, `shape` tables for small sections, `signs` and `low_bits` the
+//! rest of a head, `tails` the bytes below it, `period` finds the length of rows that nobody told.
 
-mod adaptive;
 mod decode;
 mod encode;
-mod heads;
-mod lanes;
-mod learner;
-mod low_bits;
+mod expected;
+mod fit;
+pub(super) mod low_bits;
 mod model;
 mod period;
 pub(crate) mod scale;
-mod search;
-mod shape;
-mod sign_mixer;
+pub(super) mod shape;
 mod signs;
-mod survey;
-mod symbol_code;
-mod tails;
+mod steps;
+pub(super) mod tails;
 
-pub(crate) use adaptive::{AdaptiveModel, Geometry};
-pub(crate) use lanes::Kernels;
-pub(crate) use learner::{
-    ABOVE, Column, DUST, FURTHEST, LAST_RATE, LEFT, MagnitudeRun, Moves, OCTAVE_BITS, PHASES, RATE_BITS,
-    Rates,
-};
-pub(crate) use model::{FloatModel, choose_scales};
+pub(crate) use decode::interleave;
+pub(crate) use expected::{ExpectedRest, HeadFormat, HeadInputs, HeadSign};
+pub(crate) use fit::choose_scales;
+pub(crate) use model::FloatModel;
 pub(crate) use period::find_row_length;
-pub(crate) use sign_mixer::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
+pub(crate) use steps::{HeadChunk, Steps, decode_heads};
 
 /// Elements that are transformed together; all the temporaries of a chunk stay in the first-level cache.
 pub(crate) const CHUNK: usize = 4096;
@@ -39,8 +31,8 @@ pub(crate) const CHUNK: usize = 4096;
 pub(crate) const JOINT_BITS: u32 = 2;
 
 /// A symbol is `(exponent - expected exponent + CENTRE) << JOINT_BITS | top mantissa bits`; the exponent part 0 says that the exponent is an escape.
-const CENTRE: i32 = 48;
-const EXPONENT_PARTS: i32 = 1 << (8 - JOINT_BITS);
+pub(super) const CENTRE: i32 = 48;
+pub(super) const EXPONENT_PARTS: i32 = 1 << (8 - JOINT_BITS);
 
 /// Symbols that are searched for escapes only if one of them is an escape.
 const ESCAPE_STRETCH: usize = 64;

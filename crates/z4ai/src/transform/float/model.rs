@@ -1,38 +1,21 @@
 //! What all blocks of a section of floats share: scales, frequency tables, the sign if it is constant, and how the tail planes are coded.
 
-use super::encode::{Parts, SymbolScratch};
-use super::period::find_row_length;
-use super::scale::{Scales, Sums};
+use super::JOINT_BITS;
+use super::encode::Parts;
+use super::expected::RowLines;
+use super::low_bits;
+use super::scale::Scales;
 use super::shape::{EscapeRate, Shape};
 use super::signs::Signs;
 use super::tails::Tails;
-use super::{CHUNK, EXPONENT_PARTS, JOINT_BITS};
-use crate::arch::{Kernel, RowLines};
-use crate::dtype::FloatLayout;
+use crate::dtype::{Dtype, FloatLayout};
 use crate::entropy::plane;
 use crate::entropy::rans::{Tables, lanes_for, most_lanes_for};
-use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, MIN_PRECISION, SYMBOLS, entropy_bits};
+use crate::entropy::table::{FrequencyTable, MAX_PRECISION, MIN_PRECISION};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
-use crate::options::Effort;
-use crate::threads;
+use crate::transform::{Contents, Position, Transform};
 use std::sync::OnceLock;
-
-/// Elements looked at when choosing between scales.
-const SAMPLE: usize = 1 << 13;
-/// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
-const ROW_WITHOUT_SHAPE: usize = 1024;
-/// Elements whose symbols are counted, about, in sections with many more: what tables of these lose is not worth a look at all the others. In shorter sections it is
-/// one in [`THINNED`], but not fewer than [`FEWEST`].
-const COUNTED: usize = 1 << 18;
-const THINNED: usize = 4;
-const FEWEST: usize = 1 << 16;
-
-/// Elements that are counted together then, short so that they come from everywhere.
-const PIECE: usize = 64;
-
-/// Symbols, of all contexts together, that may then have gone unmet.
-const UNMET: usize = 64;
 
 /// The shared description of a section of floats.
 #[derive(Debug)]
@@ -44,198 +27,17 @@ pub(crate) struct FloatModel {
     pub(super) signs: Signs,
     pub(super) tables: Tables,
     /// What the tables follow from, if they do.
-    shape: Option<(Shape, EscapeRate)>,
+    pub(super) shape: Option<(Shape, EscapeRate)>,
     pub(super) tails: Tails,
     /// What the decoder makes of the columns' scales.
     pub(super) row_lines: OnceLock<RowLines>,
 }
 
-/// The most elements of a section whose tables may follow from a shape; tables of their own cost larger ones next to nothing.
-const SHAPED: usize = 1 << 17;
-
 /// How many contexts the tables have, by the fraction of the expected scale.
 pub(super) const CONTEXTS: usize = 4;
 
-/// Histograms of one section's symbols, and the signs seen.
-#[derive(Debug, Clone)]
-pub(super) struct SymbolCounts {
-    pub histograms: [Histogram; CONTEXTS],
-    pub negative: u64,
-    pub positive: u64,
-}
-
-impl Default for SymbolCounts {
-    fn default() -> Self {
-        Self { histograms: [[0; SYMBOLS]; CONTEXTS], negative: 0, positive: 0 }
-    }
-}
-
-impl SymbolCounts {
-    fn add(&mut self, other: &Self) {
-        for (mine, theirs) in self.histograms.iter_mut().flatten().zip(other.histograms.iter().flatten()) {
-            *mine += theirs;
-        }
-        self.negative += other.negative;
-        self.positive += other.positive;
-    }
-
-    /// Makes counts of one in `stride` elements those of all, as far as can be told. What they have not met gets a count of one: symbols of `parts`, and escapes.
-    /// `false` if that is too much, since room in the tables that nothing uses costs everything else.
-    fn extrapolate(&mut self, stride: usize, parts: Parts) -> bool {
-        let parts = (parts.first as usize) << JOINT_BITS..(parts.last as usize + 1) << JOINT_BITS;
-        let unmet =
-            |histogram: &Histogram| histogram[parts.clone()].iter().filter(|&&count| count == 0).count();
-        if self.histograms.iter().map(unmet).sum::<usize>() > UNMET {
-            return false;
-        }
-        for histogram in &mut self.histograms {
-            for symbol in (0..1 << JOINT_BITS).chain(parts.clone()) {
-                histogram[symbol] = (histogram[symbol] * stride as u32).max(1);
-            }
-        }
-        true
-    }
-
-    /// Counts the symbols of pieces of whole elements, no longer than a chunk, each with the number of its first element in the section.
-    fn count<'a>(
-        &mut self,
-        layout: FloatLayout,
-        scales: &Scales,
-        pieces: impl Iterator<Item = (usize, &'a [u8])>,
-        kernel: Kernel,
-    ) {
-        // Neighbours are often equal; in the same table every count would wait for the one before.
-        let mut counts = [[0u32; CONTEXTS * SYMBOLS]; 4];
-        SymbolScratch::with(|scratch| {
-            for (start, piece) in pieces {
-                kernel.vectorised(
-                    #[inline(always)]
-                    || {
-                        scratch.transform(layout, scales, piece, start);
-                        let negative = scratch.negative();
-                        self.negative += negative;
-                        self.positive += (piece.len() / layout.width) as u64 - negative;
-                    },
-                );
-                let (codes, last) = scratch.codes().as_chunks::<4>();
-                let place = |code: u16| usize::from(code) & (CONTEXTS * SYMBOLS - 1);
-                for codes in codes {
-                    counts.iter_mut().zip(codes).for_each(|(counts, &code)| counts[place(code)] += 1);
-                }
-                last.iter().for_each(|&code| counts[0][place(code)] += 1);
-            }
-        });
-        for counts in &counts {
-            let sums = self.histograms.iter_mut().flatten();
-            sums.zip(counts).for_each(|(sum, count)| *sum += count);
-        }
-    }
-
-    /// Turns the exponents at both ends that are too rare for a table's precision into escapes: a frequency of 1 for each of their symbols would overpay them at
-    /// the cost of all others.
-    fn escape_rare(&mut self, precision: u32) -> Parts {
-        let mut counts = [0u64; EXPONENT_PARTS as usize];
-        for histogram in &self.histograms {
-            for (count, symbols) in counts.iter_mut().zip(histogram.chunks_exact(1 << JOINT_BITS)) {
-                *count += symbols.iter().map(|&count| u64::from(count)).sum::<u64>();
-            }
-        }
-        let total: u64 = counts.iter().sum();
-        // Worth it below a third of a frequency of 1 in each of the tables' symbols.
-        let kept = |&part: &i16| (counts[part as usize] * 3) << (precision - 2) >= total.max(1);
-        let all = Parts::ALL.first..=Parts::ALL.last;
-        let first = all.clone().find(kept).unwrap_or(Parts::ALL.first);
-        let last = all.rev().find(kept).unwrap_or(Parts::ALL.first);
-        for histogram in &mut self.histograms {
-            for symbol in (1 << JOINT_BITS)..SYMBOLS {
-                let part = (symbol >> JOINT_BITS) as i16;
-                if !(first..=last).contains(&part) {
-                    histogram[symbol % (1 << JOINT_BITS)] += std::mem::take(&mut histogram[symbol]);
-                }
-            }
-        }
-        Parts { first, last }
-    }
-
-    fn cost(&self) -> u64 {
-        self.histograms.iter().map(|histogram| entropy_bits(histogram)).sum()
-    }
-}
-
 impl FloatModel {
-    /// Makes the model for a section: `bytes` are whole elements, in rows of `row_length` if that is known.
-    pub fn fit(
-        layout: FloatLayout,
-        bytes: &[u8],
-        row_length: Option<usize>,
-        effort: Effort,
-        block: usize,
-        kernel: Kernel,
-    ) -> Result<Self> {
-        let row_length = row_length.or_else(|| find_row_length(layout, bytes, kernel));
-        let scales = choose_scales(layout, bytes, row_length, kernel);
-        Self::fit_scales(layout, bytes, scales, row_length, effort, block, kernel)
-    }
-
-    /// Makes the model for elements without any order: one scale for all.
-    pub fn fit_flat(layout: FloatLayout, bytes: &[u8], block: usize, kernel: Kernel) -> Result<Self> {
-        let scales = Sums::measure(layout, bytes, ROW_WITHOUT_SHAPE, false, kernel).scales(layout, 0);
-        let scales = scales.with_parts(false, false);
-        Self::fit_scales(layout, bytes, scales, None, Effort::Default, block, kernel)
-    }
-
-    fn fit_scales(
-        layout: FloatLayout,
-        bytes: &[u8],
-        scales: Scales,
-        row_length: Option<usize>,
-        effort: Effort,
-        block: usize,
-        kernel: Kernel,
-    ) -> Result<Self> {
-        let elements = bytes.len() / layout.width;
-        let thinned = (elements / FEWEST).clamp(1, THINNED);
-        let stride = if effort == Effort::Max { 1 } else { thinned.max(elements / COUNTED) };
-        let mut counts = count_blocks(layout, &scales, bytes, block, stride, kernel);
-        let precision = if effort == Effort::Max { MAX_PRECISION } else { QUICK_PRECISION };
-        let shaped = (elements <= SHAPED).then(|| Shape::fit_quickly(&counts.histograms));
-        let mut parts = counts.escape_rare(precision);
-        // Four times as many say enough most of the time.
-        for (stride, denser) in [(stride, stride / 4), (stride / 4, 1)] {
-            if stride > 1 && !counts.extrapolate(stride, parts) {
-                counts = count_blocks(layout, &scales, bytes, block, denser.max(1), kernel);
-                parts = counts.escape_rare(precision);
-            } else {
-                break;
-            }
-        }
-        let mut signs = if counts.negative == 0 || counts.positive == 0 {
-            constant_sign(layout, bytes).map_or(Signs::Verbatim, Signs::Constant)
-        } else {
-            Signs::Verbatim
-        };
-        if let (Effort::Max, Signs::Verbatim, Some(row_length)) = (effort, &signs, row_length) {
-            let coded = Signs::fit_contexts(layout, bytes, &scales, row_length, block, kernel)?;
-            signs = coded.unwrap_or(Signs::Verbatim);
-        }
-        // Maximum effort, which is compared with the default, would else find less to gain from learning.
-        if let (Effort::Fast | Effort::Default, Signs::Verbatim) = (effort, &signs) {
-            let counts = [counts.negative, counts.positive];
-            signs = Signs::fit_skewed(layout, bytes, counts, kernel)?.unwrap_or(Signs::Verbatim);
-        }
-        let (tables, cost) = choose_tables(&counts, precision);
-        let tails = Tails::fit(layout, bytes, row_length)?;
-        let model = Self::new(layout, scales, signs, tables, None, tails)?;
-        if let Some((shape, rate, shape_cost)) = shaped
-            && shape_cost < cost
-        {
-            let tables = Tables::new(shape_tables(shape, rate))?;
-            return Ok(Self { parts: shape.parts(), tables, shape: Some((shape, rate)), ..model });
-        }
-        Ok(Self { parts, ..model })
-    }
-
-    fn new(
+    pub(super) fn new(
         layout: FloatLayout,
         scales: Scales,
         signs: Signs,
@@ -271,32 +73,23 @@ impl FloatModel {
     pub(super) fn low_bits(&self) -> u32 {
         self.layout.head_mantissa_bits() - JOINT_BITS + self.signs.verbatim_bits()
     }
+}
 
-    /// Appends the model.
-    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        let precision = if self.shape.is_some() { SHAPE } else { self.tables.precision() as u8 };
-        out.push(self.signs.to_code() | u8::from(self.has_contexts()) << 2 | precision << 3);
-        self.scales.write(kernel, out)?;
-        self.signs.write(out);
-        match &self.shape {
-            Some((shape, rate)) => {
-                shape.write(out);
-                rate.write(out);
-            }
-            None => self.tables.frequencies().iter().for_each(|table| table.write(out)),
-        }
-        self.tails.write(kernel, out)
-    }
+impl Transform for FloatModel {
+    const TAG: u8 = 2;
+    const NAME: &'static str = "float";
 
-    /// Reads the model of a section of `elements` elements.
-    pub fn read(layout: FloatLayout, reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
+    fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
+        let layout = section.dtype.and_then(Dtype::float_layout);
+        let layout = layout.ok_or_else(|| Error::corrupt("float planes of a dtype that is not a float"))?;
+        let elements = section.elements();
         let flags = reader.u8()?;
         let precision = u32::from(flags >> 3);
         let is_shaped = flags >> 3 == SHAPE;
         if !is_shaped && !(MIN_PRECISION..=MAX_PRECISION).contains(&precision) {
             return Err(Error::corrupt("a table's precision is out of range"));
         }
-        let scales = Scales::read(reader, elements, kernel)?;
+        let scales = Scales::read(reader, elements)?;
         let signs = Signs::read(flags & 3, reader, elements)?;
         let (tables, shape) = if is_shaped {
             let (shape, rate) = (Shape::read(reader)?, EscapeRate::read(reader)?);
@@ -306,137 +99,59 @@ impl FloatModel {
             let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, precision));
             (tables.collect::<Result<_>>()?, None)
         };
-        let tails = Tails::read(layout, reader, elements, kernel)?;
+        let tails = Tails::read(layout, reader, elements)?;
         Self::new(layout, scales, signs, tables, shape, tails)
     }
-}
 
-/// The precision of four tables that are to be decoded quickly: with another bit they would not fit the first-level cache.
-const QUICK_PRECISION: u32 = MAX_PRECISION - 1;
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        let precision = if self.shape.is_some() { SHAPE } else { self.tables.precision() as u8 };
+        out.push(self.signs.to_code() | u8::from(self.has_contexts()) << 2 | precision << 3);
+        self.scales.write(out)?;
+        self.signs.write(out);
+        match &self.shape {
+            Some((shape, rate)) => {
+                shape.write(out);
+                rate.write(out);
+            }
+            None => self.tables.frequencies().iter().for_each(|table| table.write(out)),
+        }
+        self.tails.write(out)
+    }
+
+    fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
+        self.encode_block(bytes, at.start, out)
+    }
+
+    fn encode_within(&self, bytes: &[u8], at: Position, memory: &mut Vec<u8>) -> Result<usize> {
+        self.encode_block_within(bytes, at.start, memory)
+    }
+
+    fn decode(&self, reader: &mut Reader, at: Position, out: &mut [u8]) -> Result<()> {
+        self.decode_block(reader, at.start, out)
+    }
+
+    fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let start = reader.position();
+        let length = reader.length()?;
+        reader.take(length)?;
+        let escape_bytes = reader.length()?;
+        plane::skip_bytes(reader, escape_bytes)?;
+        let mut parts = vec![("exponent".to_owned(), reader.position() - start)];
+        let low = low_bits::packed_len(elements, self.low_bits());
+        reader.take(low)?;
+        parts.push(("sign and mantissa".to_owned(), low));
+        parts.extend(self.tails.parts(reader, elements)?);
+        if self.signs.are_apart() {
+            parts.push(("sign".to_owned(), reader.remaining()));
+        }
+        Ok(parts)
+    }
+}
 
 /// In place of a precision: tables that follow from a shape.
 const SHAPE: u8 = 0;
 
 /// The tables of all contexts, which are quarters of an octave apart.
-fn shape_tables(shape: Shape, rate: EscapeRate) -> Vec<FrequencyTable> {
+pub(super) fn shape_tables(shape: Shape, rate: EscapeRate) -> Vec<FrequencyTable> {
     (0..CONTEXTS).map(|context| shape.table((16 / CONTEXTS * context) as i32, rate)).collect()
-}
-
-/// The symbols of one in `stride` pieces of a section.
-fn count_blocks(
-    layout: FloatLayout,
-    scales: &Scales,
-    bytes: &[u8],
-    block: usize,
-    stride: usize,
-    kernel: Kernel,
-) -> Box<SymbolCounts> {
-    let piece = if stride == 1 { CHUNK } else { PIECE };
-    let blocks = threads::map(bytes.chunks(block).enumerate(), |(index, part)| {
-        let start = index * block / layout.width;
-        let pieces = part.chunks(piece * layout.width).enumerate();
-        let pieces = pieces.map(|(index, bytes)| (start + index * piece, bytes));
-        let pieces = pieces.filter(|(start, _)| (start / piece).is_multiple_of(stride));
-        let mut counts = Box::<SymbolCounts>::default();
-        counts.count(layout, scales, pieces, kernel);
-        counts
-    });
-    let mut blocks = blocks.into_iter();
-    let mut counts = blocks.next().unwrap_or_default();
-    blocks.for_each(|more| counts.add(&more));
-    counts
-}
-
-/// The sign that all elements have, if they have the same: `true` is negative.
-fn constant_sign(layout: FloatLayout, bytes: &[u8]) -> Option<bool> {
-    let mut signs = bytes.chunks_exact(layout.width).map(|element| element[layout.width - 1] >> 7 == 1);
-    let first = signs.next()?;
-    signs.all(|sign| sign == first).then_some(first)
-}
-
-/// The cheapest of: one scale for all, per row, per column, and both; judged on a sample.
-pub(crate) fn choose_scales(
-    layout: FloatLayout,
-    bytes: &[u8],
-    row_length: Option<usize>,
-    kernel: Kernel,
-) -> Scales {
-    let mut candidates = scale_candidates(layout, bytes, row_length, kernel);
-    if candidates.len() == 1 {
-        return candidates.pop().unwrap_or_default();
-    }
-    let chosen = candidates.into_iter().min_by_key(|scales| cost_with(scales, layout, bytes, kernel));
-    chosen.unwrap_or_default()
-}
-
-/// The bits that symbols cost with the scales that would be chosen for rows of this length.
-pub(super) fn least_cost(
-    layout: FloatLayout,
-    bytes: &[u8],
-    row_length: Option<usize>,
-    kernel: Kernel,
-) -> Option<u64> {
-    let candidates = scale_candidates(layout, bytes, row_length, kernel);
-    candidates.iter().map(|scales| cost_with(scales, layout, bytes, kernel)).min()
-}
-
-fn scale_candidates(
-    layout: FloatLayout,
-    bytes: &[u8],
-    row_length: Option<usize>,
-    kernel: Kernel,
-) -> Vec<Scales> {
-    let elements = bytes.len() / layout.width;
-    let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
-    let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);
-    let sums = Sums::measure(layout, bytes, row_length, with_columns, kernel);
-    let scales = sums.scales(layout, row_length);
-    let candidates = [(false, false), (true, false), (false, true), (true, true)];
-    let mut candidates: Vec<Scales> = candidates
-        .into_iter()
-        .filter(|&(_, columns)| with_columns || !columns)
-        .map(|(rows, columns)| scales.with_parts(rows, columns))
-        .collect();
-    candidates.dedup();
-    candidates
-}
-
-/// The bits that the scales and the symbols of all elements cost, from a sample of these.
-fn cost_with(scales: &Scales, layout: FloatLayout, bytes: &[u8], kernel: Kernel) -> u64 {
-    let elements = bytes.len() / layout.width;
-    let pieces = (elements / CHUNK).max(1);
-    let stride = pieces.div_ceil(SAMPLE / CHUNK);
-    let mut sampled = 0u64;
-    let mut counts = SymbolCounts::default();
-    let sample = (0..pieces).step_by(stride).map(|piece| {
-        let start = piece * CHUNK;
-        let chunk = &bytes[start * layout.width..elements.min(start + CHUNK) * layout.width];
-        sampled += (chunk.len() / layout.width) as u64;
-        (start, chunk)
-    });
-    counts.count(layout, scales, sample, kernel);
-    let side = [&scales.rows, &scales.columns].map(|offsets| {
-        let bytes: &[u8] = bytemuck::cast_slice(offsets);
-        entropy_bits(&plane::histogram(bytes.iter().copied()))
-    });
-    (counts.cost() as u128 * elements as u128 / u128::from(sampled.max(1))) as u64 + side[0] + side[1]
-}
-
-/// Four tables of this precision, or one when four do not pay for their own description, and the bits that they and what they code take.
-fn choose_tables(counts: &SymbolCounts, precision: u32) -> (Vec<FrequencyTable>, u64) {
-    let mut merged = [0u32; SYMBOLS];
-    for histogram in &counts.histograms {
-        merged.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += count);
-    }
-    let one = vec![FrequencyTable::normalise(&merged, MAX_PRECISION)];
-    let four = counts.histograms.iter().map(|histogram| FrequencyTable::normalise(histogram, precision));
-    let four: Vec<_> = four.collect();
-    let side = |tables: &[FrequencyTable]| {
-        let mut out = Vec::new();
-        tables.iter().for_each(|table| table.write(&mut out));
-        8 * out.len() as u64
-    };
-    let escapes = 8 * merged[..1 << JOINT_BITS].iter().map(|&count| u64::from(count)).sum::<u64>();
-    let costs = (counts.cost() + side(&four) + escapes, entropy_bits(&merged) + side(&one) + escapes);
-    if costs.0 < costs.1 { (four, costs.0) } else { (one, costs.1) }
 }

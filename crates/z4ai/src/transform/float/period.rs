@@ -1,8 +1,8 @@
 //! The row length of elements that came without a shape. Columns of a matrix differ in scale, so elements a row apart are large or small together more often
 //! than others; it is enough to compare one bit of each.
 
-use super::model::least_cost;
-use crate::arch::Kernel;
+use super::fit::least_cost;
+use crate::arch;
 use crate::dtype::FloatLayout;
 use crate::threads;
 
@@ -24,20 +24,20 @@ const TRIED: usize = 1 << 17;
 const GAIN: u64 = 64;
 
 /// The row length that makes the elements cheapest to code, if there is one that is worth it.
-pub(crate) fn find_row_length(layout: FloatLayout, bytes: &[u8], kernel: Kernel) -> Option<usize> {
+pub(crate) fn find_row_length(layout: FloatLayout, bytes: &[u8]) -> Option<usize> {
     let elements = bytes.len() / layout.width;
     if elements < SMALLEST {
         return None;
     }
-    let large = large_elements(layout, bytes, kernel);
+    let large = large_elements(layout, bytes);
     let candidates: Vec<Option<usize>> =
-        candidates(&agreements(&large, kernel)).into_iter().chain(USUAL).map(Some).chain([None]).collect();
+        candidates(&agreements(&large)).into_iter().chain(USUAL).map(Some).chain([None]).collect();
     let costs = threads::map(candidates.into_iter(), |row_length| {
         // Rows begin with the section.
         let unit = row_length.unwrap_or(1);
         let start = (elements - TRIED) / 2 / unit * unit * layout.width;
         let tried = &bytes[start..start + TRIED * layout.width];
-        least_cost(layout, tried, row_length, kernel).map(|cost| (cost, row_length))
+        least_cost(layout, tried, row_length).map(|cost| (cost, row_length))
     });
     let mut costs = costs.into_iter().flatten();
     let (without, _) = costs.next_back()?;
@@ -46,11 +46,11 @@ pub(crate) fn find_row_length(layout: FloatLayout, bytes: &[u8], kernel: Kernel)
 }
 
 /// A bit for each of some elements from the middle: whether it is larger than most.
-fn large_elements(layout: FloatLayout, bytes: &[u8], kernel: Kernel) -> Vec<u8> {
+fn large_elements(layout: FloatLayout, bytes: &[u8]) -> Vec<u8> {
     const ELEMENTS: usize = COMPARED + LONGEST;
     let start = (bytes.len() / layout.width - ELEMENTS) / 2 * layout.width;
     let mut heads = vec![0u16; ELEMENTS];
-    kernel.vectorised(
+    arch::vectorised(
         #[inline(always)]
         || {
             layout.read_heads(&bytes[start..start + ELEMENTS * layout.width], &mut heads);
@@ -63,7 +63,7 @@ fn large_elements(layout: FloatLayout, bytes: &[u8], kernel: Kernel) -> Vec<u8> 
     let middle = sample.len() / 2;
     let median = *sample.select_nth_unstable(middle).1;
     let mut large = vec![0u8; ELEMENTS];
-    kernel.vectorised(
+    arch::vectorised(
         #[inline(always)]
         || large.iter_mut().zip(&heads).for_each(|(large, &head)| *large = u8::from(head > median)),
     );
@@ -74,12 +74,12 @@ fn large_elements(layout: FloatLayout, bytes: &[u8], kernel: Kernel) -> Vec<u8> 
 }
 
 /// How many of the compared elements agree with those so many steps later.
-fn agreements(large: &[u8], kernel: Kernel) -> Vec<u32> {
+fn agreements(large: &[u8]) -> Vec<u32> {
     /// Steps that a thread takes at a time.
     const TOGETHER: usize = 128;
     let counts = threads::map((0..=LONGEST / STEP).step_by(TOGETHER), |first| {
         let last = (first + TOGETHER).min(LONGEST / STEP + 1);
-        kernel.vectorised(
+        arch::vectorised(
             #[inline(always)]
             || (first..last).map(|steps| agreement(large, steps)).collect::<Vec<u32>>(),
         )
@@ -139,12 +139,12 @@ mod tests {
     fn rows_are_found_by_their_columns() {
         let layout = Dtype::Bf16.float_layout().unwrap();
         for row in [64, 576, 768, 4096] {
-            let found = find_row_length(layout, &matrix(row, 2), Kernel::detect());
+            let found = find_row_length(layout, &matrix(row, 2));
             // Several rows at once are as good.
             assert!(found.is_some_and(|found| found % row == 0), "{row} {found:?}");
-            assert_eq!(find_row_length(layout, &matrix(row, 2), Kernel::PORTABLE), found);
+            assert_eq!(find_row_length(layout, &matrix(row, 2)), found);
         }
-        assert_eq!(find_row_length(layout, &matrix(768, 0), Kernel::detect()), None);
-        assert_eq!(find_row_length(layout, &matrix(768, 2)[..SMALLEST], Kernel::detect()), None);
+        assert_eq!(find_row_length(layout, &matrix(768, 0)), None);
+        assert_eq!(find_row_length(layout, &matrix(768, 2)[..SMALLEST]), None);
     }
 }

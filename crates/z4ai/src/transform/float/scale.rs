@@ -4,7 +4,7 @@
 //! A scale is the mean of the magnitude's logarithm in quarter octaves. The logarithm is the head's exponent and mantissa read as one integer, so
 //! that only integers are summed and the result is the same on every machine and for every number of threads.
 
-use crate::arch::Kernel;
+use crate::arch;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane;
 use crate::error::{Error, Result};
@@ -96,7 +96,7 @@ impl Scales {
     }
 
     /// Appends the scales.
-    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         put_signed(out, i64::from(self.base));
         out.push(u8::from(!self.rows.is_empty()) | u8::from(!self.columns.is_empty()) << 1);
         if self.row_length > 0 {
@@ -104,14 +104,14 @@ impl Scales {
         }
         for offsets in [&self.rows, &self.columns] {
             if !offsets.is_empty() {
-                plane::write_bytes(bytemuck::cast_slice(offsets), kernel, out)?;
+                plane::write_bytes(bytemuck::cast_slice(offsets), out)?;
             }
         }
         Ok(())
     }
 
     /// Reads the scales of a section of `elements` elements.
-    pub fn read(reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
+    pub fn read(reader: &mut Reader, elements: usize) -> Result<Self> {
         let base = i16::try_from(reader.signed()?).ok().filter(|base| (0..1 << 14).contains(base));
         let base = base.ok_or_else(|| Error::corrupt("a section's base scale is out of range"))?;
         let parts = reader.u8()?;
@@ -126,7 +126,7 @@ impl Scales {
             if !present {
                 return Ok(Vec::new());
             }
-            let bytes = plane::read_bytes(reader, count, kernel)?;
+            let bytes = plane::read_bytes(reader, count)?;
             Ok(bytes.into_iter().map(|byte| byte as i8).collect())
         };
         let rows = offsets(parts & 1 != 0, elements.div_ceil(row_length))?;
@@ -181,13 +181,7 @@ const STRETCH: usize = 256;
 
 impl Sums {
     /// Sums the elements of `bytes`, cut into rows of `row_length`.
-    pub fn measure(
-        layout: FloatLayout,
-        bytes: &[u8],
-        row_length: usize,
-        want_columns: bool,
-        kernel: Kernel,
-    ) -> Self {
+    pub fn measure(layout: FloatLayout, bytes: &[u8], row_length: usize, want_columns: bool) -> Self {
         let row_bytes = row_length * layout.width;
         let least = least_magnitude(layout, bytes);
         let rows = bytes.len().div_ceil(row_bytes);
@@ -197,7 +191,7 @@ impl Sums {
         let batch = ((1 << 20) / row_bytes).max(LONG_ROWS.min(rows / 8)).clamp(1, BATCH_ROWS);
         let partial = threads::map(bytes.chunks(batch * row_bytes).enumerate(), |(index, chunk)| {
             let in_columns = |row: usize| want_columns && (index * batch + row).is_multiple_of(column_stride);
-            kernel.vectorised(
+            arch::vectorised(
                 #[inline(always)]
                 || Self::measure_batch(layout, chunk, row_length, want_columns, in_columns, least),
             )

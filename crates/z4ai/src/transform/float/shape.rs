@@ -9,7 +9,7 @@ use crate::frame::wire::Reader;
 
 /// A mixture of three normal distributions, cut into the symbols of floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(in crate::transform) struct Shape {
     /// The standard deviation minus the expected magnitude, in 1/16 octaves.
     centre: i8,
     /// How much the narrower and the wider distribution weigh, of [`WEIGHTS`].
@@ -50,7 +50,7 @@ impl Default for Shape {
 
 /// How often each of the four symbols of escapes occurs in a table, as a code in one byte: none, or three bits after the leading one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EscapeRate(u8);
+pub(in crate::transform) struct EscapeRate(u8);
 
 impl EscapeRate {
     fn frequency(self) -> u32 {

@@ -3,7 +3,7 @@
 
 use super::CHUNK;
 use super::scale::{STEPS, Scales};
-use crate::arch::Kernel;
+use crate::arch;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane::{self, PlaneModel};
 use crate::entropy::rans::{self, Tables};
@@ -118,12 +118,7 @@ impl Signs {
     }
 
     /// Skewed signs for a section with about so many negative and positive elements, if that saves enough.
-    pub fn fit_skewed(
-        layout: FloatLayout,
-        bytes: &[u8],
-        counts: [u64; 2],
-        kernel: Kernel,
-    ) -> Result<Option<Self>> {
+    pub fn fit_skewed(layout: FloatLayout, bytes: &[u8], counts: [u64; 2]) -> Result<Option<Self>> {
         // The cost is that of a sample, whose size fits a histogram.
         let total = counts[0] + counts[1];
         let sample =
@@ -132,7 +127,7 @@ impl Signs {
             return Ok(None);
         }
         let mut packed = Vec::new();
-        pack(layout, bytes, kernel, &mut packed);
+        pack(layout, bytes, &mut packed);
         // Whoever takes elements from elsewhere may meet other symbols.
         let histogram = plane::histogram(packed.iter().copied()).map(|count| count + 1);
         Ok(match PlaneModel::choose(&histogram, 1024 / SKEW)? {
@@ -148,12 +143,10 @@ impl Signs {
         scales: &Scales,
         row_length: usize,
         block: usize,
-        kernel: Kernel,
     ) -> Result<Option<Self>> {
         let mut histograms: Vec<Histogram> = vec![[0; SYMBOLS]; CONTEXTS];
         for (index, part) in bytes.chunks(block).enumerate() {
-            let (signs, contexts) =
-                survey(layout, part, scales, row_length, index * block / layout.width, kernel)?;
+            let (signs, contexts) = survey(layout, part, scales, row_length, index * block / layout.width)?;
             for (&sign, &context) in signs.iter().zip(&contexts) {
                 histograms[usize::from(context)][usize::from(sign)] += 1;
             }
@@ -179,17 +172,16 @@ impl Signs {
         bytes: &[u8],
         scales: &Scales,
         start: usize,
-        kernel: Kernel,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         match self {
             Self::Verbatim | Self::Constant(_) => {}
             Self::Skewed(plane) => {
                 let mut packed = Vec::new();
-                pack(layout, bytes, kernel, &mut packed);
-                plane.encode_in(rans::lanes_beside(packed.len()), &packed, kernel, out);
+                pack(layout, bytes, &mut packed);
+                plane.encode_in(rans::lanes_beside(packed.len()), &packed, out);
             }
-            Self::Context(contexts) => contexts.encode(layout, bytes, scales, start, kernel, out)?,
+            Self::Context(contexts) => contexts.encode(layout, bytes, scales, start, out)?,
         }
         Ok(())
     }
@@ -201,15 +193,14 @@ impl Signs {
         reader: &mut Reader,
         scales: &Scales,
         start: usize,
-        kernel: Kernel,
         out: &mut [u8],
     ) -> Result<()> {
         match self {
             Self::Verbatim | Self::Constant(_) => Ok(()),
             Self::Skewed(plane) => {
                 let count = (out.len() / layout.width).div_ceil(EIGHT);
-                let packed = plane.decode_in(rans::lanes_beside(count), reader, count, kernel)?;
-                kernel.vectorised(
+                let packed = plane.decode_in(rans::lanes_beside(count), reader, count)?;
+                arch::vectorised(
                     #[inline(always)]
                     || match layout.width {
                         2 => unpack_short(&packed, out),
@@ -219,7 +210,7 @@ impl Signs {
                 );
                 Ok(())
             }
-            Self::Context(contexts) => contexts.decode(layout, reader, scales, start, kernel, out),
+            Self::Context(contexts) => contexts.decode(layout, reader, scales, start, out),
         }
     }
 
@@ -238,10 +229,10 @@ impl Signs {
 const EIGHT: usize = 8;
 
 /// Appends the signs of elements, eight to the byte.
-fn pack(layout: FloatLayout, bytes: &[u8], kernel: Kernel, packed: &mut Vec<u8>) {
+fn pack(layout: FloatLayout, bytes: &[u8], packed: &mut Vec<u8>) {
     let mut heads = [0; CHUNK];
     for chunk in bytes.chunks(CHUNK * layout.width) {
-        kernel.vectorised(
+        arch::vectorised(
             #[inline(always)]
             || {
                 let heads = &mut heads[..chunk.len() / layout.width];
@@ -294,13 +285,12 @@ fn survey(
     scales: &Scales,
     row_length: usize,
     start: usize,
-    kernel: Kernel,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let count = bytes.len() / layout.width;
     let mut heads = vec![0u16; count];
     layout.read_heads(bytes, &mut heads);
     let mut expected = vec![0i16; count];
-    kernel.vectorised(
+    arch::vectorised(
         #[inline(always)]
         || scales.fill(start, &mut expected),
     );
@@ -328,11 +318,10 @@ impl SignContexts {
         bytes: &[u8],
         scales: &Scales,
         start: usize,
-        kernel: Kernel,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let (signs, contexts) = survey(layout, bytes, scales, self.row_length, start, kernel)?;
-        rans::encode(self.tables.encoder(), &signs, &contexts, kernel, out);
+        let (signs, contexts) = survey(layout, bytes, scales, self.row_length, start)?;
+        rans::encode(self.tables.encoder(), &signs, &contexts, out);
         Ok(())
     }
 
@@ -343,17 +332,16 @@ impl SignContexts {
         reader: &mut Reader,
         scales: &Scales,
         start: usize,
-        kernel: Kernel,
         out: &mut [u8],
     ) -> Result<()> {
         let count = out.len() / layout.width;
-        let mut decoder = rans::Decoder::open(self.tables.decoder(), reader, count, kernel)?;
+        let mut decoder = rans::Decoder::open(self.tables.decoder(), reader, count)?;
         let mut neighbours = Neighbours::new(self.row_length, count);
         let (mut expected, mut heads, mut classes) = ([0i16; CHUNK], [0u16; CHUNK], [0u8; CHUNK]);
         let mut position = 0;
         for chunk in out.chunks_mut(CHUNK * layout.width) {
             let elements = chunk.len() / layout.width;
-            kernel.vectorised(
+            arch::vectorised(
                 #[inline(always)]
                 || {
                     scales.fill(start + position, &mut expected[..elements]);

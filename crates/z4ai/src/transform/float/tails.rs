@@ -2,7 +2,6 @@
 //! in some rows of a tensor and not in others. Rows whose lowest byte is always zero ("short" rows) have planes, and tables, of their own.
 
 use super::CHUNK;
-use crate::arch::Kernel;
 use crate::dtype::FloatLayout;
 use crate::entropy::plane::{self, PlaneDecoder, PlaneModel};
 use crate::entropy::table::Histogram;
@@ -11,7 +10,7 @@ use crate::frame::wire::{Reader, put_length};
 use std::ops::Range;
 
 /// The most bytes below a head.
-pub(super) const MAX_TAILS: usize = 6;
+pub(in crate::transform) const MAX_TAILS: usize = 6;
 /// Part of a plane (in 1/1024) that entropy coding must save.
 const MARGIN: u64 = 16;
 /// Elements of a plane that are looked at before all are.
@@ -19,7 +18,7 @@ const SAMPLE: usize = 1 << 16;
 
 /// How the tails of a section are coded.
 #[derive(Debug)]
-pub(super) struct Tails {
+pub(in crate::transform) struct Tails {
     /// One per byte, the least significant first: of all rows, or of those that are not short.
     full: Vec<PlaneModel>,
     short: Option<ShortRows>,
@@ -27,7 +26,7 @@ pub(super) struct Tails {
 
 /// Rows with planes of their own.
 #[derive(Debug)]
-pub(super) struct ShortRows {
+pub(in crate::transform) struct ShortRows {
     row_length: usize,
     /// One bit per row.
     bitmap: Vec<u8>,
@@ -80,7 +79,7 @@ impl Tails {
     }
 
     /// Appends the models.
-    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         if self.full.is_empty() {
             return Ok(());
         }
@@ -88,13 +87,13 @@ impl Tails {
         self.full.iter().for_each(|plane| plane.write(out));
         if let Some(short) = &self.short {
             short.planes.iter().for_each(|plane| plane.write(out));
-            plane::write_bytes(&short.bitmap, kernel, out)?;
+            plane::write_bytes(&short.bitmap, out)?;
         }
         Ok(())
     }
 
     /// Reads the models of a section of `elements` elements.
-    pub fn read(layout: FloatLayout, reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
+    pub fn read(layout: FloatLayout, reader: &mut Reader, elements: usize) -> Result<Self> {
         let count = layout.tail_bytes();
         if count == 0 {
             return Ok(Self { full: Vec::new(), short: None });
@@ -109,19 +108,19 @@ impl Tails {
             return Ok(Self { full, short: None });
         }
         let planes = planes()?;
-        let bitmap = plane::read_bytes(reader, elements.div_ceil(row_length).div_ceil(8), kernel)?;
+        let bitmap = plane::read_bytes(reader, elements.div_ceil(row_length).div_ceil(8))?;
         Ok(Self { full, short: Some(ShortRows { row_length, bitmap, planes }) })
     }
 
     /// Appends the tails of a block of elements of `width` bytes, the first of which is element `start` of the section.
-    pub fn encode(&self, bytes: &[u8], width: usize, start: usize, kernel: Kernel, out: &mut Vec<u8>) {
+    pub fn encode(&self, bytes: &[u8], width: usize, start: usize, out: &mut Vec<u8>) {
         let count = bytes.len() / width;
         let mut plane = Vec::with_capacity(count);
         for (tail, model) in self.full.iter().enumerate() {
             let Some(short) = &self.short else {
                 plane.clear();
                 plane.extend(bytes.chunks_exact(width).map(|element| element[tail]));
-                model.encode(&plane, kernel, out);
+                model.encode(&plane, out);
                 continue;
             };
             for (class, model) in [(false, model), (true, &short.planes[tail])] {
@@ -130,7 +129,7 @@ impl Tails {
                     let elements = bytes[range.start * width..range.end * width].chunks_exact(width);
                     plane.extend(elements.map(|element| element[tail]));
                 }
-                model.encode(&plane, kernel, out);
+                model.encode(&plane, out);
             }
         }
     }
@@ -141,10 +140,9 @@ impl Tails {
         reader: &mut Reader<'a>,
         start: usize,
         count: usize,
-        kernel: Kernel,
     ) -> Result<TailsDecoder<'m>> {
         let Some(short) = &self.short else {
-            let planes = self.full.iter().map(|model| model.decoder(reader, count, kernel));
+            let planes = self.full.iter().map(|model| model.decoder(reader, count));
             return Ok(TailsDecoder::Uniform(planes.collect::<Result<_>>()?));
         };
         let mut counts = [0; 2];
@@ -153,7 +151,7 @@ impl Tails {
         }
         let mut planes = Vec::new();
         for (full, short) in self.full.iter().zip(&short.planes) {
-            planes.push([full.decode(reader, counts[0], kernel)?, short.decode(reader, counts[1], kernel)?]);
+            planes.push([full.decode(reader, counts[0])?, short.decode(reader, counts[1])?]);
         }
         Ok(TailsDecoder::Mixed { short, planes, used: [0; 2], position: start })
     }
@@ -171,7 +169,7 @@ impl Tails {
 }
 
 /// Reads the tails of a block piece by piece.
-pub(super) enum TailsDecoder<'m> {
+pub(in crate::transform) enum TailsDecoder<'m> {
     /// The same planes for all rows.
     Uniform(Vec<PlaneDecoder<'m>>),
     /// Decoded planes of full and short rows.

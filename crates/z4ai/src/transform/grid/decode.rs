@@ -1,13 +1,16 @@
 //! Levels and scales back to elements. Every length is checked against what the element count and the scales ask for.
 
 use super::format::Format;
+use super::groups::Rows;
 use super::levels::{Levels, Table};
+use super::model::GridModel;
 use super::offset::{LARGEST_CENTRE, Offset};
 use super::scheme::Scheme;
-use super::{MINUS_ZERO, RAW, Rows, plane, with_format};
+use super::{MINUS_ZERO, RAW, plane, with_format};
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
+use crate::{arch, entropy};
 
 /// Decode a block into `out`, whose length says how many elements there are.
 #[inline(always)]
@@ -114,5 +117,29 @@ fn multiply_table<F: Format>(numbers: &[u8], scale: f32, table: Table, minus_zer
     for (out, &number) in out.chunks_exact_mut(F::WIDTH).zip(numbers) {
         let bits = products[usize::from(number & 15)];
         F::write(if minus_zero && number == MINUS_ZERO { F::SIGN } else { bits }, out);
+    }
+}
+
+impl GridModel {
+    /// Decodes a block.
+    pub(super) fn decode_block(&self, reader: &mut Reader, start: usize, out: &mut [u8]) -> Result<()> {
+        let length = reader.length()?;
+        let header = reader.take(length)?;
+        let mut planes: [Vec<u8>; plane::COUNT] = Default::default();
+        for plane in &mut planes {
+            let length = reader.length()?;
+            // No plane is longer than the elements; scales are four planes of one byte per group.
+            if length > out.len() {
+                return Err(Error::corrupt("a plane of a grid is longer than its block"));
+            }
+            if length > 0 {
+                *plane = entropy::plane::read_bytes(reader, length)?;
+            }
+        }
+        let planes = std::array::from_fn(|index| planes[index].as_slice());
+        arch::vectorised(
+            #[inline(always)]
+            || decode(header, &planes, self.dtype, self.rows(start), out),
+        )
     }
 }

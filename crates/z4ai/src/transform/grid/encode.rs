@@ -1,16 +1,20 @@
 //! Elements to levels and scales, one block at a time.
 
-use super::detect::Plan;
-use super::fit::Group;
+use super::fit::Quantisation;
 use super::format::Format;
+use super::groups::Rows;
+use super::model::GridModel;
+use super::scale_search::Group;
 use super::scheme::Scheme;
-use super::{Encoded, MINUS_ZERO, RAW, Rows, plane, with_format};
+use super::{Encoded, MINUS_ZERO, RAW, plane, with_format};
 use crate::dtype::Dtype;
+use crate::entropy;
+use crate::error::{Error, Result};
 use crate::frame::wire::put_length;
 use std::ops::Range;
 
 /// Encode a block of whole elements. `None` if the dtype has no grid.
-pub(crate) fn encode(elements: &[u8], dtype: Dtype, rows: Rows, plan: &Plan) -> Option<Encoded> {
+pub(crate) fn encode(elements: &[u8], dtype: Dtype, rows: Rows, plan: &Quantisation) -> Option<Encoded> {
     with_format!(dtype, F => Some(encode_format::<F>(elements, rows, plan)), None)
 }
 
@@ -26,7 +30,7 @@ struct Found {
     numbers: (i32, i32),
 }
 
-fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Plan) -> Encoded {
+fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation) -> Encoded {
     let count = elements.len() / F::WIDTH;
     let mut numbers = Vec::new();
     let mut all_numbers = Vec::with_capacity(count);
@@ -132,5 +136,23 @@ fn base((low, high): (i32, i32)) -> i32 {
         high - 255
     } else {
         -128
+    }
+}
+
+impl GridModel {
+    /// Appends a block.
+    pub(super) fn encode_block(&self, bytes: &[u8], start: usize, out: &mut Vec<u8>) -> Result<()> {
+        let quantisation = self.quantisation.as_ref();
+        let encoded = quantisation.and_then(|found| encode(bytes, self.dtype, self.rows(start), found));
+        let encoded = encoded.ok_or_else(|| Error::corrupt("a grid was read, not planned"))?;
+        put_length(out, encoded.header.len());
+        out.extend_from_slice(&encoded.header);
+        for plane in &encoded.planes {
+            put_length(out, plane.len());
+            if !plane.is_empty() {
+                entropy::plane::write_bytes(plane, out)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,188 +1,265 @@
-//! Finding a group's scale. A guess of which level the largest element stands for gives an interval of scales; each
-//! element, small ones first, then either narrows the interval or refutes the guess. Any scale that is left and
-//! reproduces every element will do, so the one with the fewest significant bits is kept: it costs least to store.
+//! Is there a grid, and which? A few short runs of elements refuse ordinary weights within microseconds; only when most of
+//! them lie on a grid are group sizes compared, by the size that a sample of rows would take.
 
 use super::format::Format;
+use super::groups::Rows;
 use super::levels::Levels;
-use std::marker::PhantomData;
+use super::model::GridModel;
+use super::scale_search::Group;
+use super::scheme::Scheme;
+use super::{supports, with_format};
+use crate::dtype::Dtype;
 
-/// The elements of a group and what a first look at them tells.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Group<'a, F> {
-    elements: &'a [u8],
-    /// Magnitude bits of the smallest element that is not zero; more than `largest` if there is none.
-    smallest: u32,
-    largest: u32,
-    /// Whether a positive zero occurs.
-    pub(crate) zero: bool,
-    /// Whether a negative zero occurs.
-    pub(crate) minus_zero: bool,
-    format: PhantomData<F>,
+/// How a tensor's grid is looked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Quantisation {
+    /// Elements per group; the row length for one group per row.
+    pub(crate) group: usize,
+    /// How elements follow from levels.
+    pub(crate) scheme: Scheme,
+    /// Levels that the largest element of a group may stand for, the most frequent first.
+    pub(crate) largest: Vec<f64>,
+    /// Estimated size in bits per element, with ideal entropy coding of the levels.
+    pub(crate) bits_per_element: f64,
 }
 
-/// A group on the grid.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Fit {
-    /// What the levels are multiplied by.
-    pub(crate) scale: f32,
-    /// What is added or subtracted, for schemes with an offset.
-    pub(crate) offset: f32,
-    /// Magnitude of the largest element's level.
-    pub(crate) largest: f64,
-    /// Smallest and largest level number, that of zero included.
-    pub(crate) numbers: (i32, i32),
+/// Elements of a run that is tested first, and of the smallest group that is looked for, unless many are zero.
+const RUN: usize = 16;
+const LONGEST_RUN: usize = 4 * RUN;
+/// Elements other than zero that a run has on average: fewer lie on some grid whatever they are.
+const TELLING: usize = 6;
+/// Runs tested first.
+const RUNS: usize = 12;
+/// Elements that the comparison of group sizes looks at.
+const SAMPLE: usize = 1 << 14;
+/// Largest group size that is tried besides the row length.
+const LARGEST_GROUP: usize = 1 << 14;
+
+/// Elements that a tensor needs for its grid to be worth looking for: in a shorter one, often a bias or a norm, it would save less than finding it takes.
+const SMALLEST: usize = 1 << 9;
+
+/// Look for a grid in a tensor of rows of `row_length` elements. `None` for ordinary weights.
+pub(crate) fn detect(elements: &[u8], dtype: Dtype, row_length: usize) -> Option<Quantisation> {
+    with_format!(dtype, F => detect_format::<F>(elements, row_length), None)
 }
 
-impl<'a, F: Format> Group<'a, F> {
-    /// Look at the elements of a group.
-    pub(crate) fn new(elements: &'a [u8]) -> Self {
-        let (mut smallest, mut largest, mut zeros, mut minus_zeros) = (u32::MAX, 0, 0_u32, 0_u32);
-        for element in elements.chunks_exact(F::WIDTH) {
-            let bits = F::read(element);
-            let magnitude = bits & !F::SIGN;
-            largest = largest.max(magnitude);
-            // Zero wraps around to the largest number, so it never is the smallest.
-            smallest = smallest.min(magnitude.wrapping_sub(1));
-            zeros |= u32::from(bits == 0);
-            minus_zeros |= u32::from(bits == F::SIGN);
+fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Quantisation> {
+    let count = elements.len() / F::WIDTH;
+    let row_length = if (RUN..=count).contains(&row_length) { row_length } else { count };
+    if count < SMALLEST {
+        return None;
+    }
+    let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SAMPLE * F::WIDTH);
+    let run = run_length::<F>(&rows);
+    let viable: Vec<Scheme> =
+        Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme, run)).collect();
+    let mut best: Option<Quantisation> = None;
+    for scheme in viable {
+        // From the largest group down: groups that are parts of the true ones fit as well, but cost more scales.
+        for group in group_sizes(row_length, run) {
+            if best.as_ref().is_some_and(|best| best.scheme == scheme && group < best.group / 4) {
+                break;
+            }
+            let Some(plan) = estimate::<F>(&rows, group, scheme) else { continue };
+            // Plain integers are the fastest to decode, so the others must be clearly better.
+            let margin = if scheme.is_mirrored() { 1.0 } else { 1.1 };
+            let limit = best.as_ref().map_or(f64::INFINITY, |best| match best.scheme == scheme {
+                true => best.bits_per_element,
+                false => best.bits_per_element / margin,
+            });
+            if plan.bits_per_element < limit {
+                best = Some(plan);
+            }
         }
-        let smallest = smallest.wrapping_add(1);
-        let smallest = if smallest == 0 { u32::MAX } else { smallest };
-        Self {
-            elements,
-            smallest,
-            largest,
-            zero: zeros != 0,
-            minus_zero: minus_zeros != 0,
-            format: PhantomData,
+    }
+    best
+}
+
+/// Whole rows, evenly spread, of about `limit` bytes in all; the start of the first row if one is longer.
+fn sample_rows(elements: &[u8], row_bytes: usize, limit: usize) -> Vec<&[u8]> {
+    let available = elements.len() / row_bytes;
+    let wanted = (limit / row_bytes).clamp(1, available.max(1)).max(available.min(2));
+    let step = available / wanted.max(1);
+    (0..wanted)
+        .filter_map(|index| elements.get(index * step * row_bytes..(index * step + 1) * row_bytes))
+        .collect()
+}
+
+/// Elements of a run that tells whether there is a grid.
+fn run_length<F: Format>(rows: &[&[u8]]) -> usize {
+    let (mut seen, mut telling) = (0, 0);
+    for row in rows {
+        // A part is enough to tell how many are zero.
+        let elements = row.chunks_exact(F::WIDTH).step_by(3).take(SAMPLE / 4 / rows.len().min(SAMPLE / 16));
+        for element in elements {
+            seen += 1;
+            telling += usize::from(F::read(element) & !F::SIGN != 0);
         }
     }
-
-    /// The elements' bit patterns.
-    pub(crate) fn bits(&self) -> impl Iterator<Item = u32> + use<'a, F> {
-        self.elements.chunks_exact(F::WIDTH).map(F::read)
+    let longest = rows.first().map_or(0, |row| row.len() / F::WIDTH).min(LONGEST_RUN);
+    let mut length = RUN;
+    while telling * length < TELLING * seen && 2 * length <= longest {
+        length *= 2;
     }
+    length
+}
 
-    /// Whether the group has zeros only.
-    pub(crate) fn is_zero(&self) -> bool {
-        self.largest == 0
+/// Whether a scheme is worth comparing group sizes for.
+fn is_viable<F: Format>(rows: &[&[u8]], scheme: Scheme, run: usize) -> bool {
+    match scheme {
+        Scheme::Product(levels) => runs_fit::<F>(rows, levels, run),
+        Scheme::Offset(_) => runs_repeat::<F>(rows),
     }
+}
 
-    /// Whether the group has two elements of different magnitude, neither of them zero.
-    pub(crate) fn has_two_magnitudes(&self) -> bool {
-        !self.is_zero() && self.smallest < self.largest
-    }
-
-    /// A scale that reproduces every element, for the first of `largest` that has one. `numbers` receives the level
-    /// number of each element.
-    pub(crate) fn fit(&self, levels: Levels, largest: &[f64], numbers: &mut Vec<i16>) -> Option<Fit> {
-        if self.largest >= F::INFINITY || self.is_zero() {
-            return None;
+/// Whether elements other than zero repeat within most longer runs, as they do when there are at most 32 levels. An offset shows
+/// only in a whole group, whose size is not known yet.
+fn runs_repeat<F: Format>(rows: &[&[u8]]) -> bool {
+    let mut repeating = 0;
+    for index in 0..RUNS {
+        let row = rows[index * rows.len() / RUNS];
+        let Some(last) = row.len().checked_sub(LONGEST_RUN * F::WIDTH) else { return false };
+        let start = last * (index * 7 % RUNS) / RUNS / F::WIDTH * F::WIDTH;
+        let mut run: Vec<u32> =
+            row[start..start + LONGEST_RUN * F::WIDTH].chunks_exact(F::WIDTH).map(F::read).collect();
+        run.retain(|&element| element & !F::SIGN != 0);
+        let most = run.len() * 3 / 4;
+        run.sort_unstable();
+        run.dedup();
+        repeating += usize::from((1..=most).contains(&run.len()));
+        if repeating + RUNS / 4 < index {
+            return false;
         }
-        largest.iter().find_map(|&largest| {
-            let interval = self.narrow(levels, largest)?;
-            candidates(interval).find_map(|scale| {
-                let range = self.number(levels, scale, numbers)?;
-                Some(Fit { scale, offset: 0.0, largest, numbers: range })
-            })
-        })
     }
+    repeating * 4 >= RUNS * 3
+}
 
-    /// The scales that are left when the largest element stands for `largest`.
-    fn narrow(&self, levels: Levels, largest: f64) -> Option<(f64, f64)> {
-        let mut interval = Interval::new(levels, scales_for::<F>(self.largest, 1.0 / largest));
-        if levels == Levels::Integers {
-            // The smallest element refutes most guesses at once. In a table its sign, not known here, would matter.
-            interval.narrow::<F>(self.smallest)?;
+/// Whether most short runs lie on a grid with these levels.
+fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels, run: usize) -> bool {
+    let largest = levels.largest();
+    let mut numbers = Vec::new();
+    let (mut fitting, mut failing, mut telling) = (0, 0, 0);
+    for index in 0..RUNS {
+        let row = rows[index * rows.len() / RUNS];
+        let runs = row.len() / (run * F::WIDTH);
+        let start = (index * 7 % RUNS) * runs / RUNS * run * F::WIDTH;
+        let group = Group::<F>::new(&row[start..start + run * F::WIDTH]);
+        if group.is_zero() {
+            continue;
         }
-        // Small elements have levels that are beyond doubt, and narrow the interval until large ones have them too.
-        let small = self.largest & F::INFINITY;
-        let small = small.saturating_sub(3 * (F::INFINITY & F::INFINITY.wrapping_neg())).max(self.smallest);
-        for pass in [0..small, small..F::INFINITY] {
-            for element in self.elements.chunks_exact(F::WIDTH) {
-                let bits = F::read(element);
-                let magnitude = bits & !F::SIGN;
-                if magnitude != 0 && pass.contains(&magnitude) {
-                    interval.narrow::<F>(bits)?;
+        telling += usize::from(group.has_two_magnitudes() || group.zero);
+        match group.fit(levels, &largest, &mut numbers) {
+            Some(_) => fitting += 1,
+            None => failing += 1,
+        }
+        if failing > RUNS / 4 {
+            return false;
+        }
+    }
+    telling > 0 && fitting > 0
+}
+
+/// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing shorter than a run.
+fn group_sizes(row_length: usize, run: usize) -> Vec<usize> {
+    let multiples = [1, 3, 5, 7]
+        .into_iter()
+        .flat_map(|odd| (0..).map(move |shift| odd << shift).take_while(|&size| size <= LARGEST_GROUP));
+    let mut sizes: Vec<usize> =
+        multiples.filter(|&size| size >= run && size < row_length).chain([row_length]).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes
+}
+
+/// The plan for one group size, if most groups of the sample lie on the grid.
+fn estimate<F: Format>(rows: &[&[u8]], group_size: usize, scheme: Scheme) -> Option<Quantisation> {
+    let all_largest = scheme.largest();
+    let mut found = vec![0_u32; all_largest.len()];
+    let mut histogram = [0_u32; 256];
+    let mut numbers = Vec::new();
+    let (mut scale_bits, mut raw, mut seen, mut total) = (0_u64, 0, 0, 0);
+    for row in rows {
+        let row = &row[..row.len().min(2 * SAMPLE.max(group_size) * F::WIDTH)];
+        let count = row.len() / F::WIDTH;
+        total += count;
+        for range in Rows::new(count).groups(group_size, count) {
+            let elements = &row[range.start * F::WIDTH..range.end * F::WIDTH];
+            seen += range.len();
+            let group = Group::<F>::new(elements);
+            if group.is_zero() {
+                histogram[usize::from(scheme.zero())] += range.len() as u32;
+                continue;
+            }
+            let Some(fit) = scheme.fit(&group, &all_largest, &mut numbers) else {
+                raw += range.len();
+                // So much may be off the grid, and a few groups more, since these need not be evenly spread.
+                if raw * 4 > SAMPLE.min(seen + (8 * group_size).max(SAMPLE / 16)) {
+                    return None;
                 }
+                continue;
+            };
+            if let Some(place) = all_largest.iter().position(|&known| known == fit.largest) {
+                found[place] += 1;
             }
+            // Sign and the top of the exponent hardly vary.
+            let bits = |parameter: f32| u64::from(28 - parameter.to_bits().trailing_zeros().min(24));
+            scale_bits += bits(fit.scale) + if scheme.has_offset() { bits(fit.offset) } else { 0 };
+            numbers.iter().for_each(|&number| histogram[usize::from(number as u8)] += 1);
         }
-        Some((interval.low, interval.high))
     }
-
-    /// The level number of every element, if the scale reproduces all of them with at most 256 levels.
-    fn number(&self, levels: Levels, scale: f32, numbers: &mut Vec<i16>) -> Option<(i32, i32)> {
-        let inverse = 1.0 / f64::from(scale);
-        let zero = i32::from(levels.zero());
-        let (mut low, mut high) = (zero, zero);
-        numbers.clear();
-        numbers.resize(self.elements.len() / F::WIDTH, 0);
-        for (element, place) in self.elements.chunks_exact(F::WIDTH).zip(numbers.iter_mut()) {
-            let bits = F::read(element);
-            let value = F::value(bits);
-            let (number, _) = levels.nearest(f64::from(value.abs()) * inverse, bits & F::SIGN != 0);
-            let product = F::round(levels.level(number) * scale);
-            if product != bits && bits & !F::SIGN != 0 || (product ^ bits) & !F::SIGN != 0 {
-                return None;
-            }
-            (low, high) = (low.min(number), high.max(number));
-            *place = number as i16;
-        }
-        (high - low < 256).then_some((low, high))
+    if total == 0 || raw * 4 > total {
+        return None;
     }
+    let mut order: Vec<usize> = (0..all_largest.len()).collect();
+    order.sort_by_key(|&place| std::cmp::Reverse(found[place]));
+    let bits = entropy(&histogram) + scale_bits as f64 + (raw * F::WIDTH * 8) as f64;
+    Some(Quantisation {
+        group: group_size,
+        scheme,
+        largest: order.into_iter().map(|place| all_largest[place]).collect(),
+        bits_per_element: bits / total as f64,
+    })
 }
 
-/// The scales that explain all elements seen so far.
-struct Interval {
-    levels: Levels,
-    low: f64,
-    high: f64,
-    /// Reciprocal of the middle.
-    inverse: f64,
+/// Bits that ideal coding of the counted symbols takes.
+fn entropy(histogram: &[u32; 256]) -> f64 {
+    let total: f64 = histogram.iter().map(|&count| f64::from(count)).sum();
+    histogram
+        .iter()
+        .filter(|&&count| count > 0)
+        .map(|&count| f64::from(count) * (total / f64::from(count)).log2())
+        .sum()
 }
 
-impl Interval {
-    fn new(levels: Levels, (low, high): (f64, f64)) -> Self {
-        Self { levels, low, high, inverse: 2.0 / (low + high) }
-    }
-
-    /// Keep the scales for which a level rounds to the element with these bits; `None` if there are none.
-    #[inline(always)]
-    fn narrow<F: Format>(&mut self, bits: u32) -> Option<()> {
-        let value = f64::from(F::value(bits & !F::SIGN));
-        let (_, reciprocal) = self.levels.nearest(value * self.inverse, bits & F::SIGN != 0);
-        if reciprocal == 0.0 {
+impl GridModel {
+    /// Makes the model for a section of whole elements, if they lie on a grid and that is worth it.
+    pub fn fit(bytes: &[u8], dtype: Dtype, row_length: Option<usize>) -> Option<Self> {
+        if !supports(dtype) {
             return None;
         }
-        let (lowest, highest) = scales_for::<F>(bits & !F::SIGN, reciprocal);
-        if lowest > self.low || highest < self.high {
-            *self = Self::new(self.levels, (self.low.max(lowest), self.high.min(highest)));
-        }
-        (self.low <= self.high).then_some(())
+        let elements = bytes.len() / dtype.width();
+        let row_length = row_length.unwrap_or(elements).max(1);
+        let found = detect(bytes, dtype, row_length)?;
+        // Dense floats need about this much; a grid that takes more was found by chance.
+        let dense = if dtype.width() == 2 { 9.5 } else { 22.0 };
+        (found.bits_per_element < dense).then_some(Self { dtype, row_length, quantisation: Some(found) })
     }
 }
 
-/// The scales for which the level rounds to this magnitude, a little wider than exact because the product is first
-/// rounded to single precision.
-#[inline(always)]
-fn scales_for<F: Format>(magnitude: u32, reciprocal: f64) -> (f64, f64) {
-    const SLACK: f64 = 1.0 / (1_u64 << 24) as f64;
-    let (low, high) = F::rounding_interval(magnitude);
-    let slack = if F::WIDTH == 4 { 2.0 * f64::EPSILON } else { SLACK };
-    (low * reciprocal * (1.0 - slack), high * reciprocal * (1.0 + slack))
-}
+#[cfg(test)]
+mod tests {
+    use super::super::format::Bf16;
+    use super::*;
 
-/// Scales inside the interval, those with the fewest significant bits first.
-pub(crate) fn candidates((low, high): (f64, f64)) -> impl Iterator<Item = f32> {
-    // Patterns of positive floats are ordered like their values. The conversion rounds, so one step outwards may still be inside.
-    let first = (low as f32).to_bits().saturating_sub(1).max(1);
-    let last = ((high as f32).to_bits() + 1).min(f32::MAX.to_bits());
-    let inside = move |bits: u32| (low..=high).contains(&f64::from(f32::from_bits(bits)));
-    let round = (0..24)
-        .rev()
-        .map(move |zeros| last >> zeros << zeros)
-        .filter(move |&bits| bits >= first && inside(bits));
-    let middle = [((low + high) / 2.0) as f32, low as f32, high as f32].into_iter().map(f32::to_bits);
-    let neighbours = (first..=last).take(if last - first < 8 { 8 } else { 0 });
-    round.take(6).chain(neighbours).chain(middle).map(f32::from_bits).filter(|&scale| scale > 0.0)
+    #[test]
+    fn runs_are_longer_where_many_elements_are_zero() {
+        let row = |period: usize, length: usize| -> Vec<u8> {
+            (0..length).flat_map(|index| [0, if index % period == 0 { 0x3f } else { 0 }]).collect()
+        };
+        for (period, length, expected) in
+            [(1, 256, 16), (2, 256, 16), (5, 256, 32), (20, 256, 64), (20, 40, 32), (20, 16, 16)]
+        {
+            let row = row(period, length);
+            assert_eq!(run_length::<Bf16>(&[&row, &row]), expected, "{period} {length}");
+        }
+    }
 }

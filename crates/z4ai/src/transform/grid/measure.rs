@@ -2,6 +2,10 @@
 //! `NAME.ROWS.COLUMNS.raw` per tensor in a folder `SCHEME.DTYPE`. Run with
 //! `cargo test --release -p z4ai grid::measure -- --ignored --nocapture`.
 
+use super::decode::decode;
+use super::encode::encode;
+use super::fit::detect;
+use super::groups::Rows;
 use super::*;
 use std::time::Duration;
 

@@ -2,23 +2,21 @@
 //! stored format.
 //!
 //! The encoder finds each group's scale and levels again and stores those; decoding is one multiplication per element. Group
-//! size and levels are not known beforehand and come from a sample ([`detect`]). A group that no scale reproduces bit
+//! size and levels are not known beforehand and come from a sample (`fit.rs`). A group that no scale reproduces bit
 //! for bit is stored as it is, so nothing depends on the guess being right.
 
 mod decode;
-mod detect;
 mod encode;
 mod fit;
 mod format;
 mod groups;
 mod levels;
+mod model;
 mod offset;
+mod scale_search;
 mod scheme;
 
-pub(crate) use decode::decode;
-pub(crate) use detect::{Plan, detect};
-pub(crate) use encode::encode;
-pub(crate) use groups::Rows;
+pub(crate) use model::GridModel;
 
 use crate::dtype::Dtype;
 

@@ -2,8 +2,8 @@
 //! compute it, and `(level - centre) · scale`, as HQQ does. Levels run from zero to at most 31 and both ends are in use, so the
 //! smallest and the largest element say almost everything; what is left is a search among neighbouring floats.
 
-use super::fit::{Fit, Group, candidates};
 use super::format::{Bf16, Format, Fp16};
+use super::scale_search::{Fit, Group, candidates};
 
 /// How level, scale and offset are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! The schemes a tensor may have been quantised with, as far as the planes need them.
 
-use super::fit::{Fit, Group};
 use super::format::Format;
 use super::levels::{Levels, Table};
 use super::offset::Offset;
+use super::scale_search::{Fit, Group};
 
 /// How an element follows from its level and its group's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,10 @@
 //! Quantisers of many kinds, written as their libraries compute them, and what must not be taken for one.
 
+use super::decode::decode;
+use super::encode::encode;
+use super::fit::{Quantisation, detect};
 use super::format::{Bf16, Format, Fp16, Fp32};
+use super::groups::Rows;
 use super::levels::Table;
 use super::scheme::Scheme;
 use super::*;
@@ -123,7 +127,7 @@ fn ternary(group: &[f32]) -> Vec<f32> {
     group.iter().map(|weight| ((weight / scale).round().clamp(-1.0, 1.0) as i32) as f32 * scale).collect()
 }
 
-fn round_trip(bytes: &[u8], dtype: Dtype, rows: Rows, plan: &Plan) -> Encoded {
+fn round_trip(bytes: &[u8], dtype: Dtype, rows: Rows, plan: &Quantisation) -> Encoded {
     let encoded = encode(bytes, dtype, rows, plan).unwrap();
     let mut out = vec![0xa5; bytes.len()];
     let planes = std::array::from_fn(|index| encoded.planes[index].as_slice());
@@ -258,10 +262,10 @@ fn groups_off_the_grid_are_kept_as_they_are() {
     assert!((2 * 64 * 3..=2 * 64 * 4).contains(&raw), "{raw}");
 }
 
-fn any_plan() -> impl Strategy<Value = Plan> {
+fn any_plan() -> impl Strategy<Value = Quantisation> {
     (1_usize..200, 0..Scheme::ALL.len()).prop_map(|(group, kind)| {
         let scheme = Scheme::ALL[kind];
-        Plan { group, scheme, largest: scheme.largest(), bits_per_element: 0.0 }
+        Quantisation { group, scheme, largest: scheme.largest(), bits_per_element: 0.0 }
     })
 }
 

@@ -4,7 +4,6 @@
 use super::counts::{ChunkScratch, View};
 use super::element::Word;
 use super::{CHUNK, CLASSES, listed};
-use crate::arch::Kernel;
 use crate::entropy::table::log2_1024;
 use crate::threads;
 
@@ -65,7 +64,7 @@ impl Range {
 
 impl Classes {
     /// Draws the lines for whole elements against as many.
-    pub fn choose<W: Word>(bytes: &[u8], reference: &[u8], view: View, kernel: Kernel) -> Self {
+    pub fn choose<W: Word>(bytes: &[u8], reference: &[u8], view: View) -> Self {
         let length = CHUNK * W::BYTES;
         let stride = (bytes.len() / length).div_ceil(SAMPLED_CHUNKS) | 1;
         let stretch = length * stride * STRETCH;
@@ -74,7 +73,7 @@ impl Classes {
                 let (mut scratch, mut sample) = (ChunkScratch::<W>::default(), Sample::default());
                 let chunks = bytes.chunks(length).zip(reference.chunks(length)).step_by(stride);
                 chunks.for_each(|(chunk, base)| {
-                    let bits = scratch.transform(chunk, base, view, kernel);
+                    let bits = scratch.transform(chunk, base, view);
                     sample.add(bits, &scratch.symbols[..scratch.length], &scratch.exponents);
                 });
                 sample

@@ -3,7 +3,6 @@
 
 use super::counts::Counts;
 use super::{CLASSES, EXPONENTS, MAX_CONTEXTS};
-use crate::arch::Kernel;
 use crate::entropy::plane;
 use crate::entropy::rans::Tables;
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
@@ -119,7 +118,7 @@ impl Contexts {
     }
 
     /// Appends the contexts.
-    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(&self.used.to_le_bytes());
         if self.used == 0 {
             return Ok(());
@@ -127,14 +126,14 @@ impl Contexts {
         out.push(self.count as u8);
         if !self.is_single() {
             let rows: Vec<u8> = self.used_classes().flat_map(|class| self.map[class]).collect();
-            plane::write_bytes(&rows, kernel, out)?;
+            plane::write_bytes(&rows, out)?;
         }
         self.tables.frequencies().iter().take(self.count).for_each(|table| table.write(out));
         Ok(())
     }
 
     /// Reads what [`Contexts::write`] wrote, of differences with so many symbols.
-    pub fn read(reader: &mut Reader, symbols: usize, kernel: Kernel) -> Result<Self> {
+    pub fn read(reader: &mut Reader, symbols: usize) -> Result<Self> {
         let used = u16::from_le_bytes(reader.array()?);
         if used & 1 != 0 {
             return Err(Error::corrupt("contexts of chunks without differences"));
@@ -147,7 +146,7 @@ impl Contexts {
                 return Err(Error::corrupt(format!("{count} contexts")));
             }
             if count > 1 {
-                let rows = plane::read_bytes(reader, used.count_ones() as usize * EXPONENTS, kernel)?;
+                let rows = plane::read_bytes(reader, used.count_ones() as usize * EXPONENTS)?;
                 if rows.iter().any(|&context| usize::from(context) >= count) {
                     return Err(Error::corrupt("a context without a table"));
                 }
@@ -209,8 +208,8 @@ mod tests {
         let table = FrequencyTable::normalise(&counts, MAX_PRECISION);
         let contexts = Contexts::new([[0; EXPONENTS]; CLASSES], 2, vec![table]).unwrap();
         let mut bytes = Vec::new();
-        contexts.write(Kernel::PORTABLE, &mut bytes).unwrap();
-        let read = |symbols| Contexts::read(&mut Reader::new(&bytes, "contexts"), symbols, Kernel::PORTABLE);
+        contexts.write(&mut bytes).unwrap();
+        let read = |symbols| Contexts::read(&mut Reader::new(&bytes, "contexts"), symbols);
         assert_eq!(read(200).unwrap().count, 1);
         assert!(read(199).is_err());
     }

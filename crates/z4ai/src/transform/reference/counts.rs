@@ -3,14 +3,15 @@
 use super::classes::Classes;
 use super::decay::Decay;
 use super::element::Word;
+use super::steps::Steps;
 use super::symbols::Alphabet;
 use super::{CHUNK, CLASSES, EXPONENTS, Fields, listed};
-use crate::arch::Kernel;
+use crate::arch::{self, dispatch};
 use crate::entropy::table::{Histogram, SYMBOLS};
 
 /// What the differences of a section are taken from and how exponents are told apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View {
+pub(crate) struct View {
     pub fields: Fields,
     pub decay: Decay,
     /// The exponent from which numbers are counted downwards; all above share its number.
@@ -19,7 +20,7 @@ pub(super) struct View {
 
 /// One chunk, transformed.
 #[derive(Debug)]
-pub(super) struct ChunkScratch<W> {
+pub(crate) struct ChunkScratch<W> {
     pub differences: [W; CHUNK],
     pub symbols: [u8; CHUNK],
     /// The exponents' numbers, below [`EXPONENTS`].
@@ -53,16 +54,19 @@ impl View {
 
 impl<W: Word> ChunkScratch<W> {
     /// Transforms a chunk of at most [`CHUNK`] elements and says how many bits the differences have in all; if none, nothing else may have been made.
-    pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View, kernel: Kernel) -> u32 {
+    pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View) -> u32 {
         self.length = (bytes.len() / W::BYTES).min(CHUNK);
         if view.decay.rate == 0 && bytes == reference {
             return 0;
         }
+        dispatch!(kernel => kernel.differences(view, bytes, reference, self))
+    }
+
+    /// Transforms the elements from `done` on, one by one, and says how many bits their differences have.
+    pub fn transform_from(&mut self, done: usize, bytes: &[u8], reference: &[u8], view: View) -> u32 {
         let Self { differences, symbols, exponents, length } = self;
-        let (done, bits) =
-            kernel.differences(view.movement(), bytes, reference, differences, symbols, exponents);
-        if done == *length {
-            return bits;
+        if done >= *length {
+            return 0;
         }
         let alphabet = Alphabet::of_width(W::BYTES);
         let (bytes, reference) = (&bytes[done * W::BYTES..], &reference[done * W::BYTES..]);
@@ -75,7 +79,7 @@ impl<W: Word> ChunkScratch<W> {
             *symbol = alphabet.symbol(difference);
         }
         exponent_numbers::<W>(reference, view, &mut exponents[done..]);
-        bits + rest.iter().map(|difference| difference.length()).sum::<u32>()
+        rest.iter().map(|difference| difference.length()).sum::<u32>()
     }
 }
 
@@ -160,20 +164,14 @@ type Banks = Vec<Cells>;
 
 impl Counts {
     /// Counts the chunks of a stretch of whole elements.
-    pub fn of<W: Word>(
-        bytes: &[u8],
-        reference: &[u8],
-        view: View,
-        classes: &Classes,
-        kernel: Kernel,
-    ) -> Self {
+    pub fn of<W: Word>(bytes: &[u8], reference: &[u8], view: View, classes: &Classes) -> Self {
         let alphabet = Alphabet::of_width(W::BYTES);
         let mut counts = Self::default();
         let mut banks: [Option<Banks>; CLASSES] = Default::default();
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
-            let bits = scratch.transform(chunk, base, view, kernel);
+            let bits = scratch.transform(chunk, base, view);
             let symbols = &scratch.symbols[..scratch.length];
             let class = classes.of(bits, symbols);
             counts.classes[usize::from(class)] += 1;
@@ -184,7 +182,7 @@ impl Counts {
             if class == 0 {
                 continue;
             }
-            counts.raw_bits += kernel.vectorised(
+            counts.raw_bits += arch::vectorised(
                 #[inline(always)]
                 || alphabet.all_raw_bits(symbols),
             );
@@ -248,6 +246,7 @@ fn count(banks: &mut Banks, symbols: &[u8], exponents: &[u8; CHUNK]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Kernel;
     use crate::dtype::Dtype;
     use proptest::prelude::*;
 
@@ -265,22 +264,26 @@ mod tests {
         let moved = |&(base, change, shift): &(u64, u64, u32)| bytes(base.wrapping_add(change >> shift));
         let current: Vec<u8> = elements.iter().flat_map(moved).collect();
         for kernel in Kernel::available() {
-            let mut scratch = ChunkScratch::<W>::default();
-            let bits = scratch.transform(&current, &base, view, kernel);
-            let mut numbers = [0; CHUNK];
-            exponent_numbers::<W>(&base, view, &mut numbers);
-            let mut sum = 0;
-            for (index, (current, base)) in current.chunks(W::BYTES).zip(base.chunks(W::BYTES)).enumerate() {
-                let (current, base) = (W::from_bytes(current), W::from_bytes(base));
-                let difference = W::difference::<true>(current, base, view.decay);
-                sum += difference.length();
-                if bits > 0 {
-                    assert_eq!(scratch.differences[index], difference);
-                    assert_eq!(scratch.symbols[index], Alphabet::of_width(W::BYTES).symbol(difference));
-                    assert_eq!(scratch.exponents[index], numbers[index]);
+            kernel.run(|| {
+                let mut scratch = ChunkScratch::<W>::default();
+                let bits = scratch.transform(&current, &base, view);
+                let mut numbers = [0; CHUNK];
+                exponent_numbers::<W>(&base, view, &mut numbers);
+                let mut sum = 0;
+                for (index, (current, base)) in
+                    current.chunks(W::BYTES).zip(base.chunks(W::BYTES)).enumerate()
+                {
+                    let (current, base) = (W::from_bytes(current), W::from_bytes(base));
+                    let difference = W::difference::<true>(current, base, view.decay);
+                    sum += difference.length();
+                    if bits > 0 {
+                        assert_eq!(scratch.differences[index], difference);
+                        assert_eq!(scratch.symbols[index], Alphabet::of_width(W::BYTES).symbol(difference));
+                        assert_eq!(scratch.exponents[index], numbers[index]);
+                    }
                 }
-            }
-            assert_eq!(bits, sum);
+                assert_eq!(bits, sum);
+            });
         }
     }
 

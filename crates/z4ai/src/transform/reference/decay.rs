@@ -4,7 +4,6 @@
 use super::counts::{ChunkScratch, View};
 use super::element::Word;
 use super::{CHUNK, Fields};
-use crate::arch::Kernel;
 
 /// The rate is counted in units of 2^-32.
 const RATE_BITS: u32 = 32;
@@ -47,7 +46,7 @@ impl Decay {
     }
 
     /// Finds the rate that explains most of the change between two buffers of whole elements, by looking at some chunks; none if it does not explain much.
-    pub fn find<W: Word>(bytes: &[u8], reference: &[u8], fields: Fields, kernel: Kernel) -> Self {
+    pub fn find<W: Word>(bytes: &[u8], reference: &[u8], fields: Fields) -> Self {
         let none = Self::new(0, fields);
         let chunk = CHUNK * W::BYTES;
         let chunks: Vec<(&[u8], &[u8])> =
@@ -67,7 +66,7 @@ impl Decay {
         let mut scratch = ChunkScratch::<W>::default();
         let mut cost = |&decay: &Self| -> u64 {
             let view = View { fields, decay, top_exponent: 0 };
-            sample.iter().map(|(bytes, base)| u64::from(scratch.transform(bytes, base, view, kernel))).sum()
+            sample.iter().map(|(bytes, base)| u64::from(scratch.transform(bytes, base, view))).sum()
         };
         let without = cost(&none);
         [middle, agreed]
@@ -130,10 +129,10 @@ mod tests {
         let bytes =
             |values: Vec<f32>| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let (current, base) = (bytes(decayed.collect()), bytes(base));
-        let decay = Decay::find::<u32>(&current, &base, fields, Kernel::detect());
+        let decay = Decay::find::<u32>(&current, &base, fields);
         let wanted = (-1e-4 * 2f64.powi(32)) as i32;
         assert!((decay.rate - wanted).abs() < 2000, "{} {wanted}", decay.rate);
-        assert_eq!(Decay::find::<u32>(&base, &base, fields, Kernel::detect()).rate, 0);
-        assert_eq!(Decay::find::<u32>(&base[..8], &base[..8], fields, Kernel::detect()).rate, 0);
+        assert_eq!(Decay::find::<u32>(&base, &base, fields).rate, 0);
+        assert_eq!(Decay::find::<u32>(&base[..8], &base[..8], fields).rate, 0);
     }
 }

@@ -1,42 +1,40 @@
 //! Classes, symbols and raw bits to floats, one block at a time.
 
-use super::counts::{View, exponent_numbers};
 use super::element::Word;
 use super::model::ReferenceModel;
 use super::raw_bits::RawReader;
-use super::{CHUNK, CLASSES, EXPONENTS, for_width, listed};
-use crate::arch::{CodedChunk, Kernel, Restoration};
+use super::steps::{CodedBlock, CodedChunk, Steps};
+use super::{CHUNK, CLASSES, for_width, listed};
+use crate::arch::dispatch;
 use crate::entropy::rans::{self, LANES};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
 impl ReferenceModel {
     /// Decodes a block of whole elements against as many.
-    pub fn decode(
-        &self,
-        reader: &mut Reader,
-        reference: &[u8],
-        kernel: Kernel,
-        out: &mut [u8],
-    ) -> Result<()> {
+    pub(super) fn decode_block(&self, reader: &mut Reader, reference: &[u8], out: &mut [u8]) -> Result<()> {
         if out.len() != reference.len() {
             return Err(Error::corrupt("a block that its reference does not have"));
         }
-        for_width!(self.view.fields, decode, self, reader, reference, kernel, out)
+        for_width!(self.view.fields, decode, self, reader, reference, out)
     }
 
-    /// Decodes two blocks, which is faster than one after the other if [`Kernel::restores_two`].
-    pub fn decode_two(
+    /// Whether two blocks are decoded faster together.
+    pub(super) fn has_fast_pairs(&self) -> bool {
+        dispatch!(kernel => kernel.has_fast_pairs(self.view.fields.width))
+    }
+
+    /// Decodes two blocks, interleaved.
+    pub(super) fn decode_two_blocks(
         &self,
         readers: [&mut Reader; 2],
         references: [&[u8]; 2],
-        kernel: Kernel,
         out: [&mut [u8]; 2],
     ) -> Result<()> {
         if out[0].len() != references[0].len() || out[1].len() != references[1].len() {
             return Err(Error::corrupt("a block that its reference does not have"));
         }
-        for_width!(self.view.fields, decode_two, self, readers, references, kernel, out)
+        for_width!(self.view.fields, decode_two, self, readers, references, out)
     }
 }
 
@@ -44,52 +42,36 @@ fn decode<W: Word>(
     model: &ReferenceModel,
     reader: &mut Reader,
     reference: &[u8],
-    kernel: Kernel,
     out: &mut [u8],
 ) -> Result<()> {
-    Coded::open::<W>(model, reader, reference, kernel, out)?.restore::<W>(model, 0, reference, kernel, out)
+    let mut block = CodedBlock::open::<W>(model, reader, reference, out)?;
+    dispatch!(kernel => kernel.restore::<W>(&mut block, reference, out))?;
+    block.finish()
 }
 
 fn decode_two<W: Word>(
     model: &ReferenceModel,
     [reader, second_reader]: [&mut Reader; 2],
     [reference, second_reference]: [&[u8]; 2],
-    kernel: Kernel,
     [out, second_out]: [&mut [u8]; 2],
 ) -> Result<()> {
-    let mut first = Coded::open::<W>(model, reader, reference, kernel, out)?;
-    let mut second = Coded::open::<W>(model, second_reader, second_reference, kernel, second_out)?;
-    let mut made = [0; 2];
-    let inputs = [
-        restoration(model, &first.chunks, 0, reference),
-        restoration(model, &second.chunks, 0, second_reference),
-    ];
-    if let (Some(stream), Some(second_stream)) = (&mut first.stream, &mut second.stream) {
-        let (raw, out) = ([&mut first.raw, &mut second.raw], [&mut *out, &mut *second_out]);
-        made = rans::Decoder::restore_two::<W>([stream, second_stream], inputs, raw, out);
-    }
-    first.restore::<W>(model, made[0], reference, kernel, out)?;
-    second.restore::<W>(model, made[1], second_reference, kernel, second_out)
+    let first = CodedBlock::open::<W>(model, reader, reference, out)?;
+    let second = CodedBlock::open::<W>(model, second_reader, second_reference, second_out)?;
+    let (mut blocks, bases) = ([first, second], [reference, second_reference]);
+    dispatch!(kernel => kernel.restore_pair::<W>(&mut blocks, bases, [out, second_out]))?;
+    blocks.iter().try_for_each(CodedBlock::finish)
 }
 
-/// A block of which all is made but the chunks that have symbols.
-struct Coded<'m, 'f> {
-    chunks: Vec<CodedChunk>,
-    stream: Option<rans::Decoder<'m>>,
-    raw: RawReader<'f>,
-}
-
-impl<'m, 'f: 'm> Coded<'m, 'f> {
+impl<'m, 'f: 'm> CodedBlock<'m, 'f> {
     /// Opens a block and makes its other chunks.
     fn open<W: Word>(
         model: &'m ReferenceModel,
         reader: &mut Reader<'f>,
         reference: &[u8],
-        kernel: Kernel,
         out: &mut [u8],
     ) -> Result<Self> {
         let count = out.len() / W::BYTES;
-        let classes = model.classes.decode(reader, count.div_ceil(CHUNK), kernel)?;
+        let classes = model.classes.decode(reader, count.div_ceil(CHUNK))?;
         let chunks = coded_chunks(model, &classes)?;
         let length = reader.length()?;
         let sets = listed::read(&classes, reader.take(length)?)?;
@@ -97,49 +79,20 @@ impl<'m, 'f: 'm> Coded<'m, 'f> {
             (true, 0) => None,
             (true, _) => return Err(Error::corrupt("differences of chunks without differences")),
             (_, lanes @ (1 | 4 | LANES)) => {
-                Some(rans::Decoder::open_in(lanes, model.contexts.tables.decoder(), reader, kernel)?)
+                Some(rans::Decoder::open_in(lanes, model.contexts.tables.decoder(), reader)?)
             }
             _ => return Err(Error::corrupt("differences in an unknown number of lanes")),
         };
         let raw = RawReader::open(reader)?;
-        restore_listed::<W>(model, &classes, &sets, reference, kernel, out)?;
-        Ok(Self { chunks, stream, raw })
+        restore_listed::<W>(model, &classes, &sets, reference, out)?;
+        Ok(Self { model, chunks, made: 0, stream, raw })
     }
 
-    /// Makes the chunks that have symbols, of whose elements so many have been made.
-    fn restore<W: Word>(
-        self,
-        model: &ReferenceModel,
-        made: usize,
-        base: &[u8],
-        kernel: Kernel,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let Self { chunks, stream, mut raw } = self;
-        let Some(mut stream) = stream else { return raw.finish() };
-        let inputs = restoration(model, &chunks, made, base);
-        let made = made + stream.restore::<W>(inputs, &mut raw, out)?;
-        let mut skip = made % CHUNK;
-        for chunk in chunks.iter().skip(made / CHUNK) {
-            let start = chunk.number as usize * CHUNK;
-            let place = (start + skip) * W::BYTES..out.len().min((start + CHUNK) * W::BYTES);
-            let (row, base) = (model.contexts.of_class(chunk.class)?, &base[place.clone()]);
-            restore_chunk::<W>(model, row, &mut stream, &mut raw, base, kernel, &mut out[place])?;
-            skip = 0;
-        }
-        stream.finish()?;
-        raw.finish()
+    /// Fails unless everything was used.
+    fn finish(&self) -> Result<()> {
+        self.stream.as_ref().map_or(Ok(()), rans::Decoder::finish)?;
+        self.raw.finish()
     }
-}
-
-/// What the elements of these chunks are made from.
-fn restoration<'a>(
-    model: &'a ReferenceModel,
-    chunks: &'a [CodedChunk],
-    made: usize,
-    base: &'a [u8],
-) -> Restoration<'a> {
-    Restoration { movement: model.view.movement(), contexts: model.contexts.rows(), chunks, made, base }
 }
 
 /// Makes the chunks without differences, and those that list the elements that have one.
@@ -148,7 +101,6 @@ fn restore_listed<W: Word>(
     classes: &[u8],
     sets: &[u64],
     reference: &[u8],
-    kernel: Kernel,
     out: &mut [u8],
 ) -> Result<()> {
     let (length, mut sets) = (CHUNK * W::BYTES, sets.iter());
@@ -158,8 +110,7 @@ fn restore_listed<W: Word>(
             continue;
         }
         if model.view.decay.rate != 0 {
-            let done = kernel.decay::<W>(model.view.movement(), base, out);
-            apply(&[W::default(); CHUNK], &base[done..], model.view, kernel, &mut out[done..]);
+            dispatch!(kernel => kernel.restore_decayed::<W>(model.view, base, out));
         } else {
             out.copy_from_slice(base);
         }
@@ -188,49 +139,10 @@ fn coded_chunks(model: &ReferenceModel, classes: &[u8]) -> Result<Vec<CodedChunk
         .collect()
 }
 
-/// Makes the elements of a chunk.
-fn restore_chunk<W: Word>(
-    model: &ReferenceModel,
-    row: &[u8; EXPONENTS],
-    stream: &mut rans::Decoder,
-    raw: &mut RawReader,
-    base: &[u8],
-    kernel: Kernel,
-    out: &mut [u8],
-) -> Result<()> {
-    let count = out.len() / W::BYTES;
-    let (mut numbers, mut symbols, mut offsets) = ([0; CHUNK], [0; CHUNK], [0; CHUNK]);
-    if !model.contexts.is_single() {
-        let mut found = [0; CHUNK];
-        exponent_numbers::<W>(base, model.view, &mut numbers);
-        kernel.look_up(row, &numbers, &mut found);
-        let precision = model.contexts.tables.precision();
-        offsets.iter_mut().zip(found).for_each(|(offset, context)| *offset = u16::from(context) << precision);
-    }
-    let offsets = if !model.contexts.is_single() { &offsets[..count] } else { &[] };
-    stream.decode(offsets, &mut symbols[..count])?;
-    let mut differences = [W::default(); CHUNK];
-    raw.read(&symbols[..count], kernel, &mut differences);
-    apply(&differences, base, model.view, kernel, out);
-    Ok(())
-}
-
-/// Makes elements from their differences to those of the base.
-fn apply<W: Word>(differences: &[W; CHUNK], base: &[u8], view: View, kernel: Kernel, out: &mut [u8]) {
-    kernel.vectorised(
-        #[inline(always)]
-        || {
-            let elements = out.chunks_exact_mut(W::BYTES).zip(base.chunks_exact(W::BYTES));
-            for ((out, base), &difference) in elements.zip(differences) {
-                W::restore::<true>(difference, W::from_bytes(base), view.decay).to_bytes(out);
-            }
-        },
-    );
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Kernel;
     use crate::dtype::Dtype;
     use crate::transform::reference::Fields;
     use proptest::prelude::*;
@@ -263,12 +175,12 @@ mod tests {
         ) {
             let (current, base) = pair(counts[0] + counts[1], seed, reach);
             let fields = Fields::of(Dtype::Bf16).unwrap();
-            let (model, _) = ReferenceModel::fit(fields, &current, &base, Kernel::PORTABLE).unwrap();
+            let (model, _) = ReferenceModel::fit(fields, &current, &base).unwrap();
             let (first, second) = current.split_at(2 * counts[0]);
             let (first_base, second_base) = base.split_at(2 * counts[0]);
             let encode = |bytes: &[u8], base: &[u8]| {
                 let mut block = Vec::new();
-                model.encode(bytes, base, Kernel::PORTABLE, &mut block).unwrap();
+                model.encode_block(bytes, base, &mut block).unwrap();
                 block
             };
             let mut blocks = [encode(first, first_base), encode(second, second_base)];
@@ -279,14 +191,14 @@ mod tests {
                 blocks[usize::from(second_too)][place] ^= change;
                 let results: Vec<Option<Vec<u8>>> = Kernel::available()
                     .into_iter()
-                    .map(|kernel| {
+                    .map(|kernel| kernel.run(|| {
                         let mut out = vec![0; current.len()];
                         let (one, two) = out.split_at_mut(first.len());
                         let mut readers = blocks.each_ref().map(|block| Reader::new(block, "block"));
                         let readers = readers.each_mut();
                         let bases = [first_base, second_base];
-                        model.decode_two(readers, bases, kernel, [one, two]).ok().map(|()| out)
-                    })
+                        model.decode_two_blocks(readers, bases, [one, two]).ok().map(|()| out)
+                    }))
                     .collect();
                 prop_assert!(change != 0 || results[0].as_ref() == Some(&current));
                 prop_assert!(results.iter().all(|result| *result == results[0]));

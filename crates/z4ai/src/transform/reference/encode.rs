@@ -3,9 +3,10 @@
 use super::counts::ChunkScratch;
 use super::element::Word;
 use super::model::ReferenceModel;
+use super::steps::Steps;
 use super::{CHUNK, for_width};
 use super::{listed, raw_bits};
-use crate::arch::Kernel;
+use crate::arch::dispatch;
 use crate::entropy::rans::{self, LANES, lanes_for};
 use crate::error::{Error, Result};
 use crate::frame::wire::put_length;
@@ -18,11 +19,11 @@ const LARGE: usize = 1 << 16;
 
 impl ReferenceModel {
     /// Appends a block of whole elements against as many.
-    pub fn encode(&self, bytes: &[u8], reference: &[u8], kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn encode_block(&self, bytes: &[u8], reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
         if bytes.len() != reference.len() {
             return Err(Error::corrupt("a block that its reference does not have"));
         }
-        for_width!(self.view.fields, encode, self, bytes, reference, kernel, out)
+        for_width!(self.view.fields, encode, self, bytes, reference, out)
     }
 }
 
@@ -39,19 +40,13 @@ pub(crate) struct BlockScratch<W> {
     sets: Vec<u8>,
 }
 
-fn encode<W: Word>(
-    model: &ReferenceModel,
-    bytes: &[u8],
-    reference: &[u8],
-    kernel: Kernel,
-    out: &mut Vec<u8>,
-) -> Result<()> {
+fn encode<W: Word>(model: &ReferenceModel, bytes: &[u8], reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
     W::with_scratch(|block| {
-        block.fill(model, bytes, reference, kernel)?;
-        model.classes.encode(&block.classes, kernel, out);
+        block.fill(model, bytes, reference)?;
+        model.classes.encode(&block.classes, out);
         block.encode_sets(out);
-        block.encode_symbols(model, kernel, out);
-        raw_bits::write(&block.symbols, &block.differences, kernel, &mut block.raw_words, out);
+        block.encode_symbols(model, out);
+        raw_bits::write(&block.symbols, &block.differences, &mut block.raw_words, out);
         Ok(())
     })
 }
@@ -67,7 +62,7 @@ impl<W: Word> BlockScratch<W> {
     }
 
     /// Appends the number of lanes and the stream of the symbols, or 0 if there are none.
-    fn encode_symbols(&self, model: &ReferenceModel, kernel: Kernel, out: &mut Vec<u8>) {
+    fn encode_symbols(&self, model: &ReferenceModel, out: &mut Vec<u8>) {
         let Self { classes, symbols, contexts, .. } = self;
         let tables = model.contexts.tables.encoder();
         let long = if classes.len() * CHUNK < LARGE { LONG } else { LONG_OF_LARGE };
@@ -78,7 +73,7 @@ impl<W: Word> BlockScratch<W> {
                 return out.push(0);
             }
             out.push(lanes as u8);
-            rans::encode_in(lanes, tables, symbols, contexts, kernel, out);
+            rans::encode_in(lanes, tables, symbols, contexts, out);
             if lanes == LANES || out.len() - start < long {
                 return;
             }
@@ -86,7 +81,7 @@ impl<W: Word> BlockScratch<W> {
     }
 
     /// Transforms a block.
-    fn fill(&mut self, model: &ReferenceModel, bytes: &[u8], reference: &[u8], kernel: Kernel) -> Result<()> {
+    fn fill(&mut self, model: &ReferenceModel, bytes: &[u8], reference: &[u8]) -> Result<()> {
         let Self { classes, symbols, contexts, differences, listed, .. } = self;
         listed.clear();
         classes.clear();
@@ -96,7 +91,7 @@ impl<W: Word> BlockScratch<W> {
         let mut scratch = ChunkScratch::<W>::default();
         let length = CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
-            let bits = scratch.transform(chunk, base, model.view, kernel);
+            let bits = scratch.transform(chunk, base, model.view);
             let found = &scratch.symbols[..scratch.length];
             let class = model.levels.of(bits, found);
             classes.push(class);
@@ -114,7 +109,7 @@ impl<W: Word> BlockScratch<W> {
             if !model.contexts.is_single() {
                 let row = model.contexts.of_class(class)?;
                 let mut found = [0; CHUNK];
-                kernel.look_up(row, &scratch.exponents, &mut found);
+                dispatch!(kernel => kernel.contexts(row, &scratch.exponents, &mut found));
                 contexts.extend_from_slice(&found[..scratch.length]);
             }
         }

@@ -12,15 +12,18 @@ mod decay;
 mod decode;
 mod element;
 mod encode;
+mod fit;
 mod listed;
 mod model;
 mod raw_bits;
+mod steps;
 mod symbols;
 
-pub(crate) use counts::Movement;
+pub(crate) use counts::{ChunkScratch, Movement, View};
 pub(crate) use element::Word;
 pub(crate) use model::ReferenceModel;
-pub(crate) use raw_bits::{PIECE, RAW_LANES, RawLanes, RawReader, WORD_BITS, Words};
+pub(crate) use raw_bits::{PIECE, RAW_LANES, RawDifferences, RawLanes, RawReader, RawWords, WORD_BITS};
+pub(crate) use steps::{CodedBlock, CodedChunk, Steps, apply, contexts_from, read_differences, restore};
 pub(crate) use symbols::Alphabet;
 
 use crate::dtype::Dtype;

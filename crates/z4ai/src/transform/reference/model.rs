@@ -2,17 +2,15 @@
 
 use super::classes::Classes;
 use super::contexts::Contexts;
-use super::counts::{Counts, View, top_exponent};
+use super::counts::{Movement, View};
 use super::decay::Decay;
-use super::element::Word;
 use super::symbols::Alphabet;
-use super::{CHUNK, Fields, for_width};
-use crate::arch::Kernel;
+use super::{CHUNK, CLASSES, EXPONENTS, Fields};
 use crate::entropy::plane::PlaneModel;
-use crate::entropy::table::entropy_bits;
+use crate::entropy::rans::DecoderTables;
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length, put_signed};
-use crate::threads;
+use crate::transform::{Contents, Position, Transform};
 
 /// The shared description of a section of floats against a reference.
 #[derive(Debug)]
@@ -24,30 +22,31 @@ pub(crate) struct ReferenceModel {
     pub(super) classes: PlaneModel,
 }
 
-/// Elements counted by one thread at a time.
-const STRETCH: usize = 1 << 21;
-
 impl ReferenceModel {
-    /// Makes the model for whole elements against as many, and estimates the bits that they will take.
-    pub fn fit(fields: Fields, bytes: &[u8], reference: &[u8], kernel: Kernel) -> Result<(Self, u64)> {
-        let (view, levels, counts) = for_width!(fields, measure, fields, bytes, reference, kernel);
-        let (contexts, symbol_bits) = Contexts::choose(&counts)?;
-        let classes = PlaneModel::choose(&counts.classes, 0)?;
-        let bits = symbol_bits + counts.raw_bits + entropy_bits(&counts.classes);
-        Ok((Self { view, levels, contexts, classes }, bits))
+    /// How elements move from those of the reference.
+    pub fn movement(&self) -> Movement {
+        self.view.movement()
     }
 
-    /// Appends the model.
-    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        put_signed(out, self.view.decay.rate.into());
-        put_length(out, self.view.top_exponent);
-        self.contexts.write(kernel, out)?;
-        self.classes.write(out);
-        Ok(())
+    /// The contexts of each class by the number of an exponent.
+    pub fn context_rows(&self) -> &[[u8; EXPONENTS]; CLASSES] {
+        self.contexts.rows()
     }
 
-    /// Reads the model.
-    pub fn read(fields: Fields, reader: &mut Reader, kernel: Kernel) -> Result<Self> {
+    /// The tables of all contexts.
+    pub fn decoder_tables(&self) -> &DecoderTables {
+        self.contexts.tables.decoder()
+    }
+}
+
+impl Transform for ReferenceModel {
+    const TAG: u8 = 9;
+    const NAME: &'static str = "reference";
+
+    fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
+        let fields = section.dtype.and_then(Fields::of);
+        let fields =
+            fields.ok_or_else(|| Error::corrupt("float differences of a dtype that is not a float"))?;
         let rate = i32::try_from(reader.signed()?);
         let rate = rate.map_err(|_| Error::corrupt("a decay of more than one half"))?;
         let top_exponent = reader.length()?;
@@ -56,12 +55,35 @@ impl ReferenceModel {
         }
         let view = View { fields, decay: Decay::new(rate, fields), top_exponent };
         let symbols = Alphabet::of_width(fields.width).symbols(fields.width);
-        let (contexts, classes) = (Contexts::read(reader, symbols, kernel)?, PlaneModel::read(reader)?);
+        let (contexts, classes) = (Contexts::read(reader, symbols)?, PlaneModel::read(reader)?);
         Ok(Self { view, levels: Classes::default(), contexts, classes })
     }
 
-    /// The planes of a block of `elements` elements, by name and encoded length.
-    pub fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        put_signed(out, self.view.decay.rate.into());
+        put_length(out, self.view.top_exponent);
+        self.contexts.write(out)?;
+        self.classes.write(out);
+        Ok(())
+    }
+
+    fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
+        self.encode_block(bytes, at.reference, out)
+    }
+
+    fn decode(&self, reader: &mut Reader, at: Position, out: &mut [u8]) -> Result<()> {
+        self.decode_block(reader, at.reference, out)
+    }
+
+    fn prefers_pairs(&self) -> bool {
+        self.has_fast_pairs()
+    }
+
+    fn decode_pair(&self, readers: [&mut Reader; 2], at: [Position; 2], out: [&mut [u8]; 2]) -> Result<()> {
+        self.decode_two_blocks(readers, at.map(|at| at.reference), out)
+    }
+
+    fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
         let classes = self.classes.skip(reader, elements.div_ceil(CHUNK))?;
         let sets = reader.length()?;
         reader.take(sets)?;
@@ -75,25 +97,4 @@ impl ReferenceModel {
         ];
         Ok(parts.map(|(name, length)| (name.to_owned(), length)).to_vec())
     }
-}
-
-fn measure<W: Word>(
-    fields: Fields,
-    bytes: &[u8],
-    reference: &[u8],
-    kernel: Kernel,
-) -> (View, Classes, Counts) {
-    let view = View {
-        fields,
-        decay: Decay::find::<W>(bytes, reference, fields, kernel),
-        top_exponent: top_exponent::<W>(reference, fields),
-    };
-    let levels = Classes::choose::<W>(bytes, reference, view, kernel);
-    let stretch = STRETCH * W::BYTES;
-    let stretches = bytes.chunks(stretch).zip(reference.chunks(stretch));
-    let counts = threads::map(stretches, |(bytes, reference)| {
-        Counts::of::<W>(bytes, reference, view, &levels, kernel)
-    });
-    let total = counts.into_iter().reduce(|total, counts| total.merge(counts));
-    (view, levels, total.unwrap_or_default())
 }

@@ -2,8 +2,9 @@
 //! stream that all share when it has fewer; so vector registers take them eight at a time. Short blocks have one lane, because a lane costs some bytes.
 
 use super::element::Word;
+use super::steps::Steps;
 use super::symbols::Alphabet;
-use crate::arch::Kernel;
+use crate::arch::{self, dispatch};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
@@ -29,15 +30,9 @@ impl RawLanes {
 
 /// Appends the raw bits of differences with these symbols to their block: nothing if there are none; else the number of lanes, each lane (a set bit above its bits tells how many there are) and the
 /// words. `memory` is what the words of another block were put together in, or will be.
-pub(super) fn write<W: Word>(
-    symbols: &[u8],
-    differences: &[W],
-    kernel: Kernel,
-    memory: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) {
+pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], memory: &mut Vec<u8>, out: &mut Vec<u8>) {
     let alphabet = Alphabet::of_width(W::BYTES);
-    let total = kernel.vectorised(
+    let total = arch::vectorised(
         #[inline(always)]
         || alphabet.all_raw_bits(symbols),
     );
@@ -46,15 +41,10 @@ pub(super) fn write<W: Word>(
     }
     let raw = (total / 8) as usize;
     let lanes = if raw <= FEW && out.len() + raw <= SHORT { 1 } else { RAW_LANES };
-    let (mut state, mut words) = (RawLanes::END, Words::with_room_for(total, std::mem::take(memory)));
+    let (mut state, mut words) = (RawLanes::END, RawWords::with_room_for(total, std::mem::take(memory)));
     // The decoder runs forwards, so the encoder runs backwards: it ends with what the decoder begins with.
-    let whole = symbols.len() / PIECE * PIECE;
-    let (first, last) = symbols.split_at(whole);
-    let (first_differences, last_differences) = differences.split_at(whole.min(differences.len()));
-    put_pieces(alphabet, lanes, last, last_differences, &mut state, &mut words);
-    if lanes == 1 || !kernel.write_raw_bits(alphabet, first, first_differences, &mut state, &mut words) {
-        put_pieces(alphabet, lanes, first, first_differences, &mut state, &mut words);
-    }
+    let raw = RawDifferences { alphabet, lanes, symbols, differences };
+    dispatch!(kernel => kernel.write_raw_bits(raw, &mut state, &mut words));
     out.push(lanes as u8);
     for (bits, count) in state.bits.iter().zip(state.counts).take(lanes) {
         out.extend_from_slice(&(bits | 1 << count).to_le_bytes());
@@ -63,15 +53,15 @@ pub(super) fn write<W: Word>(
     *memory = words.bytes;
 }
 
-/// Words that fill their memory from its end.
+/// RawWords that fill their memory from its end.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct RawWords {
     pub bytes: Vec<u8>,
     /// Where the words begin.
     pub start: usize,
 }
 
-impl Words {
+impl RawWords {
     /// Bytes that a kernel may touch before the words.
     pub const MARGIN: usize = 16;
 
@@ -97,18 +87,33 @@ impl Words {
     }
 }
 
-fn put_pieces<W: Word>(
-    alphabet: Alphabet,
-    lanes: usize,
-    symbols: &[u8],
-    differences: &[W],
-    state: &mut RawLanes,
-    words: &mut Words,
-) {
-    for (symbols, differences) in symbols.chunks(PIECE).zip(differences.chunks(PIECE)).rev() {
-        if alphabet.all_raw_bits(symbols) > 0 {
-            put_piece(alphabet, lanes, symbols, differences, state, words);
+/// Differences whose raw bits are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawDifferences<'a, W> {
+    pub alphabet: Alphabet,
+    /// 1 or [`RAW_LANES`].
+    pub lanes: usize,
+    pub symbols: &'a [u8],
+    pub differences: &'a [W],
+}
+
+impl<W: Word> RawDifferences<'_, W> {
+    /// Puts their raw bits before those that the lanes hold, the last ones first.
+    pub fn write(self, state: &mut RawLanes, words: &mut RawWords) {
+        let Self { alphabet, lanes, symbols, differences } = self;
+        for (symbols, differences) in symbols.chunks(PIECE).zip(differences.chunks(PIECE)).rev() {
+            if alphabet.all_raw_bits(symbols) > 0 {
+                put_piece(alphabet, lanes, symbols, differences, state, words);
+            }
         }
+    }
+
+    /// The whole pieces, and what comes after them.
+    pub fn split(self) -> (Self, Self) {
+        let whole = self.symbols.len() / PIECE * PIECE;
+        let (symbols, last) = self.symbols.split_at(whole);
+        let (differences, last_differences) = self.differences.split_at(whole.min(self.differences.len()));
+        (Self { symbols, differences, ..self }, Self { symbols: last, differences: last_differences, ..self })
     }
 }
 
@@ -118,7 +123,7 @@ fn put_piece<W: Word>(
     symbols: &[u8],
     differences: &[W],
     state: &mut RawLanes,
-    words: &mut Words,
+    words: &mut RawWords,
 ) {
     for (symbols, differences) in symbols.chunks(lanes).zip(differences.chunks(lanes)).rev() {
         for part in (0..W::BYTES as u32 / 2).rev().map(|part| part * WORD_BITS) {
@@ -135,7 +140,7 @@ fn put_piece<W: Word>(
 
 impl RawLanes {
     /// Puts bits before those of a lane.
-    fn put(&mut self, lane: usize, value: u32, width: u32, words: &mut Words) {
+    fn put(&mut self, lane: usize, value: u32, width: u32, words: &mut RawWords) {
         let (bits, count) = (&mut self.bits[lane % RAW_LANES], &mut self.counts[lane % RAW_LANES]);
         if *count + width >= 2 * WORD_BITS {
             *count -= WORD_BITS;
@@ -176,16 +181,12 @@ impl<'a> RawReader<'a> {
         Ok(Self { state, words: reader.rest(), lanes, overrun: false })
     }
 
-    /// The differences with these symbols, of which there is a whole number of groups in every piece but the last.
-    pub fn read<W: Word>(&mut self, symbols: &[u8], kernel: Kernel, differences: &mut [W]) {
+    /// Reads the next piece of differences from `done` on, lane by lane, and says where it ends.
+    pub fn read_piece<W: Word>(&mut self, done: usize, symbols: &[u8], differences: &mut [W]) -> usize {
+        let end = symbols.len().min(done + PIECE);
         let alphabet = Alphabet::of_width(W::BYTES);
-        let mut done = 0;
-        while done < symbols.len() {
-            done += kernel.read_differences(alphabet, &symbols[done..], self, &mut differences[done..]);
-            let end = symbols.len().min(done + PIECE);
-            self.take_groups(alphabet, &symbols[done..end], &mut differences[done..end]);
-            done = end;
-        }
+        self.take_groups(alphabet, &symbols[done..end], &mut differences[done..end]);
+        end
     }
 
     fn take_groups<W: Word>(&mut self, alphabet: Alphabet, symbols: &[u8], differences: &mut [W]) {
@@ -248,6 +249,7 @@ fn misplaced_end() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Kernel;
     use proptest::prelude::*;
 
     fn survives<W: Word + PartialEq + std::fmt::Debug>(values: &[u64]) {
@@ -257,27 +259,31 @@ mod tests {
         let written: Vec<Vec<u8>> = Kernel::available()
             .into_iter()
             .map(|kernel| {
-                let mut bytes = Vec::new();
-                write(&symbols, &differences, kernel, &mut Vec::new(), &mut bytes);
-                bytes
+                kernel.run(|| {
+                    let mut bytes = Vec::new();
+                    write(&symbols, &differences, &mut Vec::new(), &mut bytes);
+                    bytes
+                })
             })
             .collect();
         assert!(written.iter().all(|bytes| *bytes == written[0]));
         for kernel in Kernel::available() {
-            let mut reader = RawReader::open(&mut Reader::new(&written[0], "raw bits")).unwrap();
-            let mut read = vec![W::default(); differences.len()];
-            for (symbols, read) in symbols.chunks(256).zip(read.chunks_mut(256)) {
-                reader.read(symbols, kernel, read);
-            }
-            reader.finish().unwrap();
-            assert_eq!(read, differences);
-            let shorter = &written[0][..written[0].len().saturating_sub(2)];
-            if let Ok(mut reader) = RawReader::open(&mut Reader::new(shorter, "raw bits")) {
+            kernel.run(|| {
+                let mut reader = RawReader::open(&mut Reader::new(&written[0], "raw bits")).unwrap();
+                let mut read = vec![W::default(); differences.len()];
                 for (symbols, read) in symbols.chunks(256).zip(read.chunks_mut(256)) {
-                    reader.read(symbols, kernel, read);
+                    dispatch!(kernel => kernel.read_differences(&mut reader, symbols, read));
                 }
-                assert!(reader.finish().is_err() || written[0].is_empty());
-            }
+                reader.finish().unwrap();
+                assert_eq!(read, differences);
+                let shorter = &written[0][..written[0].len().saturating_sub(2)];
+                if let Ok(mut reader) = RawReader::open(&mut Reader::new(shorter, "raw bits")) {
+                    for (symbols, read) in symbols.chunks(256).zip(read.chunks_mut(256)) {
+                        dispatch!(kernel => kernel.read_differences(&mut reader, symbols, read));
+                    }
+                    assert!(reader.finish().is_err() || written[0].is_empty());
+                }
+            });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::element::MEANINGS;
 use super::model::{CONTEXTS, PRECISION, Signs, SubnormalModel, context, fill_symbols};
-use crate::arch::Kernel;
+use crate::arch;
 use crate::entropy::plane;
 use crate::entropy::rans::Tables;
 use crate::entropy::table::{FrequencyTable, Histogram, SYMBOLS, entropy_bits};
@@ -23,10 +23,10 @@ const FREQUENCY_BITS: u64 = 6;
 
 impl SubnormalModel {
     /// Makes the model for a section: `bytes` are whole elements, in rows of `row_length` if that is known.
-    pub fn fit(bytes: &[u8], row_length: Option<usize>, block: usize, kernel: Kernel) -> Result<Self> {
+    pub fn fit(bytes: &[u8], row_length: Option<usize>, block: usize) -> Result<Self> {
         let parts = threads::map(bytes.chunks(block), |part| {
             let mut symbols = vec![0; part.len() / 2];
-            kernel.vectorised(
+            arch::vectorised(
                 #[inline(always)]
                 || fill_symbols(part, &mut symbols),
             );
@@ -36,10 +36,10 @@ impl SubnormalModel {
         let elements = symbols.len();
         let with_columns = row_length.is_some_and(|length| length > 1 && elements / length > 1);
         let row_length = row_length.filter(|&length| length < elements).unwrap_or(ROW_WITHOUT_SHAPE).max(1);
-        let means = Means::measure(&symbols, row_length, with_columns, kernel);
+        let means = Means::measure(&symbols, row_length, with_columns);
         let candidate = |step: i64, (rows, columns): (bool, bool)| {
             let scales = means.scales(step, row_length, rows, columns);
-            (Candidate::new(scales, &symbols, kernel), (rows, columns))
+            (Candidate::new(scales, &symbols), (rows, columns))
         };
         let cheaper = |best: (Candidate, (bool, bool)), other: (Candidate, (bool, bool))| {
             if other.0.cost < best.0.cost { other } else { best }
@@ -56,7 +56,7 @@ impl SubnormalModel {
         let counts = threads::map(symbols.chunks(block).enumerate(), |(index, part)| {
             let pieces = part.chunks(CHUNK).enumerate();
             let pieces = pieces.map(|(piece, symbols)| (index * block + piece * CHUNK, symbols));
-            window.count(&scales, pieces, kernel)
+            window.count(&scales, pieces)
         });
         let mut counts = counts.into_iter();
         let mut total = counts.next().unwrap_or_else(empty_counts);
@@ -100,10 +100,10 @@ struct Means {
 }
 
 impl Means {
-    fn measure(symbols: &[u8], row_length: usize, want_columns: bool, kernel: Kernel) -> Self {
+    fn measure(symbols: &[u8], row_length: usize, want_columns: bool) -> Self {
         let mut sums = vec![0u64; if want_columns { row_length } else { 0 }];
         let mut rows = Vec::with_capacity(symbols.len().div_ceil(row_length));
-        kernel.vectorised(
+        arch::vectorised(
             #[inline(always)]
             || {
                 for row in symbols.chunks(row_length) {
@@ -148,13 +148,13 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn new(scales: Scales, symbols: &[u8], kernel: Kernel) -> Self {
+    fn new(scales: Scales, symbols: &[u8]) -> Self {
         let pieces = symbols.len().div_ceil(CHUNK);
         let stride = pieces.div_ceil(SAMPLE / CHUNK).max(1);
         let sample =
             || symbols.chunks(CHUNK).enumerate().step_by(stride).map(|(at, part)| (at * CHUNK, part));
-        let window = Window::choose(&scales, sample().map(|(start, part)| (start, part.len())), kernel);
-        let counts = window.count(&scales, sample(), kernel);
+        let window = Window::choose(&scales, sample().map(|(start, part)| (start, part.len())));
+        let counts = window.count(&scales, sample());
         let sampled: usize = sample().map(|(_, part)| part.len()).sum();
         let coded: u64 = counts.iter().map(|counts| entropy_bits(counts)).sum();
         let frequencies = counts.iter().flatten().filter(|&&count| count > 0).count() as u64;
@@ -183,13 +183,13 @@ struct Window {
 
 impl Window {
     /// The window with most of a sample, of which the first elements and their numbers are given.
-    fn choose(scales: &Scales, sample: impl Iterator<Item = (usize, usize)>, kernel: Kernel) -> Self {
+    fn choose(scales: &Scales, sample: impl Iterator<Item = (usize, usize)>) -> Self {
         let mut counts = vec![0u32; 1 << 11];
         let last = counts.len() as i16 - 1;
         let mut expected = [0; CHUNK];
         for (start, length) in sample {
             let expected = &mut expected[..length];
-            kernel.vectorised(
+            arch::vectorised(
                 #[inline(always)]
                 || scales.fill(start, expected),
             );
@@ -209,17 +209,12 @@ impl Window {
     }
 
     /// How often each symbol occurs in each context, in pieces that are no longer than a chunk and have the number of their first element.
-    fn count<'s>(
-        self,
-        scales: &Scales,
-        pieces: impl Iterator<Item = (usize, &'s [u8])>,
-        kernel: Kernel,
-    ) -> Counts {
+    fn count<'s>(self, scales: &Scales, pieces: impl Iterator<Item = (usize, &'s [u8])>) -> Counts {
         let mut counts = empty_counts();
         let mut expected = [0; CHUNK];
         for (start, symbols) in pieces {
             let expected = &mut expected[..symbols.len()];
-            kernel.vectorised(
+            arch::vectorised(
                 #[inline(always)]
                 || {
                     scales.fill(start, expected);

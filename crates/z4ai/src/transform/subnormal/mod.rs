@@ -4,11 +4,14 @@
 //!
 //! Near zero the distribution is not the same at every scale, as it is for other floats. Symbols are therefore not relative to what is expected of an element; that is their context.
 //!
-//! `element` has the symbols, `fit` what is chosen for a section, `model` what is written of it, `block` the two directions.
+//! `element` has the symbols.
 
-mod block;
+mod decode;
 mod element;
+mod encode;
 mod fit;
 mod model;
+mod steps;
 
 pub(crate) use model::SubnormalModel;
+pub(crate) use steps::{Restorer, Steps, VerbatimBits};

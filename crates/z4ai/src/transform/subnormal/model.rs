@@ -1,12 +1,13 @@
 //! What all blocks of a section share: the scales of rows and columns, which are contexts here, the frequency tables, and the sign if it is constant.
 
 use super::element::{MEANINGS, symbol};
-use crate::arch::Kernel;
+use crate::dtype::Dtype;
 use crate::entropy::rans::Tables;
 use crate::entropy::table::FrequencyTable;
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_signed};
 use crate::transform::float::scale::Scales;
+use crate::transform::{Contents, Position, Transform};
 
 /// The precision of the tables. With another bit they would be larger than a core's caches like.
 pub(super) const PRECISION: u32 = 10;
@@ -32,18 +33,29 @@ pub(super) enum Signs {
 }
 
 impl SubnormalModel {
-    /// Appends the model.
-    pub fn write(&self, kernel: Kernel, out: &mut Vec<u8>) -> Result<()> {
-        let contexts = self.tables.frequencies();
-        out.push(self.signs as u8 | (contexts.len().trailing_zeros() as u8) << 2);
-        self.scales.write(kernel, out)?;
-        put_signed(out, i64::from(self.first));
-        contexts.iter().for_each(|table| table.write(out));
-        Ok(())
+    /// The contexts of the elements from `start` on.
+    #[inline(always)]
+    pub(super) fn contexts(&self, start: usize, contexts: &mut [i16]) {
+        self.scales.fill(start, contexts);
+        let last = self.tables.frequencies().len() as i16 - 1;
+        contexts.iter_mut().for_each(|to| *to = context(*to, self.first, last));
     }
 
-    /// Reads the model of a section of `elements` elements.
-    pub fn read(reader: &mut Reader, elements: usize, kernel: Kernel) -> Result<Self> {
+    /// Elements per row, if rows or columns differ.
+    pub fn row_length(&self) -> Option<usize> {
+        (self.scales.row_length > 0).then_some(self.scales.row_length)
+    }
+}
+
+impl Transform for SubnormalModel {
+    const TAG: u8 = 11;
+    const NAME: &'static str = "subnormal";
+
+    fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
+        if section.dtype != Some(Dtype::F16) {
+            return Err(Error::corrupt("subnormal floats of a dtype that is not fp16"));
+        }
+        let elements = section.elements();
         let flags = reader.u8()?;
         let signs = match flags & 3 {
             0 => Signs::Verbatim,
@@ -53,7 +65,7 @@ impl SubnormalModel {
         };
         let contexts = 1usize.checked_shl(u32::from(flags >> 2)).filter(|&contexts| contexts <= CONTEXTS);
         let contexts = contexts.ok_or_else(|| Error::corrupt("too many contexts of subnormal floats"))?;
-        let scales = Scales::read(reader, elements, kernel)?;
+        let scales = Scales::read(reader, elements)?;
         let first = i16::try_from(reader.signed()?);
         let first = first.map_err(|_| Error::corrupt("the first context's scale is out of range"))?;
         let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, PRECISION));
@@ -67,17 +79,31 @@ impl SubnormalModel {
         Ok(Self { signs, scales, first, tables: Tables::new(tables)? })
     }
 
-    /// The contexts of the elements from `start` on.
-    #[inline(always)]
-    pub(super) fn contexts(&self, start: usize, contexts: &mut [i16]) {
-        self.scales.fill(start, contexts);
-        let last = self.tables.frequencies().len() as i16 - 1;
-        contexts.iter_mut().for_each(|to| *to = context(*to, self.first, last));
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        let contexts = self.tables.frequencies();
+        out.push(self.signs as u8 | (contexts.len().trailing_zeros() as u8) << 2);
+        self.scales.write(out)?;
+        put_signed(out, i64::from(self.first));
+        contexts.iter().for_each(|table| table.write(out));
+        Ok(())
     }
 
-    /// Elements per row, if rows or columns differ.
-    pub fn row_length(&self) -> Option<usize> {
-        (self.scales.row_length > 0).then_some(self.scales.row_length)
+    fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
+        self.encode_block(bytes, at.start, out);
+        Ok(())
+    }
+
+    fn decode(&self, reader: &mut Reader, at: Position, out: &mut [u8]) -> Result<()> {
+        self.decode_block(reader, at.start, out)
+    }
+
+    fn parts(&self, reader: &mut Reader, _: usize) -> Result<Vec<(String, usize)>> {
+        let start = reader.position();
+        let length = reader.length()?;
+        reader.take(length)?;
+        let symbols = reader.position() - start;
+        let parts = [("exponent", symbols), ("sign and mantissa", reader.remaining())];
+        Ok(parts.map(|(name, length)| (name.to_owned(), length)).to_vec())
     }
 }
 

@@ -1,0 +1,237 @@
+//! What is expected of the heads of a chunk, in the forms that decoders take it in.
+
+use super::CHUNK;
+use super::scale::{STEPS, Segment};
+use crate::entropy::rans::{DecoderTables, LANES};
+
+/// Where the bits of a head come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadFormat {
+    /// Mantissa bits that are stored verbatim.
+    pub low_mantissa: u32,
+    pub sign: HeadSign,
+}
+
+/// Where the sign of a head comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeadSign {
+    /// It is stored verbatim, above the mantissa bits.
+    Stored,
+    /// All have the same; `true` is negative.
+    Constant(bool),
+}
+
+/// What the heads of a chunk are made from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadInputs<'a> {
+    pub format: HeadFormat,
+    pub expected: Expected<'a>,
+    /// The verbatim bits.
+    pub packed: &'a [u8],
+}
+
+/// What is expected of the heads of a chunk, by groups of [`LANES`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    /// What is added to the symbols of each group: whole octaves, above a zero for each mantissa bit of a symbol.
+    octaves: &'a [i16],
+    /// What else is expected.
+    rest: ExpectedRest<'a>,
+    /// Where the slots of the last context would end; there are no offsets beyond. Kernels rely on that, so only this file makes values of this type.
+    slots: usize,
+}
+
+impl<'a> Expected<'a> {
+    pub fn octaves(&self) -> &'a [i16] {
+        self.octaves
+    }
+
+    pub fn rest(&self) -> ExpectedRest<'a> {
+        self.rest
+    }
+
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+}
+
+/// What is expected of the elements of a group.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ExpectedRest<'a> {
+    /// The same of all: where in a table's slots the context of each group begins. Empty if there is one context.
+    Same(&'a [u16]),
+    /// What these lines say from the place of each group on.
+    Lines { lines: Lines<'a>, places: &'a [u32] },
+}
+
+/// What is expected of elements one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lines<'a> {
+    /// Octaves that are added to those of the group.
+    octaves: &'a [i16],
+    /// Where the context of each element begins; empty if there is one context.
+    offsets: &'a [u16],
+}
+
+impl<'a> Lines<'a> {
+    pub fn octaves(&self) -> &'a [i16] {
+        self.octaves
+    }
+
+    pub fn offsets(&self) -> &'a [u16] {
+        self.offsets
+    }
+}
+
+/// How scales become octaves and offsets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScaleSplit {
+    /// Octaves that are taken away.
+    pub centre: i16,
+    precision: u32,
+    has_contexts: bool,
+}
+
+impl ScaleSplit {
+    const FRACTION: i16 = STEPS as i16 - 1;
+
+    /// The fraction of a scale is the context, if these tables have contexts.
+    pub fn new(centre: i16, tables: &DecoderTables) -> Self {
+        let precision = tables.precision();
+        Self { centre, precision, has_contexts: tables.slots().len() == (STEPS as usize) << precision }
+    }
+
+    #[inline(always)]
+    fn octave(self, scale: i16) -> i16 {
+        (scale & !Self::FRACTION) - self.centre * STEPS as i16
+    }
+
+    #[inline(always)]
+    fn offset(self, scale: i16) -> u16 {
+        ((scale & Self::FRACTION) as u16) << self.precision
+    }
+
+    fn slots(self) -> usize {
+        (STEPS as usize) << self.precision
+    }
+
+    /// What is expected of groups whose elements have the same scales.
+    pub fn same<'a, 's>(
+        self,
+        scales: impl Iterator<Item = Segment<'s>>,
+        octaves: &'a mut [i16],
+        offsets: &'a mut [u16],
+    ) -> Expected<'a> {
+        let offsets = if self.has_contexts { &mut offsets[..octaves.len()] } else { &mut [] };
+        let mut start = 0;
+        for Segment { length, base, .. } in scales {
+            octaves.iter_mut().skip(start).take(length).for_each(|octave| *octave = self.octave(base));
+            offsets.iter_mut().skip(start).take(length).for_each(|offset| *offset = self.offset(base));
+            start += length;
+        }
+        // Kernels rely on offsets that follow from the tables; there are no more groups than scales.
+        offsets.iter_mut().skip(start).for_each(|offset| *offset = 0);
+        Expected { octaves, rest: ExpectedRest::Same(offsets), slots: self.slots() }
+    }
+
+    /// The lines of as many elements as there are octaves to be written.
+    #[inline(always)]
+    pub fn lines<'a, 's>(
+        self,
+        scales: impl Iterator<Item = Segment<'s>>,
+        octaves: &'a mut [i16],
+        offsets: &'a mut [u16],
+    ) -> Lines<'a> {
+        let offsets = if self.has_contexts { &mut offsets[..octaves.len()] } else { &mut [] };
+        let mut start = 0;
+        for Segment { length, base, columns, .. } in scales {
+            let octaves = octaves.get_mut(start..start + length).unwrap_or_default();
+            let offsets = offsets.get_mut(start..start + length).unwrap_or_default();
+            start += length;
+            if columns.is_empty() {
+                octaves.fill(self.octave(base));
+                offsets.fill(self.offset(base));
+                continue;
+            }
+            // In two loops if there are contexts, since each of them then has one thing to write.
+            for (target, &column) in octaves.iter_mut().zip(columns) {
+                *target = self.octave(base + i16::from(column));
+            }
+            for (target, &column) in offsets.iter_mut().zip(columns) {
+                *target = self.offset(base + i16::from(column));
+            }
+        }
+        offsets.iter_mut().skip(start).for_each(|offset| *offset = 0);
+        Lines { octaves, offsets }
+    }
+
+    /// What is expected of groups whose elements have lines of their own.
+    pub fn each(self, lines: Lines<'_>) -> Expected<'_> {
+        let groups = lines.octaves.len() / LANES;
+        let (octaves, places) = (NO_OCTAVES.get(..groups), IN_ORDER.get(..groups));
+        let rest = ExpectedRest::Lines { lines, places: places.unwrap_or_default() };
+        Expected { octaves: octaves.unwrap_or_default(), rest, slots: self.slots() }
+    }
+}
+
+/// The most groups of a chunk.
+const GROUPS: usize = CHUNK / LANES;
+static NO_OCTAVES: [i16; GROUPS] = [0; GROUPS];
+/// Where the groups of a chunk are in its lines.
+static IN_ORDER: [u32; GROUPS] = {
+    let mut places = [0; GROUPS];
+    let mut group = 0;
+    while group < GROUPS {
+        places[group] = (group * LANES) as u32;
+        group += 1;
+    }
+    places
+};
+
+/// The lines of all rows of which columns say something. What a row's own scale adds to that is whole octaves, and a fraction, of which there are few: one line for each.
+#[derive(Debug)]
+pub(crate) struct RowLines {
+    split: ScaleSplit,
+    row_length: usize,
+    octaves: Vec<i16>,
+    offsets: Vec<u16>,
+}
+
+impl RowLines {
+    /// The lines of rows of whole groups.
+    pub fn new(split: ScaleSplit, columns: &[i8]) -> Self {
+        let row_length = columns.len();
+        let (mut octaves, mut offsets) =
+            (vec![0; STEPS as usize * row_length], vec![0; STEPS as usize * row_length]);
+        let rows = (0..STEPS as i16).map(|base| Segment { length: row_length, base, column: 0, columns });
+        let split_lines = ScaleSplit { centre: 0, ..split };
+        split_lines.lines(rows, &mut octaves, &mut offsets);
+        if !split.has_contexts {
+            offsets.clear();
+        }
+        Self { split, row_length, octaves, offsets }
+    }
+
+    /// What is expected of groups in rows with these scales.
+    pub fn expected<'a, 's>(
+        &'a self,
+        scales: impl Iterator<Item = Segment<'s>>,
+        octaves: &'a mut [i16],
+        places: &'a mut [u32],
+    ) -> Expected<'a> {
+        let mut start = 0;
+        for Segment { length, base, column, .. } in scales {
+            let line = usize::from((base & ScaleSplit::FRACTION) as u16) * self.row_length + column * LANES;
+            let end = (start + length).min(octaves.len());
+            octaves[start..end].fill(self.split.octave(base));
+            let mut at = line as u32;
+            for place in &mut places[start..end] {
+                *place = at;
+                at += LANES as u32;
+            }
+            start = end;
+        }
+        let lines = Lines { octaves: &self.octaves, offsets: &self.offsets };
+        Expected { octaves, rest: ExpectedRest::Lines { lines, places }, slots: self.split.slots() }
+    }
+}

@@ -1,0 +1,188 @@
+//! Finding a group's scale. A guess of which level the largest element stands for gives an interval of scales; each
+//! element, small ones first, then either narrows the interval or refutes the guess. Any scale that is left and
+//! reproduces every element will do, so the one with the fewest significant bits is kept: it costs least to store.
+
+use super::format::Format;
+use super::levels::Levels;
+use std::marker::PhantomData;
+
+/// The elements of a group and what a first look at them tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group<'a, F> {
+    elements: &'a [u8],
+    /// Magnitude bits of the smallest element that is not zero; more than `largest` if there is none.
+    smallest: u32,
+    largest: u32,
+    /// Whether a positive zero occurs.
+    pub(crate) zero: bool,
+    /// Whether a negative zero occurs.
+    pub(crate) minus_zero: bool,
+    format: PhantomData<F>,
+}
+
+/// A group on the grid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Fit {
+    /// What the levels are multiplied by.
+    pub(crate) scale: f32,
+    /// What is added or subtracted, for schemes with an offset.
+    pub(crate) offset: f32,
+    /// Magnitude of the largest element's level.
+    pub(crate) largest: f64,
+    /// Smallest and largest level number, that of zero included.
+    pub(crate) numbers: (i32, i32),
+}
+
+impl<'a, F: Format> Group<'a, F> {
+    /// Look at the elements of a group.
+    pub(crate) fn new(elements: &'a [u8]) -> Self {
+        let (mut smallest, mut largest, mut zeros, mut minus_zeros) = (u32::MAX, 0, 0_u32, 0_u32);
+        for element in elements.chunks_exact(F::WIDTH) {
+            let bits = F::read(element);
+            let magnitude = bits & !F::SIGN;
+            largest = largest.max(magnitude);
+            // Zero wraps around to the largest number, so it never is the smallest.
+            smallest = smallest.min(magnitude.wrapping_sub(1));
+            zeros |= u32::from(bits == 0);
+            minus_zeros |= u32::from(bits == F::SIGN);
+        }
+        let smallest = smallest.wrapping_add(1);
+        let smallest = if smallest == 0 { u32::MAX } else { smallest };
+        Self {
+            elements,
+            smallest,
+            largest,
+            zero: zeros != 0,
+            minus_zero: minus_zeros != 0,
+            format: PhantomData,
+        }
+    }
+
+    /// The elements' bit patterns.
+    pub(crate) fn bits(&self) -> impl Iterator<Item = u32> + use<'a, F> {
+        self.elements.chunks_exact(F::WIDTH).map(F::read)
+    }
+
+    /// Whether the group has zeros only.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.largest == 0
+    }
+
+    /// Whether the group has two elements of different magnitude, neither of them zero.
+    pub(crate) fn has_two_magnitudes(&self) -> bool {
+        !self.is_zero() && self.smallest < self.largest
+    }
+
+    /// A scale that reproduces every element, for the first of `largest` that has one. `numbers` receives the level
+    /// number of each element.
+    pub(crate) fn fit(&self, levels: Levels, largest: &[f64], numbers: &mut Vec<i16>) -> Option<Fit> {
+        if self.largest >= F::INFINITY || self.is_zero() {
+            return None;
+        }
+        largest.iter().find_map(|&largest| {
+            let interval = self.narrow(levels, largest)?;
+            candidates(interval).find_map(|scale| {
+                let range = self.number(levels, scale, numbers)?;
+                Some(Fit { scale, offset: 0.0, largest, numbers: range })
+            })
+        })
+    }
+
+    /// The scales that are left when the largest element stands for `largest`.
+    fn narrow(&self, levels: Levels, largest: f64) -> Option<(f64, f64)> {
+        let mut interval = Interval::new(levels, scales_for::<F>(self.largest, 1.0 / largest));
+        if levels == Levels::Integers {
+            // The smallest element refutes most guesses at once. In a table its sign, not known here, would matter.
+            interval.narrow::<F>(self.smallest)?;
+        }
+        // Small elements have levels that are beyond doubt, and narrow the interval until large ones have them too.
+        let small = self.largest & F::INFINITY;
+        let small = small.saturating_sub(3 * (F::INFINITY & F::INFINITY.wrapping_neg())).max(self.smallest);
+        for pass in [0..small, small..F::INFINITY] {
+            for element in self.elements.chunks_exact(F::WIDTH) {
+                let bits = F::read(element);
+                let magnitude = bits & !F::SIGN;
+                if magnitude != 0 && pass.contains(&magnitude) {
+                    interval.narrow::<F>(bits)?;
+                }
+            }
+        }
+        Some((interval.low, interval.high))
+    }
+
+    /// The level number of every element, if the scale reproduces all of them with at most 256 levels.
+    fn number(&self, levels: Levels, scale: f32, numbers: &mut Vec<i16>) -> Option<(i32, i32)> {
+        let inverse = 1.0 / f64::from(scale);
+        let zero = i32::from(levels.zero());
+        let (mut low, mut high) = (zero, zero);
+        numbers.clear();
+        numbers.resize(self.elements.len() / F::WIDTH, 0);
+        for (element, place) in self.elements.chunks_exact(F::WIDTH).zip(numbers.iter_mut()) {
+            let bits = F::read(element);
+            let value = F::value(bits);
+            let (number, _) = levels.nearest(f64::from(value.abs()) * inverse, bits & F::SIGN != 0);
+            let product = F::round(levels.level(number) * scale);
+            if product != bits && bits & !F::SIGN != 0 || (product ^ bits) & !F::SIGN != 0 {
+                return None;
+            }
+            (low, high) = (low.min(number), high.max(number));
+            *place = number as i16;
+        }
+        (high - low < 256).then_some((low, high))
+    }
+}
+
+/// The scales that explain all elements seen so far.
+struct Interval {
+    levels: Levels,
+    low: f64,
+    high: f64,
+    /// Reciprocal of the middle.
+    inverse: f64,
+}
+
+impl Interval {
+    fn new(levels: Levels, (low, high): (f64, f64)) -> Self {
+        Self { levels, low, high, inverse: 2.0 / (low + high) }
+    }
+
+    /// Keep the scales for which a level rounds to the element with these bits; `None` if there are none.
+    #[inline(always)]
+    fn narrow<F: Format>(&mut self, bits: u32) -> Option<()> {
+        let value = f64::from(F::value(bits & !F::SIGN));
+        let (_, reciprocal) = self.levels.nearest(value * self.inverse, bits & F::SIGN != 0);
+        if reciprocal == 0.0 {
+            return None;
+        }
+        let (lowest, highest) = scales_for::<F>(bits & !F::SIGN, reciprocal);
+        if lowest > self.low || highest < self.high {
+            *self = Self::new(self.levels, (self.low.max(lowest), self.high.min(highest)));
+        }
+        (self.low <= self.high).then_some(())
+    }
+}
+
+/// The scales for which the level rounds to this magnitude, a little wider than exact because the product is first
+/// rounded to single precision.
+#[inline(always)]
+fn scales_for<F: Format>(magnitude: u32, reciprocal: f64) -> (f64, f64) {
+    const SLACK: f64 = 1.0 / (1_u64 << 24) as f64;
+    let (low, high) = F::rounding_interval(magnitude);
+    let slack = if F::WIDTH == 4 { 2.0 * f64::EPSILON } else { SLACK };
+    (low * reciprocal * (1.0 - slack), high * reciprocal * (1.0 + slack))
+}
+
+/// Scales inside the interval, those with the fewest significant bits first.
+pub(crate) fn candidates((low, high): (f64, f64)) -> impl Iterator<Item = f32> {
+    // Patterns of positive floats are ordered like their values. The conversion rounds, so one step outwards may still be inside.
+    let first = (low as f32).to_bits().saturating_sub(1).max(1);
+    let last = ((high as f32).to_bits() + 1).min(f32::MAX.to_bits());
+    let inside = move |bits: u32| (low..=high).contains(&f64::from(f32::from_bits(bits)));
+    let round = (0..24)
+        .rev()
+        .map(move |zeros| last >> zeros << zeros)
+        .filter(move |&bits| bits >= first && inside(bits));
+    let middle = [((low + high) / 2.0) as f32, low as f32, high as f32].into_iter().map(f32::to_bits);
+    let neighbours = (first..=last).take(if last - first < 8 { 8 } else { 0 });
+    round.take(6).chain(neighbours).chain(middle).map(f32::from_bits).filter(|&scale| scale > 0.0)
+}

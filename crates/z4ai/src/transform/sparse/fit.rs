@@ -1,0 +1,45 @@
+//! Whether enough elements are zero, and a model for the others.
+
+use super::encode::{Zeros, encode};
+use super::model::SparseModel;
+use crate::dtype::Dtype;
+use crate::error::Result;
+use crate::threads;
+use crate::transform::float::FloatModel;
+use crate::transform::planes::PlanesModel;
+
+/// Zeros per 256 elements from which the bitmap pays for itself.
+const WORTH_IT: usize = 48;
+/// Elements looked at by [`detect`].
+const LOOKED_AT: usize = 4096;
+
+/// Whether enough elements are zero, judged by a sample.
+pub(crate) fn detect(elements: &[u8], width: usize, is_float: bool) -> bool {
+    let zeros = Zeros { width: width.max(1), has_sign: is_float };
+    let count = elements.len() / zeros.width;
+    let step = (count / (LOOKED_AT / 16)).max(16) * zeros.width;
+    let sample = elements.chunks(step).flat_map(|part| part.chunks_exact(zeros.width).take(16));
+    let (seen, found) =
+        sample.fold((0, 0), |(seen, found), element| (seen + 1, found + usize::from(zeros.look(element).0)));
+    seen > 0 && found * 256 >= seen * WORTH_IT
+}
+
+impl SparseModel {
+    /// Whether many of these elements are zero.
+    pub fn suits(bytes: &[u8], dtype: Dtype) -> bool {
+        detect(bytes, dtype.scalar_width(), dtype.float_layout().is_some())
+    }
+
+    /// Makes the model for a section of whole elements.
+    pub fn fit(bytes: &[u8], dtype: Dtype, block: usize) -> Result<Self> {
+        let layout = dtype.float_layout();
+        let (width, is_float) = (dtype.scalar_width(), layout.is_some());
+        let parts = threads::map(bytes.chunks(block), |part| encode(part, width, is_float).dense);
+        let dense = parts.concat();
+        let dense = match layout {
+            Some(layout) => FloatModel::fit_flat(layout, &dense, block)?.into(),
+            None => PlanesModel::fit(&dense, width)?.into(),
+        };
+        Ok(Self::new(dtype, dense))
+    }
+}
