@@ -87,6 +87,8 @@ pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 /// Runs the `ztensor` command with the arguments of a process, the program's name first. Returns the exit code: 0 for success, 1 when
 /// files differ or a check fails, 2 for errors.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    #[cfg(feature = "remote")]
+    ztensor_remote::install();
     finish("ztensor", arguments, |arguments: Arguments| {
         arguments.limits.begin()?;
         arguments.command.run()

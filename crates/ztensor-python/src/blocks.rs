@@ -62,6 +62,7 @@ pub(crate) fn decode(
     reader: &ztensor::Reader,
     tasks: Vec<(&Wanted<'_>, &mut [u8])>,
 ) -> PyResult<()> {
+    reader.announce(tasks.iter().map(|(wanted, _)| wanted.component));
     let mut tasks = tasks.into_iter().peekable();
     while tasks.peek().is_some() {
         let mut batch = Vec::new();
@@ -71,9 +72,15 @@ pub(crate) fn decode(
             batch.push(task);
         }
         py.work(|| {
-            batch
-                .into_par_iter()
-                .try_for_each(|(wanted, target)| reader.component_into(wanted.name, wanted.role, target))
+            let decode = |(wanted, target): (&Wanted<'_>, &mut [u8])| {
+                reader.component_into(wanted.name, wanted.role, target)
+            };
+            // What comes over a network comes in order.
+            if reader.is_remote() {
+                batch.into_iter().par_bridge().try_for_each(decode)
+            } else {
+                batch.into_par_iter().try_for_each(decode)
+            }
         })
         .or_raise()?;
         py.check_signals()?;

@@ -79,6 +79,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        ztensor_remote::install();
         crate::work::watch_forks(module)
     }
 }

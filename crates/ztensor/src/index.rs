@@ -419,24 +419,31 @@ pub enum Filter {
 impl Data {
     /// Bytes taken in the file.
     pub fn stored_length(&self) -> u64 {
+        let mut length = match self {
+            Data::Inline(bytes) => bytes.len() as u64,
+            _ => 0,
+        };
+        self.for_each_span(&mut |span| length = length.saturating_add(span.length));
+        length
+    }
+
+    /// Visits every byte range that the elements are read from.
+    pub(crate) fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
         match self {
             Data::Raw(span)
             | Data::Zstd(span)
             | Data::ZstdSeekable(span)
             | Data::Z4ai(span)
-            | Data::Deflate(span) => span.length,
-            Data::DeflatedTail(member) => member.span.length,
-            Data::Inline(bytes) => bytes.len() as u64,
-            Data::Fill(_) => 0,
-            Data::Pieces(spans) => spans.iter().map(|s| s.length).fold(0, u64::saturating_add),
-            Data::Varints(runs) => runs.iter().map(|run| run.span.length).fold(0, u64::saturating_add),
-            Data::Unraveled(positions) => positions.inner.stored_length(),
-            Data::SwappedBlocks(blocks) => blocks.inner.stored_length(),
-            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.stored_length(),
-            Data::Strided(view) => view.inner.stored_length(),
-            Data::Chunked(chunked) => {
-                chunked.chunks.iter().map(|c| c.span.length).fold(0, u64::saturating_add)
-            }
+            | Data::Deflate(span) => visit(*span),
+            Data::DeflatedTail(member) => visit(member.span),
+            Data::Inline(_) | Data::Fill(_) => {}
+            Data::Pieces(spans) => spans.iter().for_each(|span| visit(*span)),
+            Data::Varints(runs) => runs.iter().for_each(|run| visit(run.span)),
+            Data::Unraveled(positions) => positions.inner.for_each_span(visit),
+            Data::SwappedBlocks(blocks) => blocks.inner.for_each_span(visit),
+            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.for_each_span(visit),
+            Data::Strided(view) => view.inner.for_each_span(visit),
+            Data::Chunked(chunked) => chunked.chunks.iter().for_each(|chunk| visit(chunk.span)),
         }
     }
 

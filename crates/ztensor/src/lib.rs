@@ -30,7 +30,7 @@ pub use open::{OpenOptions, open};
 pub use output::Output;
 pub use printable::{is_hidden, printable};
 pub use reader::{ComponentData, Reader, TensorData};
-pub use source::{Io, Source};
+pub use source::{Io, Ranges, Source};
 pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
 pub use z4ai::Effort;
 pub use zt::{

@@ -14,6 +14,7 @@ use crate::error::{Error, Hints, Kind, Result};
 use crate::index::{Component, Format, Index, Object, Skipped, Span};
 use crate::limits::Limits;
 use crate::open::OpenOptions;
+use crate::source::assembly::Announcement;
 use crate::source::{Io, Source};
 use crate::sparse;
 use crate::tensor::{Attributes, Element, ElementType, Layout, Shape};
@@ -187,6 +188,37 @@ impl Reader {
             self.verify(position, component, None)?;
             decode::range_into(&self.files, component, start, out)
         })
+    }
+
+    /// Says which components will be read, about in this order: files that are fetched over a network are then downloaded ahead, within bounded
+    /// memory, while others are decoded. Files on disk need no such word.
+    pub fn announce<'a>(&self, components: impl IntoIterator<Item = &'a Component>) {
+        if !self.is_remote() {
+            return;
+        }
+        let mut announcement = Announcement::default();
+        components.into_iter().for_each(|component| self.add_spans(component, &mut announcement));
+        announcement.send();
+    }
+
+    /// Whether bytes of the file, or of what it is made from, come over a network.
+    pub fn is_remote(&self) -> bool {
+        self.files.iter().any(|file| file.is_remote())
+    }
+
+    pub(crate) fn announce_component(&self, name: &str, role: &str, announcement: &mut Announcement) {
+        let component = self.index.objects.get(name).and_then(|object| object.component(role));
+        if let Some(component) = component {
+            self.add_spans(component, announcement);
+        }
+    }
+
+    fn add_spans(&self, component: &Component, announcement: &mut Announcement) {
+        component.data.for_each_span(&mut |span| {
+            if let Some(file) = self.files.get(span.file.0 as usize) {
+                announcement.add(file, span.offset..span.offset + span.length);
+            }
+        });
     }
 
     /// The bytes of a dense tensor: little-endian, row-major.

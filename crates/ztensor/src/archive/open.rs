@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::index::{Component, Coverage, Data, Digest, DigestValue, Index, Span};
 use crate::limits::Meter;
 use crate::source::Source;
-use crate::source::assembly::{Assembly, Piece};
+use crate::source::assembly::{Announcement, Assembly, Piece};
 use crate::tensor::DType;
 
 /// Puts the original together from an archive's index and files, and for a delta from its base.
@@ -75,7 +75,9 @@ pub(crate) fn assemble(
     let path = files.first().and_then(|file| file.path()).map(original_path);
     let stored = files.iter().map(|file| file.total_stored()).fold(0, u64::saturating_add);
     let stored = stored.saturating_add(base.map_or(0, Base::length));
-    Ok(Source::from_assembly(Assembly::new(parts, Arc::clone(meter))?, path.as_deref(), stored))
+    let source = Source::from_assembly(Assembly::new(parts, Arc::clone(meter))?, path.as_deref(), stored);
+    let remote = files.iter().any(|file| file.is_remote()) || base.is_some_and(Base::is_remote);
+    Ok(source.over_network(remote))
 }
 
 fn object<'a>(index: &'a Index, name: &str) -> Result<&'a Component> {
@@ -185,5 +187,13 @@ impl Piece for StoredPiece {
             true => decode::read_into(&self.files, &self.component, out),
             false => decode::range_into(&self.files, &self.component, start, out),
         }
+    }
+
+    fn announce(&self, announcement: &mut Announcement) {
+        self.component.data.for_each_span(&mut |span| {
+            if let Some(file) = self.files.get(span.file.0 as usize) {
+                announcement.add(file, span.offset..span.offset + span.length);
+            }
+        });
     }
 }

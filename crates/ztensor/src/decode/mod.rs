@@ -258,7 +258,7 @@ fn gather(files: &Files, spans: &[Span], mut out: &mut [u8]) -> Result<()> {
 /// open is read, because mapping its pages costs about as much as copying them.
 fn copy(source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
     const PIECE: usize = 4 << 20;
-    if out.len() <= PIECE || source.is_assembled() {
+    if out.len() <= PIECE || source.is_assembled() || source.is_remote() {
         return source.read_directly(offset, out);
     }
     source.check(offset, out.len() as u64)?;

@@ -33,6 +33,11 @@ impl Base {
         self.expected.length
     }
 
+    /// Whether its bytes come over a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.reader.is_remote()
+    }
+
     /// The error for a delta without its base.
     pub(crate) fn missing(name: &str, expected: FileIdentity) -> Error {
         wrong_base(format!("this is a delta, which opens together with its base only: {}", described(name, expected)))

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::index::Span;
 use crate::reader::Reader;
 use crate::source::Source;
-use crate::source::assembly::Piece;
+use crate::source::assembly::{Announcement, Piece};
 
 /// A tensor of the base that a piece refers to.
 pub(crate) struct Reference {
@@ -41,6 +41,10 @@ impl Reference {
 
     fn bytes(&self) -> Result<Cow<'_, [u8]>> {
         self.base.component_bytes(&self.tensor.name, &self.tensor.role).map_err(|error| self.name(error))
+    }
+
+    fn announce(&self, announcement: &mut Announcement) {
+        self.base.announce_component(&self.tensor.name, &self.tensor.role, announcement);
     }
 
     fn is_checked(&self) -> bool {
@@ -99,6 +103,10 @@ impl Piece for Copy {
         self.reference.set_checked();
         Ok(())
     }
+
+    fn announce(&self, announcement: &mut Announcement) {
+        self.reference.announce(announcement);
+    }
 }
 
 struct Delta {
@@ -146,6 +154,13 @@ impl Piece for Delta {
         .map_err(|cause| self.reference.name(z4ai_failure(cause)))?;
         self.reference.set_checked();
         Ok(())
+    }
+
+    fn announce(&self, announcement: &mut Announcement) {
+        if let Some(file) = self.files.get(self.span.file.0 as usize) {
+            announcement.add(file, self.span.offset..self.span.offset + self.span.length);
+        }
+        self.reference.announce(announcement);
     }
 }
 

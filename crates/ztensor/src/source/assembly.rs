@@ -1,13 +1,15 @@
 //! A file put together from pieces that are decoded when they are read, such as the original of an archive. A parser reads it like any other
 //! source.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::limits::Meter;
+use crate::source::Source;
 
 /// Pieces of so many bytes are worth decoding side by side.
 const WORTH_A_THREAD: usize = 64 << 10;
@@ -37,6 +39,31 @@ pub trait Piece: Send + Sync {
     }
     /// Produces the bytes from `start` on, as many as the buffer takes.
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()>;
+    /// Says which ranges of which files it will read when all of it is wanted.
+    fn announce(&self, announcement: &mut Announcement) {
+        let _ = announcement;
+    }
+}
+
+/// Ranges of files that will be read.
+#[derive(Default)]
+pub struct Announcement {
+    files: Vec<(Arc<Source>, Vec<Range<u64>>)>,
+}
+
+impl Announcement {
+    /// Adds a range of a file.
+    pub fn add(&mut self, file: &Arc<Source>, range: Range<u64>) {
+        match self.files.iter_mut().find(|(known, _)| Arc::ptr_eq(known, file)) {
+            Some((_, ranges)) => ranges.push(range),
+            None => self.files.push((Arc::clone(file), vec![range])),
+        }
+    }
+
+    /// Tells the files.
+    pub(crate) fn send(self) {
+        self.files.into_iter().for_each(|(file, ranges)| file.announce(ranges));
+    }
 }
 
 /// A piece that is in memory.
@@ -187,6 +214,19 @@ impl Assembly {
     /// Gives back what was kept for parsers.
     pub(crate) fn forget(&self) {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = VecDeque::new();
+    }
+
+    /// Announces to the files behind the pieces what some ranges need of them.
+    pub(crate) fn announce(&self, ranges: &[Range<u64>]) {
+        let mut announcement = Announcement::default();
+        let overlapping = |range: &Range<u64>| {
+            let end = self.pieces.partition_point(|(start, _)| *start < range.end);
+            self.piece_at(range.start)..end
+        };
+        // Tensors that share a piece announce it once.
+        let pieces: BTreeSet<usize> = ranges.iter().flat_map(overlapping).collect();
+        pieces.into_iter().for_each(|number| self.pieces[number].1.announce(&mut announcement));
+        announcement.send();
     }
 
     /// Borrows a range that lies in one piece in memory.

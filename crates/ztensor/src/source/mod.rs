@@ -6,6 +6,8 @@ mod file_system;
 #[cfg(feature = "hdf5")]
 pub(crate) mod headers;
 mod map;
+mod remote;
+mod window;
 
 use std::borrow::Cow;
 use std::fs::{File, Metadata};
@@ -17,6 +19,8 @@ pub use assembly::Piece;
 
 use crate::error::{Error, Kind, Result};
 use crate::limits::{Limits, Meter};
+
+pub use remote::{Opener, Ranges, install_opener, is_url};
 
 /// How a file is to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +55,8 @@ pub struct Source {
     /// Bytes that stand behind an assembled file; others are as long as they are stored.
     stored: Option<u64>,
     path: Option<PathBuf>,
+    /// Whether bytes come over a network, here or below.
+    remote: bool,
     /// The file behind a map, until it is closed.
     file: Mutex<Option<Arc<File>>>,
 }
@@ -60,16 +66,20 @@ enum Backing {
     File(Arc<File>),
     Memory(Box<dyn AsRef<[u8]> + Send + Sync>),
     Assembly(assembly::Assembly),
+    Remote(remote::Remote),
 }
 
 impl Source {
-    /// Opens a file that the user named. A pipe is taken into memory, as far as [`Limits::stream_bytes`] allows by default; devices are refused.
+    /// Opens a file that the user named, by path or URL. A pipe is taken into memory, as far as [`Limits::stream_bytes`] allows by default; devices are refused.
     pub fn open(path: &Path, io: Io) -> Result<Source> {
         Source::open_within(path, io, &Limits::default())
     }
 
     /// The same, with limits of the caller's.
     pub fn open_within(path: &Path, io: Io, limits: &Limits) -> Result<Source> {
+        if let Some(source) = remote::open(path, io) {
+            return source;
+        }
         let (file, metadata) = open_file(path)?;
         if !is_pipe(&metadata) {
             return Source::of_regular(file, &metadata, path, io);
@@ -86,6 +96,9 @@ impl Source {
 
     /// Opens a file that another file named, or that lies where a name was expected: a regular file, or a link to one.
     pub fn open_regular(path: &Path, io: Io) -> Result<Source> {
+        if let Some(source) = remote::open(path, io) {
+            return source;
+        }
         let (file, metadata) = open_file(path)?;
         Source::of_regular(file, &metadata, path, io)
     }
@@ -107,6 +120,7 @@ impl Source {
             length: metadata.len(),
             stored: None,
             path: Some(path.to_path_buf()),
+            remote: false,
             file: Mutex::default(),
         };
         let mapped = match io {
@@ -154,7 +168,7 @@ impl Source {
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Source {
         let length = bytes.as_ref().len() as u64;
         let backing = Backing::Memory(Box::new(bytes));
-        Source { backing, length, stored: None, path: None, file: Mutex::default() }
+        Source { backing, length, stored: None, path: None, remote: false, file: Mutex::default() }
     }
 
     /// A file whose parts are in memory, one after the other but not side by side.
@@ -180,8 +194,43 @@ impl Source {
             length,
             stored: Some(stored),
             path: path.map(Path::to_path_buf),
+            remote: false,
             file: Mutex::default(),
         }
+    }
+
+    /// A file that is fetched by ranges from `location`; `head` are its first bytes, as far as they are known.
+    pub fn from_ranges(ranges: Box<dyn Ranges>, location: &str, head: Vec<u8>) -> Source {
+        let remote = remote::Remote::new(ranges, head);
+        Source {
+            length: remote.length(),
+            stored: None,
+            backing: Backing::Remote(remote),
+            path: Some(PathBuf::from(location)),
+            remote: true,
+            file: Mutex::default(),
+        }
+    }
+
+    /// Announces ranges that will be read, about in this order. A remote file fetches them ahead, also one
+    /// behind an archive or a delta; to others it is nothing.
+    pub fn announce(&self, ranges: Vec<std::ops::Range<u64>>) {
+        match &self.backing {
+            Backing::Remote(remote) => remote.announce(ranges),
+            Backing::Assembly(assembly) => assembly.announce(&ranges),
+            Backing::Map(_) | Backing::File(_) | Backing::Memory(_) => {}
+        }
+    }
+
+    /// The same source, known to be made of others that come over a network.
+    pub(crate) fn over_network(mut self, remote: bool) -> Source {
+        self.remote |= remote;
+        self
+    }
+
+    /// Whether bytes come over a network, from the source itself or from what it is made of.
+    pub fn is_remote(&self) -> bool {
+        self.remote
     }
 
     /// The number of bytes.
@@ -201,7 +250,7 @@ impl Source {
 
     /// Whether ranges can be borrowed without copying.
     pub fn is_addressable(&self) -> bool {
-        !matches!(self.backing, Backing::File(_) | Backing::Assembly(_))
+        matches!(self.backing, Backing::Map(_) | Backing::Memory(_))
     }
 
     /// Borrows a range, where the backing is in the address space and the range is inside it.
@@ -210,7 +259,7 @@ impl Source {
             Backing::Map(map) => map.bytes(),
             Backing::Memory(bytes) => (**bytes).as_ref(),
             Backing::Assembly(assembly) => return assembly.slice(offset, length),
-            Backing::File(_) => return None,
+            Backing::File(_) | Backing::Remote(_) => return None,
         };
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
@@ -221,7 +270,7 @@ impl Source {
     fn map(&self) -> Option<&map::Map> {
         match &self.backing {
             Backing::Map(map) => Some(map),
-            Backing::File(_) | Backing::Memory(_) | Backing::Assembly(_) => None,
+            _ => None,
         }
     }
 
@@ -272,6 +321,7 @@ impl Source {
         match &self.backing {
             Backing::File(file) => self.read_file(file, offset, buffer),
             Backing::Assembly(assembly) => assembly.read(offset, buffer).map_err(|error| self.name(error)),
+            Backing::Remote(remote) => remote.read(offset, buffer).map_err(|error| self.name(error)),
             // `check` passed, so a borrowed range always exists for the other backings.
             Backing::Map(_) | Backing::Memory(_) => Err(self.beyond(offset, buffer.len() as u64)),
         }
@@ -416,6 +466,7 @@ impl std::fmt::Debug for Source {
             Backing::File(_) => "read",
             Backing::Memory(_) => "memory",
             Backing::Assembly(_) => "assembly",
+            Backing::Remote(_) => "remote",
         };
         f.debug_struct("Source")
             .field("backing", &backing)

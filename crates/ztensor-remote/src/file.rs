@@ -1,0 +1,71 @@
+//! A remote file as `ztensor` sees it: a length, and ranges that are read when they are asked for, or ahead of that when they were announced.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ztensor::{Ranges, Result, Source};
+
+use crate::ahead::Ahead;
+use crate::location::{Location, shown};
+use crate::options::StorageOptions;
+use crate::origin::Origin;
+use crate::origin::bucket::Bucket;
+use crate::origin::http::Http;
+use crate::origin::hub::Hub;
+use crate::{fetch, process};
+
+/// What opening a file brings at once: enough for the header of 300 tensors.
+const HEAD: u64 = 64 << 10;
+
+/// Opens the file at a location.
+pub(crate) fn open(location: Location, options: &StorageOptions) -> Result<Source> {
+    let (origin, name): (Arc<dyn Origin>, String) = match location {
+        Location::Bucket(url) => (Arc::new(Bucket::new(&url, options)?), url.to_string()),
+        Location::Http(url) => {
+            let name = url.to_string();
+            (Arc::new(Http::new(url, options)?), name)
+        }
+        Location::Hub(file) => {
+            let hub = Hub::new(file, options)?;
+            let name = hub.name();
+            (Arc::new(hub), name)
+        }
+    };
+    let (length, head) = process::block_on(fetch::open(&*origin, HEAD))??;
+    let file = RemoteFile { origin, length, ahead: Mutex::default() };
+    Ok(Source::from_ranges(Box::new(file), &shown(&name).to_string_lossy(), head))
+}
+
+struct RemoteFile {
+    origin: Arc<dyn Origin>,
+    length: u64,
+    ahead: Mutex<Option<Arc<Ahead>>>,
+}
+
+impl RemoteFile {
+    fn ahead(&self) -> Option<Arc<Ahead>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|ahead| ahead.is_ours())
+    }
+}
+
+impl Ranges for RemoteFile {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let taken = match self.ahead() {
+            Some(ahead) => ahead.take(offset, buffer)?,
+            None => 0,
+        };
+        match &mut buffer[taken..] {
+            [] => Ok(()),
+            rest => process::block_on(fetch::fetch(&*self.origin, offset + taken as u64, rest))?,
+        }
+    }
+
+    fn announce(&self, ranges: Vec<Range<u64>>) {
+        let ahead = Ahead::start(Arc::clone(&self.origin), ranges);
+        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = ahead;
+    }
+}

@@ -1,0 +1,38 @@
+//! Model files by URL: `s3:// gs:// az:// http(s):// hf://`. A URL becomes a [`ztensor::Source`] like any other; what it costs in requests is
+//! decided here (ranges are split, merged and fetched side by side) and in the source's read-ahead window.
+//!
+//! The `ztensor` crate itself knows no network. A program that wants URLs wherever it takes paths calls [`install`] once.
+
+mod ahead;
+mod failure;
+mod fetch;
+mod file;
+mod location;
+mod options;
+mod origin;
+mod process;
+
+pub use options::StorageOptions;
+
+use ztensor::{Result, Source};
+
+/// Whether a path is a URL that [`open`] takes.
+pub fn is_url(path: &str) -> bool {
+    location::scheme(path).is_some()
+}
+
+/// Opens a file by URL. One request brings its length and its first bytes.
+pub fn open(url: &str, options: &StorageOptions) -> Result<Source> {
+    let location = location::Location::parse(url)?;
+    file::open(location, options).map_err(|error| error.with_path(&location::shown(url)))
+}
+
+/// Lets every place of `ztensor` that takes a path take URLs as well, with the options of [`with_options`] around it.
+pub fn install() {
+    ztensor::source::install_opener(|url| options::with_current(|options| open(url, options)));
+}
+
+/// Runs something with these options for every URL that it opens, files beside the opened one and bases of deltas included.
+pub fn with_options<R>(options: StorageOptions, action: impl FnOnce() -> R) -> R {
+    options::scope(options, action)
+}

@@ -1,0 +1,27 @@
+//! Where remote files come from: one file per kind of server. Each answers one question: the bytes of a range, as a stream, of the very file
+//! that was opened.
+
+pub(crate) mod bucket;
+mod credentials;
+pub(crate) mod http;
+pub(crate) mod hub;
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+
+use crate::failure::Failure;
+
+/// The bytes of a range, as they arrive.
+pub(crate) type Body = BoxStream<'static, Result<Bytes, Failure>>;
+
+/// A file on a server.
+pub(crate) trait Origin: Send + Sync {
+    /// Asks for a range; the answer begins at its start and may end early.
+    fn get(&self, range: Range<u64>) -> BoxFuture<'_, Result<Body, Failure>>;
+
+    /// Asks for the first bytes, and fixes which state of the file all later answers must come from. The length of the file comes along.
+    fn open(&self, most: u64) -> BoxFuture<'_, Result<(u64, Body), Failure>>;
+}

@@ -1,0 +1,168 @@
+//! The read-ahead window: small reads are answered from a few larger ones that are kept. Where each read costs a round trip, this is the
+//! difference between two requests for an index and two thousand.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::Result;
+
+/// The first read around a place that nothing is known of. Headers of 300 tensors fit; a slice costs no more than this beside its own bytes.
+const FIRST: u64 = 64 << 10;
+/// The first read at the end of a file, where `.zt` and zip keep their directories: 300 tensors take about 60 KB there.
+const TAIL: u64 = 128 << 10;
+/// A parser that walks on gets twice as much each time, up to this: the vocabulary in a GGUF header takes megabytes.
+const LONGEST: u64 = 4 << 20;
+/// Reads of this size are requests of their own: nothing is gained by keeping them.
+const LARGE: usize = 512 << 10;
+/// Bytes that are kept.
+const KEPT: usize = 8 << 20;
+
+/// Pieces of a file that were read, and how far to read ahead.
+pub(super) struct Window {
+    length: u64,
+    pieces: Mutex<Vec<Piece>>,
+}
+
+struct Piece {
+    offset: u64,
+    bytes: Vec<u8>,
+    /// What a read that goes on behind this piece fetches.
+    ahead: u64,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+impl Window {
+    /// A window over a file of `length` bytes whose first ones, `head`, are known.
+    pub(super) fn new(length: u64, head: Vec<u8>) -> Window {
+        let pieces =
+            if head.is_empty() { Vec::new() } else { vec![Piece { offset: 0, bytes: head, ahead: FIRST }] };
+        Window { length, pieces: Mutex::new(pieces) }
+    }
+
+    /// Fills `buffer` from `offset` on, with `fetch` for what is not known yet. The caller has checked the range.
+    pub(super) fn read(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+        fetch: impl Fn(u64, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let known = self.copy_known(offset, buffer);
+        let (offset, buffer) = (offset + known as u64, &mut buffer[known..]);
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        if buffer.len() >= LARGE {
+            return fetch(offset, buffer);
+        }
+        let (start, end, ahead) = self.plan(offset, buffer.len() as u64);
+        let mut bytes = vec![0; (end - start) as usize];
+        // Not under the lock: readers of other places go on meanwhile.
+        fetch(start, &mut bytes)?;
+        let within = (offset - start) as usize;
+        buffer.copy_from_slice(&bytes[within..within + buffer.len()]);
+        self.keep(Piece { offset: start, bytes, ahead });
+        Ok(())
+    }
+
+    /// Copies the bytes at the front of the range that some piece holds; returns how many.
+    fn copy_known(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = 0;
+        while known < buffer.len() {
+            let position = offset + known as u64;
+            let holds = |piece: &&Piece| piece.offset <= position && position < piece.end();
+            let Some(piece) = pieces.iter().find(holds) else { break };
+            let part = &piece.bytes[(position - piece.offset) as usize..];
+            let count = part.len().min(buffer.len() - known);
+            buffer[known..known + count].copy_from_slice(&part[..count]);
+            known += count;
+        }
+        known
+    }
+
+    /// What to fetch for a range: its start, its end, and how far to read when the next one follows it.
+    fn plan(&self, offset: u64, length: u64) -> (u64, u64, u64) {
+        let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let follows = |piece: &&Piece| piece.end() <= offset && offset - piece.end() <= FIRST / 4;
+        let ahead = pieces.iter().filter(follows).map(|piece| (piece.ahead * 2).min(LONGEST)).max();
+        let end = offset.saturating_add(length.max(ahead.unwrap_or(FIRST))).min(self.length);
+        if end < self.length || ahead.is_some() {
+            return (offset, end, ahead.unwrap_or(FIRST));
+        }
+        // The end of the file: what lies before it comes along, down to what is known.
+        let known = pieces.iter().map(Piece::end).filter(|end| *end <= offset).max().unwrap_or(0);
+        (self.length.saturating_sub(TAIL).max(known).min(offset), end, FIRST)
+    }
+
+    fn keep(&self, piece: Piece) {
+        let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        pieces.push(piece);
+        let mut kept: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
+        while kept > KEPT && pieces.len() > 1 {
+            kept -= pieces.remove(0).bytes.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    fn file(length: usize) -> Vec<u8> {
+        (0..length).map(|i| (i * 7 + i / 251) as u8).collect()
+    }
+
+    /// Reads every range and checks it; returns what was fetched.
+    fn fetches(length: usize, head: usize, ranges: &[(usize, usize)]) -> Vec<(u64, usize)> {
+        let bytes = file(length);
+        let fetched = Mutex::new(Vec::new());
+        let window = Window::new(length as u64, bytes[..head].to_vec());
+        for (offset, count) in ranges {
+            let mut out = vec![0; *count];
+            window
+                .read(*offset as u64, &mut out, |at, buffer| {
+                    fetched.lock().unwrap().push((at, buffer.len()));
+                    buffer.copy_from_slice(&bytes[at as usize..at as usize + buffer.len()]);
+                    Ok(())
+                })
+                .unwrap();
+            assert!(out == bytes[*offset..offset + count], "{count} bytes at {offset}");
+        }
+        fetched.into_inner().unwrap()
+    }
+
+    #[test]
+    fn small_reads_in_the_head_cost_nothing() {
+        assert_eq!(fetches(1 << 20, 65_536, &[(0, 8), (8, 40_000), (65_535, 1)]), []);
+    }
+
+    #[test]
+    fn a_directory_at_the_end_is_one_fetch() {
+        let length = 1 << 20;
+        let reads = [(length - 16, 16), (length - 60_016, 60_000)];
+        assert_eq!(fetches(length, 65_536, &reads), [((length - (128 << 10)) as u64, 128 << 10)]);
+    }
+
+    #[test]
+    fn walking_on_reads_further_ahead_each_time() {
+        let reads: Vec<(usize, usize)> = (0..8000).map(|i| (i * 1000, 1000)).collect();
+        let fetched = fetches(8_000_000, 65_536, &reads);
+        assert!(fetched.len() <= 8, "{fetched:?}");
+    }
+
+    #[test]
+    fn large_reads_go_straight_through() {
+        assert_eq!(fetches(4 << 20, 1000, &[(0, 2 << 20)]), [(1000, (2 << 20) - 1000)]);
+    }
+
+    #[test]
+    fn a_range_over_two_pieces_and_a_gap_is_whole() {
+        fetches(1 << 20, 1000, &[(900, 200), (70_000, 10), (500, 100_000), (0, 400_000)]);
+    }
+}
