@@ -103,13 +103,15 @@ def compress(
     return native.compress(data, dtype=dtype, shape=shape, level=level, threads=threads, effort=effort)
 
 
-def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
+def decompress(blob: Buffer, *, out: Any = None, threads: int = 0, max_output: int | None = None) -> Any:
     """Restores the bytes of a frame.
 
     :param out: a writable buffer, array or tensor of exactly the right size to decode into; it is also what is returned. If decoding
-        fails, its content is not defined.
+        fails, its content is not defined. Booleans in it are 0 or 1, whatever the frame holds.
+    :param max_output: the most bytes that the frame may decode to, because one of a few hundred bytes may stand for gigabytes.
+        ``ValueError`` if it decodes to more, before anything is decoded.
     """
-    return native.decompress(blob, out=out, threads=threads)
+    return native.decompress(blob, out=out, threads=threads, max_output=max_output)
 
 
 def compress_array(
@@ -123,9 +125,12 @@ def compress_array(
     return native.compress(array, level=level, threads=threads, effort=effort)
 
 
-def decompress_array(blob: Buffer, *, threads: int = 0) -> NDArray[Any]:
-    """Restores an array with its dtype and shape."""
-    return native.decompress_array(blob, threads=threads)
+def decompress_array(blob: Buffer, *, threads: int = 0, max_output: int | None = None) -> NDArray[Any]:
+    """Restores an array with its dtype and shape. Booleans are 0 or 1, whatever the frame holds.
+
+    :param max_output: the most bytes that the array may have; ``ValueError`` if it has more, before anything is decoded.
+    """
+    return native.decompress_array(blob, threads=threads, max_output=max_output)
 
 
 compress_ndarray = compress_array
@@ -156,13 +161,19 @@ def compress_delta(
 
 
 def decompress_delta(
-    blob: Buffer, reference: Buffer | NDArray[Any] | Any, *, out: Any = None, threads: int | None = None
+    blob: Buffer,
+    reference: Buffer | NDArray[Any] | Any,
+    *,
+    out: Any = None,
+    threads: int | None = None,
+    max_output: int | None = None,
 ) -> Any:
     """Restores what a delta stands for; ``ValueError`` if the reference is not the one it was made against.
 
     :param out: a writable buffer, array or tensor of exactly the right size to decode into; it is also what is returned.
+    :param max_output: the most bytes that the delta may stand for; ``ValueError`` if it is more, before anything is decoded.
     """
-    return native.decompress_delta(blob, reference, out=out, threads=threads or 0)
+    return native.decompress_delta(blob, reference, out=out, threads=threads or 0, max_output=max_output)
 
 
 def peek_is_z4ai(blob: Buffer) -> bool:

@@ -27,6 +27,6 @@ def compress(
     return _compress(data, dtype=dtype, level=level, threads=threads, effort=effort)
 
 
-def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
-    """Restores the bytes of a frame on this many threads (0: all cores)."""
-    return _decompress(blob, out=out, threads=threads)
+def decompress(blob: Buffer, *, out: Any = None, threads: int = 0, max_output: int | None = None) -> Any:
+    """Restores the bytes of a frame, ``max_output`` at most, on this many threads (0: all cores)."""
+    return _decompress(blob, out=out, threads=threads, max_output=max_output)

@@ -49,11 +49,13 @@ def save_file(
     return native.archive_tensors(tensors, path, metadata, effort=effort, level=level, threads=threads)
 
 
-def load_file(path: _Path, device: str | int | torch.device = "cpu") -> dict[str, torch.Tensor]:
-    """Loads a state dict from a compressed file, or from a plain file of any format."""
+def load_file(
+    path: _Path, device: str | int | torch.device = "cpu", *, limits: ztensor.Limits | None = None
+) -> dict[str, torch.Tensor]:
+    """Loads a state dict from a compressed file, or from a plain file of any format; ``limits`` says what the file may cost."""
     from ztensor.torch import load_file
 
-    return load_file(path, device=device)
+    return load_file(path, device=device, limits=limits)
 
 
 #: What was replaced, by what; empty while nothing is.
@@ -107,6 +109,9 @@ def _exchange(replacements: dict[int, tuple[Any, Any]]) -> None:
 
 def _is_ours(path: Any) -> bool:
     try:
+        # A pipe cannot be looked into without taking something out of it.
+        if not Path(path).is_file():
+            return False
         with Path(path).open("rb") as file:
             return file.read(4).startswith(_MAGIC)
     except (OSError, TypeError, ValueError):
@@ -115,13 +120,26 @@ def _is_ours(path: Any) -> bool:
 
 
 def _opener(original: Any) -> type:
-    class safe_open:
+    opened = (original, ztensor.safe_open)
+
+    class Opener(type):
+        """What files are opened with is an instance of the class that opened them, as it was before."""
+
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, opened)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return cls in subclass.__mro__ or issubclass(subclass, opened)
+
+    class safe_open(metaclass=Opener):
         """Opens a ``.safetensors`` file, plain or compressed, lazily."""
 
         def __new__(cls, filename: _Path, framework: str, device: Any = "cpu", **options: Any) -> Any:
             opens = ztensor.safe_open if _is_ours(filename) else original
             return opens(filename, framework=framework, device=device, **options)
 
+    # Under these names it is found where it is: by pickle, and in messages.
+    safe_open.__module__, safe_open.__qualname__ = "safetensors", "safe_open"
     return safe_open
 
 

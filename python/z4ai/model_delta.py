@@ -35,9 +35,12 @@ def compress(
     return native.delta_bytes(as_bytes(target), ztensor.Reader.from_bytes(as_bytes(base)), **options)
 
 
-def decompress(blob: Buffer, base: Buffer) -> bytes:
-    """Restores the model file of a delta. Another base than the one it was made against is an error."""
-    return native.apply_bytes(as_bytes(blob), ztensor.Reader.from_bytes(as_bytes(base)))
+def decompress(blob: Buffer, base: Buffer, *, limits: ztensor.Limits | None = None) -> bytes:
+    """Restores the model file of a delta. Another base than the one it was made against is an error.
+
+    :param limits: what the delta may cost; by default a model out of proportion to delta and base is refused.
+    """
+    return native.apply_bytes(as_bytes(blob), ztensor.Reader.from_bytes(as_bytes(base)), limits=limits)
 
 
 def compress_file(
@@ -59,13 +62,20 @@ def compress_file(
     return {"original": stats["original_bytes"], "stored": stats["compressed_bytes"], **stats}
 
 
-def decompress_file(delta_path: _Path, base_path: _Path | ztensor.Reader | None, out_path: _Path) -> dict[str, Any]:
+def decompress_file(
+    delta_path: _Path,
+    base_path: _Path | ztensor.Reader | None,
+    out_path: _Path,
+    *,
+    limits: ztensor.Limits | None = None,
+) -> dict[str, Any]:
     """Restores the model file of a delta. It appears under its name after its digest was found right.
 
     :param base_path: the base; ``None`` to take the file of its name beside the delta.
+    :param limits: what the delta may cost; by default a model out of proportion to delta and base is refused.
     :return: ``stored`` and ``restored`` bytes.
     """
-    restored = native.apply_file(delta_path, base_path, out_path)
+    restored = native.apply_file(delta_path, base_path, out_path, limits=limits)
     return {"stored": Path(delta_path).stat().st_size, "restored": restored}
 
 

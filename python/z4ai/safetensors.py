@@ -64,13 +64,16 @@ def compress_file(
     return native.archive_file(in_path, out_path, effort=effort, level=level, threads=workers or threads)
 
 
-def decompress_file(in_path: _Path, out_path: _Path, *, workers: int | None = None) -> dict[str, Any]:
+def decompress_file(
+    in_path: _Path, out_path: _Path, *, workers: int | None = None, limits: ztensor.Limits | None = None
+) -> dict[str, Any]:
     """Restores the original of an archive. It appears under its name after its digest was found right; ``workers`` has no effect.
 
+    :param limits: what the archive may cost; by default an original out of proportion to its archive is refused.
     :return: ``bytes`` of the restored file, and ``seconds``.
     """
     start = time.perf_counter()
-    length = native.restore_file(in_path, out_path)
+    length = native.restore_file(in_path, out_path, limits=limits)
     return {"bytes": length, "seconds": time.perf_counter() - start}
 
 
@@ -81,9 +84,12 @@ def compress_bytes(
     return native.archive_bytes(as_bytes(blob), effort=effort, level=level, threads=workers or threads)
 
 
-def decompress_bytes(frame: Buffer, *, workers: int | None = None) -> bytes:
-    """Restores the original of an archive in memory, after its digest was found right; ``workers`` has no effect."""
-    return native.restore_bytes(as_bytes(frame))
+def decompress_bytes(frame: Buffer, *, workers: int | None = None, limits: ztensor.Limits | None = None) -> bytes:
+    """Restores the original of an archive in memory, after its digest was found right; ``workers`` has no effect.
+
+    :param limits: what the archive may cost; by default an original out of proportion to its archive is refused.
+    """
+    return native.restore_bytes(as_bytes(frame), limits=limits)
 
 
 class ZstnReader:
@@ -100,14 +106,16 @@ class ZstnReader:
         self._reader = reader
 
     @classmethod
-    def open(cls, path: _Path, *, base: _Path | ztensor.Reader | None = None) -> Self:
-        """Opens an archive, or a delta together with its base."""
-        return cls(ztensor.Reader(path, base=base))
+    def open(
+        cls, path: _Path, *, base: _Path | ztensor.Reader | None = None, limits: ztensor.Limits | None = None
+    ) -> Self:
+        """Opens an archive, or a delta together with its base; ``limits`` says what it may cost."""
+        return cls(ztensor.Reader(path, base=base, limits=limits))
 
     @classmethod
-    def from_bytes(cls, frame: Buffer) -> Self:
-        """Opens an archive that is in memory."""
-        return cls(ztensor.Reader.from_bytes(as_bytes(frame)))
+    def from_bytes(cls, frame: Buffer, *, limits: ztensor.Limits | None = None) -> Self:
+        """Opens an archive that is in memory; ``limits`` says what it may cost."""
+        return cls(ztensor.Reader.from_bytes(as_bytes(frame), limits=limits))
 
     def names(self) -> list[str]:
         """The names of all tensors, in the order of their data."""

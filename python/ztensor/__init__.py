@@ -14,6 +14,7 @@ import os
 from . import _arrays as _arrays
 from ._errors import SkippedTensorWarning, ZTensorError
 from ._native import (
+    Limits,
     Reader,
     Tensor,
     TensorMetadata,
@@ -28,6 +29,7 @@ from ._native import (
 )
 
 __all__ = [
+    "Limits",
     "Reader",
     "SkippedTensorWarning",
     "Tensor",
@@ -45,9 +47,15 @@ __all__ = [
 ]
 
 
-def open(path: str | os.PathLike[str], *, base: str | os.PathLike[str] | Reader | None = None) -> Reader:
+def open(
+    path: str | os.PathLike[str],
+    *,
+    base: str | os.PathLike[str] | Reader | None = None,
+    limits: Limits | None = None,
+) -> Reader:
     """Opens a model file of any format; the same as ``Reader(path)``.
 
     :param base: the base of a delta, as a path or an opened file; without it a file of the right name beside the delta is taken.
+    :param limits: what the file may cost, for files that the defaults refuse, or that are trusted less.
     """
-    return Reader(path, base=base)
+    return Reader(path, base=base, limits=limits)

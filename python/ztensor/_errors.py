@@ -114,9 +114,12 @@ def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None
     """Says which tensors a bulk load leaves out, so that none goes missing unnoticed."""
     if not skipped:
         return
-    name, reason = next(iter(skipped.items()))
+    # The module names these classes when it raises; imported at the top, each would wait for the other.
+    from ._native import printable
+
+    name, reason = map(printable, next(iter(skipped.items())))
     others = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
-    where = f'"{os.fspath(path)}": ' if path is not None else ""
+    where = f'"{printable(os.fspath(path))}": ' if path is not None else ""
     message = f'{where}not loaded: "{name}" ({reason}){others}. Reader.skipped() lists them with the reasons.'
     warnings.warn(message, SkippedTensorWarning, stacklevel=level)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _native
 from ._errors import from_core, warn_of_skipped
+from ._native import printable
 from ._types import Backend, Paths, Progress, io_of
 
 #: Bytes that are read between two reports of progress.
@@ -24,6 +25,7 @@ def load_files(
     keep_open: bool = False,
     keys: Iterable[str] | None = None,
     progress: Progress = None,
+    limits: _native.Limits | None = None,
 ) -> dict[str, Any]:
     """Loads the tensors of one or several files, all or those of the given names."""
     paths = [filename] if isinstance(filename, str | os.PathLike) else list(filename)
@@ -31,7 +33,7 @@ def load_files(
     parts: list[tuple[_native.Reader, list[str]]] = []
     holders: dict[str, Any] = {}
     for path in paths:
-        reader = _native.Reader(path, io_of(backend), verify=verify, base=base, keep_open=keep_open)
+        reader = _native.Reader(path, io_of(backend), verify=verify, base=base, keep_open=keep_open, limits=limits)
         names = reader.keys() if wanted is None else [name for name in wanted if name in reader]
         skipped = reader.skipped()
         if wanted is not None:
@@ -39,14 +41,14 @@ def load_files(
         warn_of_skipped(skipped, path, level=4)
         for name in names:
             if name in holders:
-                message = f'"{name}" is in "{os.fspath(holders[name])}" and in "{os.fspath(path)}"'
+                message = printable(f'"{name}" is in "{os.fspath(holders[name])}" and in "{os.fspath(path)}"')
                 raise from_core("duplicate", message, os.fspath(path), name, None, None)
             holders[name] = path
         parts.append((reader, names))
     missing = [name for name in wanted or () if name not in holders]
     if missing:
         where = ", ".join(f'"{os.fspath(path)}"' for path in paths)
-        message = f"no tensor {', '.join(map(repr, missing))} in {where}"
+        message = printable(f"no tensor {', '.join(map(repr, missing))} in {where}")
         raise from_core("no_such_tensor", message, os.fspath(paths[0]) if paths else None, missing[0], None, None)
     return _read(parts, read, progress)
 

@@ -18,6 +18,7 @@ _Default = TypeVar("_Default")
 _Device: TypeAlias = str | int | torch.device | None
 
 __all__ = [
+    "Limits",
     "Memory",
     "Reader",
     "Tensor",
@@ -37,6 +38,7 @@ __all__ = [
     "decompress_delta",
     "delta_bytes",
     "delta_file",
+    "printable",
     "remove_tensors",
     "repair",
     "replace_tensor",
@@ -55,6 +57,40 @@ __version__: Final[str]
 @final
 class Memory:
     """The object that keeps an array's memory alive; NumPy shows it as the array's `base`."""
+
+@final
+class Limits:
+    """What a file may cost before it is refused; limits that are not given keep their defaults, and ``float("inf")`` is no limit."""
+
+    def __new__(
+        cls,
+        *,
+        header: float | None = None,
+        index: float | None = None,
+        objects: float | None = None,
+        stream: float | None = None,
+        decoded: float | None = None,
+        ratio: float | None = None,
+    ) -> Self: ...
+    @property
+    def header(self) -> int:
+        """Bytes of one manifest, header or pickle, and bytes that are decoded to index an archive."""
+    @property
+    def index(self) -> int:
+        """Memory that the index may take."""
+    @property
+    def objects(self) -> int:
+        """Tensors in a file."""
+    @property
+    def stream(self) -> int:
+        """Bytes taken into memory from a pipe."""
+    @property
+    def decoded(self) -> int:
+        """Bytes that the tensors of a file may take once decoded; what is lent from a memory map is not decoded."""
+    @property
+    def ratio(self) -> int:
+        """How many times as long as the file its tensors may be once decoded, beyond a gigabyte."""
+    def __eq__(self, other: object, /) -> bool: ...
 
 @final
 class TensorMetadata:
@@ -178,10 +214,17 @@ class Reader:
         *,
         base: _Path | Reader | None = None,
         keep_open: bool = False,
+        limits: Limits | None = None,
     ) -> Self:
         """:param keep_open: keep a mapped file open as well: copies are then read, which is faster than out of the map."""
     @staticmethod
-    def from_bytes(data: bytes | bytearray, verify: bool = True, *, base: _Path | Reader | None = None) -> Reader:
+    def from_bytes(
+        data: bytes | bytearray,
+        verify: bool = True,
+        *,
+        base: _Path | Reader | None = None,
+        limits: Limits | None = None,
+    ) -> Reader:
         """Opens a file that is already in memory. Tensors are copied out of it."""
     def keys(self) -> list[str]:
         """The names of all tensors."""
@@ -358,6 +401,7 @@ class safe_open:
         backend: Literal["mmap", "pread"] | None = None,
         base: _Path | Reader | None = None,
         dequantize: Dequantize = None,
+        limits: Limits | None = None,
     ) -> Self: ...
     def keys(self) -> list[str]:
         """The names of all tensors, sorted."""
@@ -385,10 +429,10 @@ def compress(
 ) -> bytes:
     """Compresses a buffer, a NumPy array or a torch.Tensor into a z4ai frame."""
 
-def decompress(blob: Buffer, *, out: Any = None, threads: int = 0) -> Any:
+def decompress(blob: Buffer, *, out: Any = None, threads: int = 0, max_output: int | None = None) -> Any:
     """Restores the bytes of a z4ai frame, into `out` if it is given. `out` must have exactly the right size."""
 
-def decompress_array(blob: Buffer, *, threads: int = 0) -> _Array:
+def decompress_array(blob: Buffer, *, threads: int = 0, max_output: int | None = None) -> _Array:
     """Restores the array of a z4ai frame, with its dtype and shape."""
 
 def archive_file(
@@ -419,10 +463,10 @@ def archive_tensors(
 ) -> dict[str, Any]:
     """Archives tensors as the .safetensors file that they would make."""
 
-def restore_file(source: _Path, target: _Path, *, progress: Progress = None) -> int:
+def restore_file(source: _Path, target: _Path, *, progress: Progress = None, limits: Limits | None = None) -> int:
     """Restores the original of an archive. Returns its length."""
 
-def restore_bytes(data: bytes | bytearray) -> bytes:
+def restore_bytes(data: bytes | bytearray, *, limits: Limits | None = None) -> bytes:
     """Restores the original of an archive that is in memory."""
 
 def delta_file(
@@ -447,10 +491,17 @@ def delta_bytes(
 ) -> bytes:
     """Stores a model file that is in memory as differences to a base."""
 
-def apply_file(source: _Path, base: _Path | Reader | None, target: _Path, *, progress: Progress = None) -> int:
+def apply_file(
+    source: _Path,
+    base: _Path | Reader | None,
+    target: _Path,
+    *,
+    progress: Progress = None,
+    limits: Limits | None = None,
+) -> int:
     """Restores the model file of a delta. Returns its length."""
 
-def apply_bytes(data: bytes | bytearray, base: _Path | Reader | None) -> bytes:
+def apply_bytes(data: bytes | bytearray, base: _Path | Reader | None, *, limits: Limits | None = None) -> bytes:
     """Restores the model file of a delta that is in memory."""
 
 def compress_delta(
@@ -465,7 +516,9 @@ def compress_delta(
 ) -> bytes:
     """Compresses a buffer, an array or a tensor against a reference."""
 
-def decompress_delta(blob: Buffer, reference: Buffer | Any, *, out: Any = None, threads: int = 0) -> Any:
+def decompress_delta(
+    blob: Buffer, reference: Buffer | Any, *, out: Any = None, threads: int = 0, max_output: int | None = None
+) -> Any:
     """Restores the bytes of a delta with its reference, into `out` if it is given."""
 
 def save_file(
@@ -493,6 +546,9 @@ def save(
     checksum: Checksum = None,
 ) -> bytes:
     """Writes NumPy arrays, PyTorch tensors and ztensor.Tensors as the bytes of a .zt file."""
+
+def printable(text: str) -> str:
+    """Text with everything escaped that would not be seen as itself, for messages that hold names from files."""
 
 def remove_tensors(input: _Path, output: _Path, names: Sequence[str]) -> None:
     """Writes a copy of a .zt file without some of its tensors; encodings, checksums and attributes of the others are kept."""

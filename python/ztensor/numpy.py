@@ -87,6 +87,7 @@ def load_file(
     dtype: Any = None,
     dequantize: Dequantize = None,
     progress: Progress = None,
+    limits: _native.Limits | None = None,
 ) -> dict[str, Any]:
     """Loads the tensors of a file of any format, or of several: as arrays, and as :class:`ztensor.Tensor` where an array cannot say
     what they are, which is so for sparse and quantised ones. :func:`save_file` takes both.
@@ -100,6 +101,7 @@ def load_file(
     :param dtype: what floating-point arrays are converted to, such as ``"float16"``.
     :param dequantize: ``True`` or a dtype gives quantised tensors as the numbers they stand for.
     :param progress: called with the bytes done and the bytes in all.
+    :param limits: what the file may cost, for files that the defaults refuse, or that are trusted less.
     """
     target = None if dtype is None else _dtype(dtype)
 
@@ -112,13 +114,21 @@ def load_file(
         }
 
     return load_files(
-        filename, read, backend=backend, verify=verify, base=base, keep_open=copy, keys=keys, progress=progress
+        filename,
+        read,
+        backend=backend,
+        verify=verify,
+        base=base,
+        keep_open=copy,
+        keys=keys,
+        progress=progress,
+        limits=limits,
     )
 
 
-def load(data: bytes, *, dequantize: Dequantize = None) -> dict[str, Any]:
+def load(data: bytes, *, dequantize: Dequantize = None, limits: _native.Limits | None = None) -> dict[str, Any]:
     """Loads all tensors of a file of any format that is already in memory, as :func:`load_file` does."""
-    reader = _native.Reader.from_bytes(data)
+    reader = _native.Reader.from_bytes(data, limits=limits)
     warn_of_skipped(reader.skipped(), None)
     return reader.read_numpy(reader.keys(), dequantize=dequantize, objects=True)
 

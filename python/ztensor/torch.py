@@ -86,6 +86,7 @@ def load_file(
     dtype: torch.dtype | str | None = None,
     dequantize: Dequantize = None,
     progress: Progress = None,
+    limits: _native.Limits | None = None,
 ) -> dict[str, Any]:
     """Loads the tensors of a file of any format, or of several: as PyTorch's, sparse ones too, and as :class:`ztensor.Tensor` where
     PyTorch has no tensor that says what they are, which is so for quantised ones. :func:`save_file` takes both.
@@ -100,6 +101,7 @@ def load_file(
     :param dtype: what floating-point tensors are converted to, such as ``torch.float16``.
     :param dequantize: ``True`` or a dtype gives quantised tensors as the numbers they stand for.
     :param progress: called with the bytes done and the bytes in all.
+    :param limits: what the file may cost, for files that the defaults refuse, or that are trusted less.
     """
     target = getattr(torch, dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
 
@@ -110,13 +112,21 @@ def load_file(
         return {name: tensor.to(target) if _is_floating(tensor) else tensor for name, tensor in tensors.items()}
 
     return load_files(
-        filename, read, backend=backend, verify=verify, base=base, keep_open=copy, keys=keys, progress=progress
+        filename,
+        read,
+        backend=backend,
+        verify=verify,
+        base=base,
+        keep_open=copy,
+        keys=keys,
+        progress=progress,
+        limits=limits,
     )
 
 
-def load(data: bytes, *, dequantize: Dequantize = None) -> dict[str, Any]:
+def load(data: bytes, *, dequantize: Dequantize = None, limits: _native.Limits | None = None) -> dict[str, Any]:
     """Loads all tensors of a file of any format that is already in memory, as :func:`load_file` does."""
-    reader = _native.Reader.from_bytes(data)
+    reader = _native.Reader.from_bytes(data, limits=limits)
     warn_of_skipped(reader.skipped(), None)
     return reader.read_torch(reader.keys(), dequantize=dequantize, objects=True)
 

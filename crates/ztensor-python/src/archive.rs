@@ -10,9 +10,10 @@ use ztensor::archive::{self, ArchiveInfo, ArchiveOptions, Stats};
 use ztensor::{Effort, Error, OpenOptions, delta};
 
 use crate::errors::{OrRaise, argument, to_python};
+use crate::limits::Limits;
 use crate::reader::Reader;
-use crate::save;
 use crate::work::{Progress, Work};
+use crate::{limits, save};
 
 /// Archives a model file of any format.
 #[pyfunction]
@@ -73,21 +74,30 @@ pub(crate) fn archive_tensors<'py>(
 
 /// Restores the original of an archive. Returns its length.
 #[pyfunction]
-#[pyo3(signature = (source, target, *, progress=None))]
+#[pyo3(signature = (source, target, *, progress=None, limits=None))]
 pub(crate) fn restore_file(
     py: Python<'_>,
     source: PathBuf,
     target: PathBuf,
     progress: Option<Py<PyAny>>,
+    limits: Option<&Bound<'_, Limits>>,
 ) -> PyResult<u64> {
-    let total = if Progress::is_wanted(progress.as_ref()) { original_length(py, &source, None)? } else { 0 };
-    py.interruptible(Progress::new(progress, total), |progress| archive::restore(&source, &target, progress))
+    let options = OpenOptions::within(&limits::given(limits));
+    let total =
+        if Progress::is_wanted(progress.as_ref()) { original_length(py, &source, &options)? } else { 0 };
+    py.interruptible(Progress::new(progress, total), |progress| options.restore(&source, &target, progress))
 }
 
 /// Restores the original of an archive that is in memory.
 #[pyfunction]
-pub(crate) fn restore_bytes<'py>(py: Python<'py>, data: PyBackedBytes) -> PyResult<Bound<'py, PyBytes>> {
-    let bytes = py.work(|| archive::restore_bytes(data)).or_raise()?;
+#[pyo3(signature = (data, *, limits=None))]
+pub(crate) fn restore_bytes<'py>(
+    py: Python<'py>,
+    data: PyBackedBytes,
+    limits: Option<&Bound<'py, Limits>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let options = OpenOptions::within(&limits::given(limits));
+    let bytes = py.work(|| options.restore_bytes(data)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -130,32 +140,34 @@ pub(crate) fn delta_bytes<'py>(
 
 /// Restores the model file of a delta. Returns its length.
 #[pyfunction]
-#[pyo3(signature = (source, base, target, *, progress=None))]
+#[pyo3(signature = (source, base, target, *, progress=None, limits=None))]
 pub(crate) fn apply_file(
     py: Python<'_>,
     source: PathBuf,
     base: Option<&Bound<'_, PyAny>>,
     target: PathBuf,
     progress: Option<Py<PyAny>>,
+    limits: Option<&Bound<'_, Limits>>,
 ) -> PyResult<u64> {
     let base = base.map(opened).transpose()?;
+    let options = OpenOptions { base, ..OpenOptions::within(&limits::given(limits)) };
     let wanted = Progress::is_wanted(progress.as_ref());
-    let total = if wanted { original_length(py, &source, base.clone())? } else { 0 };
-    py.interruptible(Progress::new(progress, total), |progress| {
-        delta::apply(&source, base, &target, progress)
-    })
+    let total = if wanted { original_length(py, &source, &options)? } else { 0 };
+    py.interruptible(Progress::new(progress, total), |progress| options.restore(&source, &target, progress))
 }
 
 /// Restores the model file of a delta that is in memory.
 #[pyfunction]
-#[pyo3(signature = (data, base))]
+#[pyo3(signature = (data, base, *, limits=None))]
 pub(crate) fn apply_bytes<'py>(
     py: Python<'py>,
     data: PyBackedBytes,
     base: Option<&Bound<'py, PyAny>>,
+    limits: Option<&Bound<'py, Limits>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let base = base.map(opened).transpose()?;
-    let bytes = py.work(|| delta::apply_bytes(data, base)).or_raise()?;
+    let options = OpenOptions { base, ..OpenOptions::within(&limits::given(limits)) };
+    let bytes = py.work(|| options.restore_bytes(data)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -165,8 +177,7 @@ fn length_of(path: &Path) -> u64 {
 }
 
 /// Bytes of the original of an archive or delta.
-fn original_length(py: Python<'_>, path: &Path, base: Option<Arc<ztensor::Reader>>) -> PyResult<u64> {
-    let options = OpenOptions { base, ..OpenOptions::default() };
+fn original_length(py: Python<'_>, path: &Path, options: &OpenOptions) -> PyResult<u64> {
     let reader = py.work(|| options.open(path)).or_raise()?;
     Ok(reader.archived().map_or(0, |info| info.length))
 }
@@ -207,7 +218,7 @@ fn options(effort: Option<&str>, level: Option<i32>, threads: usize) -> PyResult
     if let Some(level) = level.filter(|level| !(1..=22).contains(level)) {
         return Err(argument(format!("level must be from 1 to 22, not {level}")));
     }
-    Ok(ArchiveOptions { effort, level, threads })
+    Ok(ArchiveOptions { effort, level, threads, ..ArchiveOptions::default() })
 }
 
 fn report<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use rayon::prelude::*;
 use ztensor::Error;
 
+use crate::booleans;
 use crate::errors::{OrRaise, to_python};
 use crate::load::Wanted;
 use crate::memory::Block;
@@ -34,7 +35,8 @@ pub(crate) fn fill(
     let mut packing = Packing::default();
     let mut places = vec![(0, 0); wanted.len()];
     for &number in &order {
-        let Wanted { component, name, .. } = wanted[number];
+        let Wanted { component, name, role } = *wanted[number];
+        reader.check_proportion(name, role).or_raise()?;
         let length = usize::try_from(component.length).map_err(|_| {
             to_python(&Error::malformed("the tensor is larger than the address space").with_tensor(name))
         })?;
@@ -73,7 +75,9 @@ pub(crate) fn decode(
         }
         py.work(|| {
             let decode = |(wanted, target): (&Wanted<'_>, &mut [u8])| {
-                reader.component_into(wanted.name, wanted.role, target)
+                reader.component_into(wanted.name, wanted.role, target)?;
+                booleans::normalise(&wanted.component.element, target);
+                Ok(())
             };
             // What comes over a network comes in order.
             if reader.is_remote() {

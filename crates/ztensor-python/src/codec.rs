@@ -10,13 +10,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
-use ztensor::{ElementType, Error, Kind, LogicalType};
+use ztensor::{DType, ElementType, Error, Kind, LogicalType};
 
 use crate::array::{ArrayBytes, Region, new_bytes, overlap};
 use crate::errors::{OrRaise, argument, to_python};
 use crate::memory::{Block, Memory};
 use crate::work::Work;
-use crate::{element, torch};
+use crate::{booleans, element, torch};
 
 /// Compresses a buffer, a NumPy array or a torch.Tensor into a z4ai frame.
 #[pyfunction]
@@ -91,15 +91,16 @@ pub(crate) fn request(
 
 /// Restores the bytes of a z4ai frame, into `out` if it is given. `out` must have exactly the right size.
 #[pyfunction]
-#[pyo3(signature = (blob, *, out=None, threads=0))]
+#[pyo3(signature = (blob, *, out=None, threads=0, max_output=None))]
 pub(crate) fn decompress<'py>(
     blob: &Bound<'py, PyAny>,
     out: Option<Bound<'py, PyAny>>,
     threads: usize,
+    max_output: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = blob.py();
     let frame = buffer(blob)?;
-    let length = decoded_length(frame.bytes())?;
+    let length = decoded_length(frame.bytes(), max_output)?;
     deliver(py, length, out, [&frame], |memory| z4ai::decompress_into_with(frame.bytes(), memory, threads))
 }
 
@@ -125,13 +126,28 @@ pub(crate) fn deliver<'py, const N: usize>(
         return Err(argument(message));
     }
     py.work(|| fill(memory)).map_err(raise)?;
+    if holds_booleans(&out)? {
+        booleans::normalise(&DType::Bool.into(), memory);
+    }
     Ok(out)
+}
+
+/// Whether an array or a tensor is of booleans.
+fn holds_booleans(out: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if let Ok(array) = out.cast::<PyUntypedArray>() {
+        return Ok(array.dtype().kind() == b'b');
+    }
+    Ok(torch::is_tensor(out)? && out.getattr(intern!(out.py(), "dtype"))?.str()? == "torch.bool")
 }
 
 /// Restores the array of a z4ai frame, with its dtype and shape.
 #[pyfunction]
-#[pyo3(signature = (blob, *, threads=0))]
-pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) -> PyResult<Bound<'py, PyAny>> {
+#[pyo3(signature = (blob, *, threads=0, max_output=None))]
+pub(crate) fn decompress_array<'py>(
+    blob: &Bound<'py, PyAny>,
+    threads: usize,
+    max_output: Option<u64>,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = blob.py();
     let frame = buffer(blob)?;
     let description = z4ai::describe(frame.bytes()).map_err(raise)?;
@@ -142,7 +158,7 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
             return Err(argument("the frame holds opaque bytes, not an array; use decompress"));
         }
     };
-    let length = decoded_length(frame.bytes())?;
+    let length = decoded_length(frame.bytes(), max_output)?;
     let shape = match description.shape {
         Some(mut shape) => {
             if description.dtype.map_or(1, Dtype::width) != descriptor.itemsize() {
@@ -161,6 +177,9 @@ pub(crate) fn decompress_array<'py>(blob: &Bound<'py, PyAny>, threads: usize) ->
     let mut block = Block::new(length).or_raise()?;
     if let Some(memory) = block.bytes().get_mut(..length) {
         py.work(|| z4ai::decompress_into_with(frame.bytes(), memory, threads)).map_err(raise)?;
+        if descriptor.kind() == b'b' {
+            booleans::normalise(&DType::Bool.into(), memory);
+        }
     }
     let memory = Memory::of_block(py, block)?.into_bound(py);
     let region = Region::new(&memory, 0, 0, length as u64);
@@ -333,8 +352,15 @@ fn element_of(dtype: Dtype) -> PyResult<ElementType> {
         .ok_or_else(|| argument(format!("NumPy has no type for {} elements", dtype.name())))
 }
 
-pub(crate) fn decoded_length(frame: &[u8]) -> PyResult<usize> {
+/// How long the data of a frame is, unless that is more than the caller wants.
+pub(crate) fn decoded_length(frame: &[u8], max_output: Option<u64>) -> PyResult<usize> {
     let length = z4ai::decoded_len(frame).map_err(raise)?;
+    if let Some(most) = max_output.filter(|most| length > *most) {
+        let message = format!("the frame decodes to {length} bytes, more than max_output={most}");
+        return Err(to_python(
+            &Error::new(Kind::Limit, message).with_hint("Raise max_output if the frame is trusted."),
+        ));
+    }
     usize::try_from(length)
         .map_err(|_| PyMemoryError::new_err("the frame decodes to more than the address space"))
 }

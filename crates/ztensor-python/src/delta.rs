@@ -36,15 +36,16 @@ pub(crate) fn compress_delta<'py>(
 
 /// Restores the bytes of a delta with its reference, into `out` if it is given.
 #[pyfunction]
-#[pyo3(signature = (blob, reference, *, out=None, threads=0))]
+#[pyo3(signature = (blob, reference, *, out=None, threads=0, max_output=None))]
 pub(crate) fn decompress_delta<'py>(
     blob: &Bound<'py, PyAny>,
     reference: &Bound<'py, PyAny>,
     out: Option<Bound<'py, PyAny>>,
     threads: usize,
+    max_output: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (frame, reference) = (buffer(blob)?, contents(reference)?);
-    let length = decoded_length(frame.bytes())?;
+    let length = decoded_length(frame.bytes(), max_output)?;
     deliver(blob.py(), length, out, [&frame, &reference], |memory| {
         z4ai::decompress_delta_into_with(frame.bytes(), reference.bytes(), memory, threads)
     })

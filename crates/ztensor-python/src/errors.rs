@@ -63,7 +63,16 @@ fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
         error.hint_for(Caller::Python),
     ))?;
     if let Some(cause) = std::error::Error::source(error) {
-        exception.setattr("__cause__", PyException::new_err(cause.to_string()).into_value(py))?;
+        exception.setattr(
+            "__cause__",
+            PyException::new_err(ztensor::printable(&cause.to_string()).into_owned()).into_value(py),
+        )?;
     }
     Ok(exception)
+}
+
+/// Text with everything escaped that would not be seen as itself, for messages that hold names from files.
+#[pyfunction]
+pub(crate) fn printable(text: &str) -> String {
+    ztensor::printable(text).into_owned()
 }

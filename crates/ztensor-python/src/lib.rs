@@ -6,6 +6,7 @@ mod array;
 mod arrays;
 mod attributes;
 mod blocks;
+mod booleans;
 mod cli;
 mod codec;
 mod delta;
@@ -14,6 +15,7 @@ mod edit;
 mod element;
 mod errors;
 mod incoming;
+mod limits;
 mod load;
 mod memory;
 mod metadata;
@@ -58,6 +60,10 @@ mod _native {
     use crate::delta::{compress_delta, decompress_delta};
     #[pymodule_export]
     use crate::edit::{remove_tensors, repair, replace_tensor};
+    #[pymodule_export]
+    use crate::errors::printable;
+    #[pymodule_export]
+    use crate::limits::Limits;
     #[pymodule_export]
     use crate::memory::Memory;
     #[pymodule_export]

@@ -8,10 +8,10 @@ use rayon::prelude::*;
 use ztensor::index::{Component, Data, Span};
 
 use crate::array::Region;
-use crate::blocks;
 use crate::errors::{OrRaise, to_python};
 use crate::memory::Memory;
 use crate::work::Work;
+use crate::{blocks, booleans};
 
 /// One component that is wanted.
 #[derive(Clone, Copy)]
@@ -45,8 +45,9 @@ pub(crate) fn load<'py, 'a>(
     wanted: &[Wanted<'a>],
     terms: Terms,
 ) -> PyResult<Vec<Loaded<'py, 'a>>> {
-    let views: Vec<Option<MapView<'a>>> =
+    let mut views: Vec<Option<MapView<'a>>> =
         wanted.iter().map(|wanted| in_map(reader, wanted.component, terms)).collect();
+    drop_odd_booleans(py, reader, wanted, &mut views)?;
     let (borrowed, decoded): (Vec<_>, Vec<_>) =
         wanted.iter().zip(&views).partition(|(_, view)| view.is_some());
     verify(py, reader, borrowed.into_iter().map(|(wanted, _)| wanted))?;
@@ -83,9 +84,29 @@ struct MapView<'a> {
     strides: Option<(u64, &'a [i64])>,
 }
 
-/// Whether a component needs no reading at all under these terms.
+/// Whether a component needs no reading at all under these terms. Booleans do: somebody has to look whether they are any.
 pub(crate) fn is_borrowed(reader: &ztensor::Reader, component: &Component, terms: Terms) -> bool {
-    in_map(reader, component, terms).is_some()
+    !booleans::are_booleans(&component.element) && in_map(reader, component, terms).is_some()
+}
+
+/// Gives up views of booleans that are neither 0 nor 1: copies of them are.
+fn drop_odd_booleans(
+    py: Python<'_>,
+    reader: &ztensor::Reader,
+    wanted: &[Wanted<'_>],
+    views: &mut [Option<MapView<'_>>],
+) -> PyResult<()> {
+    let viewed = wanted
+        .iter()
+        .zip(views)
+        .filter(|(wanted, view)| view.is_some() && booleans::are_booleans(&wanted.component.element));
+    for (wanted, view) in viewed {
+        let checked = py.work(|| reader.component_view(wanted.name, wanted.role)).or_raise()?;
+        if !checked.is_some_and(|view| py.work(|| booleans::are_normal(view.bytes))) {
+            *view = None;
+        }
+    }
+    Ok(())
 }
 
 /// Where a component lies plainly in a map, if it does and the terms allow to borrow it.

@@ -55,6 +55,9 @@ impl Blocks<'_> {
         let too_large = || argument("the numbers do not fit the address space");
         let length = shape.iter().try_fold(precision.width(), |bytes, &size| bytes.checked_mul(size));
         let length = length.ok_or_else(too_large)?;
+        if let Blocks::InFile(reader, name) = self {
+            reader.check_proportion(name, "data").or_raise()?;
+        }
         let mut block = Block::new(length).or_raise()?;
         if let Some(memory) = block.bytes().get_mut(..length) {
             py.work(|| match precision {

@@ -12,10 +12,11 @@ use ztensor::source::Io;
 use crate::arrays::{self, How, Names};
 use crate::destinations::Conversion;
 use crate::errors::{OrRaise, argument};
+use crate::limits::Limits;
 use crate::metadata::TensorMetadata;
 use crate::torch::Torch;
 use crate::work::Work;
-use crate::{archive, attributes, destinations, objects, quantized, slices};
+use crate::{archive, attributes, destinations, limits, objects, quantized, slices};
 
 /// Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras.
 ///
@@ -23,6 +24,7 @@ use crate::{archive, attributes, destinations, objects, quantized, slices};
 /// never changes, and they stay valid after the reader is gone. What is written shows in other views of the same reader; copy=True gives what
 /// the file holds. io="read" reads instead of mapping, for files that may shrink while
 /// they are open; verify=False skips the check of stored checksums. base is the base of a delta: a path or another Reader.
+/// limits says what the file may cost.
 #[pyclass(frozen, module = "ztensor")]
 pub(crate) struct Reader {
     file: RwLock<Option<Arc<ztensor::Reader>>>,
@@ -47,13 +49,14 @@ impl Reader {
         verify: bool,
         base: Option<&Bound<'_, PyAny>>,
         keep_open: bool,
+        limits: Option<&Bound<'_, Limits>>,
     ) -> PyResult<Self> {
         let options = OpenOptions {
             io: Io::parse(io).or_raise()?,
             keep_open,
             skip_checksums: !verify,
             base: base.map(archive::opened).transpose()?,
-            ..OpenOptions::default()
+            ..OpenOptions::within(&limits::given(limits))
         };
         py.work(|| options.open(path)).or_raise().map(Reader::new)
     }
@@ -62,7 +65,7 @@ impl Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (path, io="auto", verify=true, *, base=None, keep_open=false))]
+    #[pyo3(signature = (path, io="auto", verify=true, *, base=None, keep_open=false, limits=None))]
     fn from_path(
         py: Python<'_>,
         path: PathBuf,
@@ -70,21 +73,24 @@ impl Reader {
         verify: bool,
         base: Option<&Bound<'_, PyAny>>,
         keep_open: bool,
+        limits: Option<&Bound<'_, Limits>>,
     ) -> PyResult<Self> {
-        Reader::open(py, path, io, verify, base, keep_open)
+        Reader::open(py, path, io, verify, base, keep_open, limits)
     }
 
     /// Opens a file that is already in memory. Tensors are copied out of it.
     #[staticmethod]
-    #[pyo3(signature = (data, verify=true, *, base=None))]
+    #[pyo3(signature = (data, verify=true, *, base=None, limits=None))]
     fn from_bytes(
         py: Python<'_>,
         data: pyo3::pybacked::PyBackedBytes,
         verify: bool,
         base: Option<&Bound<'_, PyAny>>,
+        limits: Option<&Bound<'_, Limits>>,
     ) -> PyResult<Self> {
         let base = base.map(archive::opened).transpose()?;
-        let options = OpenOptions { skip_checksums: !verify, base, ..OpenOptions::default() };
+        let limits = limits::given(limits);
+        let options = OpenOptions { skip_checksums: !verify, base, ..OpenOptions::within(&limits) };
         py.work(|| options.open_bytes(data)).or_raise().map(Reader::new)
     }
 

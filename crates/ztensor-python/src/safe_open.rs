@@ -9,6 +9,7 @@ use ztensor::{DType, Value};
 
 use crate::arrays::{self, How};
 use crate::errors::argument;
+use crate::limits::Limits;
 use crate::quantized;
 use crate::reader::Reader;
 use crate::slices::TensorSlice;
@@ -55,7 +56,7 @@ impl Target {
 ///
 /// framework: "pt" for PyTorch, "np" for NumPy, "jax" or "flax" for JAX. device: what torch.device takes, or a GPU's number; for JAX one of its
 /// devices. backend: "mmap" or "pread". base: the base of a delta, a path or a Reader. dequantize: True or a dtype gives quantised tensors as
-/// the numbers they stand for; otherwise they are ztensor.Tensors, as are sparse ones outside PyTorch.
+/// the numbers they stand for; otherwise they are ztensor.Tensors, as are sparse ones outside PyTorch. limits: what the file may cost.
 #[pyclass(frozen, module = "ztensor", name = "safe_open")]
 #[allow(non_camel_case_types)]
 pub(crate) struct safe_open {
@@ -81,7 +82,7 @@ impl safe_open {
 #[pymethods]
 impl safe_open {
     #[new]
-    #[pyo3(signature = (filename, framework, device=None, *, backend=None, base=None, dequantize=None), text_signature = "(filename, framework, device='cpu', *, backend=None, base=None, dequantize=None)")]
+    #[pyo3(signature = (filename, framework, device=None, *, backend=None, base=None, dequantize=None, limits=None), text_signature = "(filename, framework, device='cpu', *, backend=None, base=None, dequantize=None, limits=None)")]
     fn new(
         py: Python<'_>,
         filename: PathBuf,
@@ -90,6 +91,7 @@ impl safe_open {
         backend: Option<&str>,
         base: Option<&Bound<'_, PyAny>>,
         dequantize: Option<&Bound<'_, PyAny>>,
+        limits: Option<&Bound<'_, Limits>>,
     ) -> PyResult<Self> {
         let target = match framework {
             "pt" | "pytorch" | "torch" => Target::Torch { device },
@@ -113,7 +115,7 @@ impl safe_open {
         };
         target.torch(py)?;
         let dequantize = quantized::precision(dequantize)?;
-        let reader = Reader::open(py, filename, io, true, base, false)?;
+        let reader = Reader::open(py, filename, io, true, base, false, limits)?;
         Ok(safe_open { reader, target: Arc::new(target), dequantize })
     }
 

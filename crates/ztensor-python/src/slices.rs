@@ -19,7 +19,7 @@ use crate::quantized::Blocks;
 use crate::single::Single;
 use crate::torch::Torch;
 use crate::work::Work;
-use crate::{element, safe_open};
+use crate::{booleans, element, safe_open};
 
 /// A tensor of a file to take parts of, by indexing it as one would index a NumPy array. Made by safe_open.get_slice.
 #[pyclass(frozen, module = "ztensor")]
@@ -138,10 +138,12 @@ fn part<'py>(
         return array.get_item(key).map_err(|error| indexing(py, error));
     };
     let length = rows.count * row;
+    reader.check_proportion(single.name, "data").or_raise()?;
     let mut block = Block::new(length).or_raise()?;
     if let Some(target) = block.bytes().get_mut(..length) {
         let start = (rows.first * row) as u64;
         py.work(|| reader.component_range_into(single.name, "data", start, target)).or_raise()?;
+        booleans::normalise(&single.component.element, target);
     }
     let mut shape = shape.to_vec();
     if let Some(first) = shape.first_mut() {

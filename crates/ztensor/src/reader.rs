@@ -25,8 +25,8 @@ pub struct Reader {
     index: Index,
     archived: Option<ArchiveInfo>,
     limits: Limits,
-    /// Bytes that all tensors decode to together, those aside that are too large by themselves.
-    decoded: OnceLock<u64>,
+    /// Bytes that all tensors decode to together, those aside that are too large by themselves, and bytes that stand behind them.
+    totals: OnceLock<(u64, u64)>,
     /// Components whose checksum has been found right; `None` when checks are switched off.
     verified: Option<Mutex<HashSet<(usize, usize)>>>,
 }
@@ -40,7 +40,7 @@ impl Reader {
         verify: bool,
     ) -> Self {
         let verified = verify.then(Mutex::default);
-        Reader { files, index, archived, limits, decoded: OnceLock::new(), verified }
+        Reader { files, index, archived, limits, totals: OnceLock::new(), verified }
     }
 
     /// Opens a file, choosing between a memory map and reads by where the file lies.
@@ -139,7 +139,9 @@ impl Reader {
     /// One component's elements: borrowed where they lie plainly in memory, decoded otherwise.
     pub fn component_bytes(&self, name: &str, role: &str) -> Result<Cow<'_, [u8]>> {
         self.with_component(name, role, |position, component| {
-            self.check_decoded(component)?;
+            if !decode::is_lent(&self.files, component) {
+                self.check_decoded(component)?;
+            }
             self.verify_stored(position, component)?;
             let bytes = decode::bytes(&self.files, component)?;
             self.verify(position, component, Some(&bytes))?;
@@ -221,6 +223,12 @@ impl Reader {
         });
     }
 
+    /// Refuses a component whose decoding, or that of all tensors of the file, would be out of proportion to what is stored, as every way of reading
+    /// does. For those who allocate memory first.
+    pub fn check_proportion(&self, name: &str, role: &str) -> Result<()> {
+        self.with_component(name, role, |_, component| self.check_decoded(component))
+    }
+
     /// The bytes of a dense tensor: little-endian, row-major.
     pub fn bytes(&self, name: &str) -> Result<Cow<'_, [u8]>> {
         self.dense(name)?;
@@ -252,6 +260,7 @@ impl Reader {
     /// Reads a dense tensor as elements.
     pub fn read_as<T: Element>(&self, name: &str) -> Result<Vec<T>> {
         let length = self.typed::<T>(name)?.length;
+        self.check_proportion(name, "data")?;
         let count = usize::try_from(length).unwrap_or(usize::MAX) / size_of::<T>();
         let mut elements: Vec<T> = bytemuck::allocation::try_zeroed_vec(count)
             .map_err(|()| Error::new(Kind::Limit, format!("not enough memory for {length} bytes")))?;
@@ -382,20 +391,26 @@ impl Reader {
         Ok(component)
     }
 
-    /// Refuses to decode what looks like a bomb: a tensor that is out of proportion by itself, or any of a file whose other tensors are so together.
-    /// What lies plainly in memory is not decoded.
+    /// Refuses to decode, or to copy, what looks like a bomb: a tensor that is out of proportion by itself, or any of a file whose other tensors are so
+    /// together.
     fn check_decoded(&self, component: &Component) -> Result<()> {
-        if decode::view(&self.files, component).is_some() {
-            return Ok(());
-        }
         self.check_component(component)?;
-        let components = || self.index.objects.values().flat_map(|object| &object.components);
-        let decoded = *self.decoded.get_or_init(|| {
-            let sound = components().filter(|(_, component)| self.check_component(component).is_ok());
-            sound.map(|(_, component)| component.length).fold(0, u64::saturating_add)
+        let (decoded, stored) = *self.totals.get_or_init(|| {
+            let components = self.index.objects.values().flat_map(|object| &object.components);
+            let sound = components.filter(|(_, component)| self.check_component(component).is_ok());
+            (sound.map(|(_, component)| component.length).fold(0, u64::saturating_add), self.total_stored())
         });
-        let stored = self.files.iter().map(|file| file.total_stored()).fold(0, u64::saturating_add);
         self.limits.check_decoded(decoded, stored)
+    }
+
+    /// The same for all bytes of the files, where they are put together from what an archive holds.
+    pub(crate) fn check_sources(&self) -> Result<()> {
+        let decoded = self.files.iter().map(|file| file.len()).fold(0, u64::saturating_add);
+        self.limits.check_decoded(decoded, self.total_stored())
+    }
+
+    fn total_stored(&self) -> u64 {
+        self.files.iter().map(|file| file.total_stored()).fold(0, u64::saturating_add)
     }
 
     fn check_component(&self, component: &Component) -> Result<()> {

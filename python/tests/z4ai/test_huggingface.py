@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -236,3 +238,29 @@ def test_saving_holds_no_plain_file_in_memory(tmp_path: Path) -> None:
         check=True,
     )
     assert int(result.stdout) < 160
+
+
+def test_what_was_opened_is_an_instance_of_the_class_that_opened_it(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "plain.safetensors", tmp_path / "packed.safetensors"
+    safetensors.torch.save_file({"a": torch.ones(3)}, plain)
+    compress_file(plain, packed)
+    before = safetensors.safe_open
+    z4ai.enable_hf()
+    assert safetensors.safe_open is not before
+    for path in (plain, packed):
+        with safetensors.safe_open(path, framework="pt") as file:
+            assert isinstance(file, safetensors.safe_open)
+            assert issubclass(type(file), safetensors.safe_open)
+    assert not isinstance(plain, safetensors.safe_open)
+    assert issubclass(safetensors.safe_open, safetensors.safe_open)
+    assert not issubclass(dict, safetensors.safe_open)
+    assert pickle.loads(pickle.dumps(safetensors.safe_open)) is safetensors.safe_open
+    assert safetensors.safe_open.__name__ == "safe_open"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are a thing of Unix")
+def test_a_pipe_is_not_looked_into(tmp_path: Path) -> None:
+    z4ai.enable_hf()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert not z4ai.integrations._is_ours(pipe)

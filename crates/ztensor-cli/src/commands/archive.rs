@@ -10,7 +10,7 @@ use super::force::Force;
 use crate::display::{say, say_json, size, tensors};
 use crate::effort::EffortOption;
 use crate::progress::Progress;
-use crate::{Failure, Outcome, Result};
+use crate::{Failure, Outcome, Result, limits};
 
 /// The extension of archives.
 const EXTENSION: &str = "zstn";
@@ -88,6 +88,7 @@ impl PackOptions {
         Ok(ArchiveOptions {
             effort: self.effort.effort()?,
             threads: self.threads,
+            limits: limits::current(),
             ..ArchiveOptions::default()
         })
     }

@@ -19,7 +19,7 @@ pub use write::{ArchiveOptions, Stats, archive, archive_bytes, archive_source};
 
 pub(crate) use description::{Description, FileIdentity};
 pub(crate) use digest::identify;
-pub(crate) use open::assemble;
+pub(crate) use open::{assemble, decoding_cost};
 pub(crate) use table::BaseTensor;
 pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, raw_or_frame, write};
 

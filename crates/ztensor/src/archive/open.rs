@@ -156,6 +156,17 @@ impl Piece for Bones {
     }
 }
 
+/// Bytes that have to be decoded for a range of what a frame holds. Long frames that are not in memory are not fetched to find out: what a few
+/// bytes of theirs decode to is no more than a few times what is asked for, unless somebody took the trouble to send many.
+pub(crate) fn decoding_cost(file: &Source, frame: Span, start: u64, length: u64) -> Result<u64> {
+    const LONG: u64 = 16 << 20;
+    if frame.length > LONG && !file.is_addressable() {
+        return Ok(length);
+    }
+    let bytes = file.bytes(frame.offset, frame.length)?;
+    Ok(z4ai::decoding_cost(&bytes, start..start.saturating_add(length))?)
+}
+
 /// A piece whose bytes are in the archive.
 struct StoredPiece {
     files: Arc<Vec<Arc<Source>>>,
@@ -174,10 +185,7 @@ impl Piece for StoredPiece {
     fn cost(&self, start: u64, length: u64) -> Result<u64> {
         let Data::Z4ai(span) = self.component.data else { return Ok(self.component.length) };
         let file = self.files.get(span.file.0 as usize);
-        match file.and_then(|file| file.slice(span.offset, span.length)) {
-            Some(frame) => Ok(z4ai::decoding_cost(frame, start..start.saturating_add(length))?),
-            None => Ok(length),
-        }
+        file.map_or(Ok(length), |file| decoding_cost(file, span, start, length))
     }
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {

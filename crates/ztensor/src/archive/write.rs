@@ -16,6 +16,7 @@ use super::runs::{Run, runs};
 use super::table::{BaseTensor, PieceEntry, Stored, Table};
 use crate::decode;
 use crate::error::{Error, Result};
+use crate::limits::Limits;
 use crate::open::OpenOptions;
 use crate::reader::Reader;
 use crate::source::Source;
@@ -36,6 +37,8 @@ pub struct ArchiveOptions {
     pub level: Option<i32>,
     /// Worker threads; 0 uses all cores.
     pub threads: usize,
+    /// What the file may cost that is archived: it may be an archive itself.
+    pub limits: Limits,
 }
 
 /// What came of it.
@@ -64,7 +67,7 @@ pub fn archive(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let started = Instant::now();
-    let reader = OpenOptions::default().open(input)?;
+    let reader = OpenOptions::within(&options.limits).open(input)?;
     let mut writer = Writer::create(output)?;
     let mut stats =
         write(&mut writer, &reader, &Alone, options, progress).map_err(|error| error.with_path(input))?;
@@ -81,7 +84,7 @@ pub fn archive_source(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let started = Instant::now();
-    let reader = OpenOptions::default().open_source(source)?;
+    let reader = OpenOptions::within(&options.limits).open_source(source)?;
     let mut writer = Writer::create(output)?;
     let mut stats = write(&mut writer, &reader, &Alone, options, progress)?;
     stats.stored = writer.finish()?;
@@ -95,7 +98,7 @@ pub fn archive_bytes(
     options: &ArchiveOptions,
 ) -> Result<(Vec<u8>, Stats)> {
     let started = Instant::now();
-    let reader = OpenOptions::default().open_bytes(input)?;
+    let reader = OpenOptions::within(&options.limits).open_bytes(input)?;
     let mut writer = Writer::in_memory()?;
     let mut stats = write(&mut writer, &reader, &Alone, options, &mut |_| Ok(()))?;
     let bytes = writer.into_bytes()?;
@@ -141,6 +144,7 @@ pub(crate) fn write(
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
+    reader.check_sources()?;
     if reader.archived().is_some() {
         return Err(Error::argument("this is an archive already").with_hints(RESTORE_FIRST));
     }

@@ -80,6 +80,12 @@ pub(crate) fn look_at_view<T>(
     files.get(span.file.0 as usize)?.look_at_view(span.offset, span.length, look)
 }
 
+/// Whether [`bytes`] borrows a component's elements.
+pub(crate) fn is_lent(files: &Files, component: &Component) -> bool {
+    let lent = view(files, component).filter(|view| view.strides.is_none());
+    lent.is_some_and(|view| view.bytes.len() as u64 == component.length)
+}
+
 /// A component's elements: borrowed where they lie plainly, decoded otherwise.
 pub(crate) fn bytes<'a>(files: &'a Files, component: &'a Component) -> Result<Cow<'a, [u8]>> {
     match view(files, component) {

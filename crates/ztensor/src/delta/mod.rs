@@ -33,7 +33,7 @@ pub fn make(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let started = Instant::now();
-    let reader = OpenOptions::default().open(target)?;
+    let reader = OpenOptions::within(&options.limits).open(target)?;
     let named = |error: Error| error.with_path(target);
     let mut stats = if is_small(&reader) {
         let (bytes, stats) = make_small(&reader, base, options).map_err(named)?;
@@ -59,7 +59,7 @@ pub fn make_bytes(
     options: &ArchiveOptions,
 ) -> Result<(Vec<u8>, Stats)> {
     let started = Instant::now();
-    let reader = OpenOptions::default().open_bytes(target)?;
+    let reader = OpenOptions::within(&options.limits).open_bytes(target)?;
     let (bytes, mut stats) = if is_small(&reader) {
         make_small(&reader, base, options)?
     } else {

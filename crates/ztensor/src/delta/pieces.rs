@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use z4ai::ReferenceId;
 
 use super::wrong_base;
-use crate::archive::BaseTensor;
+use crate::archive::{BaseTensor, decoding_cost};
 use crate::decode::z4ai_failure;
 use crate::error::{Error, Result};
 use crate::index::Span;
@@ -129,10 +129,7 @@ impl Piece for Delta {
     }
 
     fn cost(&self, start: u64, length: u64) -> Result<u64> {
-        match self.file()?.slice(self.span.offset, self.span.length) {
-            Some(frame) => Ok(z4ai::decoding_cost(frame, start..start.saturating_add(length))?),
-            None => Ok(length),
-        }
+        decoding_cost(self.file()?, self.span, start, length)
     }
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
