@@ -99,7 +99,8 @@ fn what_the_user_names_is_a_file_or_a_pipe_of_bounded_length() {
                 Ok(reader) => assert!(opens && reader.len() == 1),
                 Err(error) => {
                     assert!(!opens && error.kind() == Kind::Limit, "{error}");
-                    assert!(error.to_string().contains("--limit stream="), "{error}");
+                    let told = error.told(ztensor::Caller::Shell).to_string();
+                    assert!(told.contains("--limit stream="), "{told}");
                 }
             }
         });

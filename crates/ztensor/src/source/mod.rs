@@ -80,13 +80,9 @@ impl Source {
         if let Some(source) = remote::open(path, io) {
             return source;
         }
-        let (file, metadata) = open_file(path)?;
-        if !is_pipe(&metadata) {
-            return Source::of_regular(file, &metadata, path, io);
-        }
         // Opened without waiting, a pipe that nobody writes to yet would look empty.
-        let file = File::open(path).map_err(|cause| open_error(path, cause))?;
-        let metadata = examine(&file, path)?;
+        let waits = std::fs::metadata(path).is_ok_and(|metadata| is_pipe(&metadata));
+        let (file, metadata) = open_file(path, waits)?;
         match is_pipe(&metadata) {
             // Pipes have no length and no ranges: take them into memory.
             true => Source::drain(file, path, limits.stream_bytes),
@@ -99,7 +95,7 @@ impl Source {
         if let Some(source) = remote::open(path, io) {
             return source;
         }
-        let (file, metadata) = open_file(path)?;
+        let (file, metadata) = open_file(path, false)?;
         Source::of_regular(file, &metadata, path, io)
     }
 
@@ -476,19 +472,20 @@ impl std::fmt::Debug for Source {
     }
 }
 
-/// Opens a file without waiting for anybody at the other end of a pipe, and says what it is: of the opened file, not of what has its name later.
-fn open_file(path: &Path) -> Result<(File, Metadata)> {
+/// Opens a file and says what it is: of the opened file, not of what has its name later. Whether it `waits` for somebody at the other end of a pipe is
+/// the caller's choice.
+fn open_file(path: &Path, waits: bool) -> Result<(File, Metadata)> {
     let mut options = std::fs::OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    if !waits {
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    }
+    #[cfg(not(unix))]
+    let _ = waits;
     let file = options.open(path).map_err(|cause| open_error(path, cause))?;
-    let metadata = examine(&file, path)?;
+    let metadata = file.metadata().map_err(|cause| Error::io("cannot examine the file", path, cause))?;
     Ok((file, metadata))
-}
-
-fn examine(file: &File, path: &Path) -> Result<Metadata> {
-    file.metadata().map_err(|cause| Error::io("cannot examine the file", path, cause))
 }
 
 fn is_pipe(metadata: &Metadata) -> bool {
