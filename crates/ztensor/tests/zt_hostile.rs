@@ -294,6 +294,7 @@ fn compressed<'a>(length: u64) -> Cbor<'a> {
         vec![
             ("dtype", Cbor::Text("u8")),
             ("encoding", Cbor::Text("z4ai")),
+            ("uncompressed_length", Cbor::Number(length)),
             ("offset", Cbor::Number(64)),
             ("length", Cbor::Number(100)),
         ],
