@@ -83,6 +83,7 @@ impl safe_open {
 impl safe_open {
     #[new]
     #[pyo3(signature = (filename, framework, device=None, *, backend=None, base=None, dequantize=None, limits=None), text_signature = "(filename, framework, device='cpu', *, backend=None, base=None, dequantize=None, limits=None)")]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python class")]
     fn new(
         py: Python<'_>,
         filename: PathBuf,
