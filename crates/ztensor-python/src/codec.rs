@@ -357,9 +357,7 @@ pub(crate) fn decoded_length(frame: &[u8], max_output: Option<u64>) -> PyResult<
     let length = z4ai::decoded_len(frame).map_err(raise)?;
     if let Some(most) = max_output.filter(|most| length > *most) {
         let message = format!("the frame decodes to {length} bytes, more than max_output={most}");
-        return Err(to_python(
-            &Error::new(Kind::Limit, message).with_hint("Raise max_output if the frame is trusted."),
-        ));
+        return Err(argument(message));
     }
     usize::try_from(length)
         .map_err(|_| PyMemoryError::new_err("the frame decodes to more than the address space"))
