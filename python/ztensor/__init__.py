@@ -21,11 +21,13 @@ from ._native import (
     TensorSlice,
     Writer,
     __version__,
+    read_metadata,
     remove_tensors,
     repair,
     replace_tensor,
     safe_open,
     scan,
+    write_metadata,
 )
 
 __all__ = [
@@ -39,11 +41,13 @@ __all__ = [
     "ZTensorError",
     "__version__",
     "open",
+    "read_metadata",
     "remove_tensors",
     "repair",
     "replace_tensor",
     "safe_open",
     "scan",
+    "write_metadata",
 ]
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "delta_bytes",
     "delta_file",
     "printable",
+    "read_metadata",
     "remove_tensors",
     "repair",
     "replace_tensor",
@@ -50,6 +51,7 @@ __all__ = [
     "save",
     "save_file",
     "scan",
+    "write_metadata",
 ]
 
 __version__: Final[str]
@@ -558,6 +560,18 @@ def replace_tensor(path: _Path, name: str, data: _Array) -> None:
 
 def repair(path: _Path) -> bool:
     """Recovers the last complete state of a .zt file whose append or replacement was interrupted. Returns whether it had to."""
+
+def read_metadata(path: _Path) -> dict[str, Any]:
+    """The metadata of a file of any format."""
+
+def write_metadata(
+    path: _Path,
+    metadata: dict[str, Any] | None = None,
+    *,
+    remove: Sequence[str] = [],
+    types: dict[str, str] | None = None,
+) -> None:
+    """Changes metadata of a .zt, .safetensors or .gguf file in place; its tensors are not read."""
 
 def scan(path: _Path) -> ScanReport:
     """Scans a file of any format without running anything in it."""

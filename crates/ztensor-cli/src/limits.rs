@@ -1,10 +1,11 @@
 //! `--limit NAME=VALUE`: what files may cost, for every command that reads them.
 
 use std::cell::RefCell;
+use std::io::Read;
 use std::path::Path;
 
 use clap::Args;
-use ztensor::{Limits, OpenOptions, Reader};
+use ztensor::{Error, Kind, Limits, OpenOptions, Reader};
 
 use crate::display::parse_size;
 
@@ -41,9 +42,19 @@ pub(crate) fn options() -> OpenOptions {
     OpenOptions::within(&current())
 }
 
-/// Opens a file within the limits of the command.
+/// Opens a file within the limits of the command; `-` is standard input, which is read into memory.
 pub(crate) fn open(path: impl AsRef<Path>) -> ztensor::Result<Reader> {
-    options().open(path)
+    if path.as_ref() != Path::new("-") {
+        return options().open(path);
+    }
+    let most = current().stream_bytes;
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(Error::new(Kind::Limit, format!("standard input is longer than {most} bytes"))
+            .with_hint("If it is trusted, raise the limit: --limit stream=SIZE."));
+    }
+    options().open_bytes(bytes)
 }
 
 fn parse(text: &str) -> Result<(String, u64), String> {

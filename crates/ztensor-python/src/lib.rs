@@ -19,6 +19,7 @@ mod limits;
 mod load;
 mod memory;
 mod metadata;
+mod metadata_edit;
 mod objects;
 mod packed;
 mod quantized;
@@ -68,6 +69,8 @@ mod _native {
     use crate::memory::Memory;
     #[pymodule_export]
     use crate::metadata::TensorMetadata;
+    #[pymodule_export]
+    use crate::metadata_edit::{read_metadata, write_metadata};
     #[pymodule_export]
     use crate::reader::Reader;
     #[pymodule_export]

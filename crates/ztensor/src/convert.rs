@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Component, Object, Span};
 use crate::reader::{ComponentData, Reader, TensorData};
 use crate::tensor::{Attributes, DType, ElementType, Layout, Value};
@@ -25,6 +25,16 @@ pub struct Storage {
     pub checksum: Checksum,
     /// Turn ggml blocks into dense elements on the way.
     pub dequantize: Option<Precision>,
+    /// Turn floating-point elements into these (F64, F32, F16 or BF16), rounded to the nearest.
+    pub dtype: Option<DType>,
+}
+
+/// Which tensors to take, under which names, in the order in which they are read.
+pub type Selection<'a> = [(&'a str, Cow<'a, str>)];
+
+/// All tensors of a file under their own names.
+pub fn everything(reader: &Reader) -> Vec<(&str, Cow<'_, str>)> {
+    file_order(reader).into_iter().map(|(name, _)| (name, Cow::Borrowed(name))).collect()
 }
 
 /// What dequantised elements become.
@@ -33,6 +43,7 @@ pub struct Storage {
 pub enum Precision {
     F32,
     F16,
+    BF16,
 }
 
 impl Precision {
@@ -41,18 +52,15 @@ impl Precision {
         match self {
             Precision::F32 => DType::F32,
             Precision::F16 => DType::F16,
+            Precision::BF16 => DType::BF16,
         }
     }
 }
 
 /// Reads a tensor; blocks become dense elements where that is asked for and their type has values.
-fn read_as_asked<'a>(
-    reader: &'a Reader,
-    name: &str,
-    dequantize: Option<Precision>,
-) -> Result<TensorData<'a>> {
+fn read_as_asked<'a>(reader: &'a Reader, name: &str, storage: Storage) -> Result<TensorData<'a>> {
     #[cfg(feature = "gguf")]
-    if let Some(precision) = dequantize
+    if let Some(precision) = storage.dequantize
         && crate::formats::gguf::BlockType::of(&reader.object(name)?.layout).is_some()
     {
         let bytes = match precision {
@@ -60,18 +68,46 @@ fn read_as_asked<'a>(
             Precision::F16 => {
                 bytemuck::allocation::pod_collect_to_vec(&reader.dequantize_as::<half::f16>(name)?)
             }
+            Precision::BF16 => {
+                bytemuck::allocation::pod_collect_to_vec(&reader.dequantize_as::<half::bf16>(name)?)
+            }
         };
         let component = ComponentData { element: precision.dtype().into(), bytes: Cow::Owned(bytes) };
-        return Ok(TensorData {
+        let mut tensor = TensorData {
             shape: reader.object(name)?.shape.clone(),
             layout: Layout::Dense,
             attributes: Attributes::new(),
             components: vec![("data".to_owned(), component)],
-        });
+        };
+        cast_tensor(&mut tensor, storage.dtype)?;
+        return Ok(tensor);
     }
-    #[cfg(not(feature = "gguf"))]
-    let _ = dequantize;
-    reader.read_object(name)
+    let mut tensor = reader.read_object(name)?;
+    cast_tensor(&mut tensor, storage.dtype)?;
+    Ok(tensor)
+}
+
+/// Turns the floating-point values of a tensor into another type.
+fn cast_tensor(tensor: &mut TensorData<'_>, target: Option<DType>) -> Result<()> {
+    let Some(target) = target else { return Ok(()) };
+    for (role, component) in &mut tensor.components {
+        if is_cast(&component.element, role, &tensor.layout, target) {
+            component.bytes = Cow::Owned(cast(&component.bytes, component.element.storage, target)?);
+            component.element = target.into();
+        }
+    }
+    Ok(())
+}
+
+/// Whether a component holds floating-point values of another type than the wanted one.
+fn is_cast(element: &ElementType, role: &str, layout: &Layout, target: DType) -> bool {
+    let values =
+        matches!((layout, role), (Layout::Dense, "data") | (Layout::SparseCsr | Layout::SparseCoo, "values"));
+    values && element.logical.is_none() && is_float(element.storage) && element.storage != target
+}
+
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
 }
 
 /// Adds every tensor of a file to a writer. `progress` is told the bytes of each tensor that is done.
@@ -81,25 +117,39 @@ pub fn copy_into(
     storage: Storage,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
+    copy_selected(writer, reader, &everything(reader), storage, progress)
+}
+
+/// Adds some tensors of a file to a writer, under other names where asked. `progress` is told the bytes of each that is done.
+pub fn copy_selected(
+    writer: &mut Writer,
+    reader: &Reader,
+    selection: &Selection<'_>,
+    storage: Storage,
+    progress: &mut dyn FnMut(u64),
+) -> Result<()> {
     for (key, value) in reader.attributes() {
         writer.set_attribute(key.clone(), value.clone());
     }
     let mut tied: HashMap<TieKey, String> = HashMap::new();
-    let mut order = file_order(reader);
+    let mut order = selection
+        .iter()
+        .map(|(name, new)| Ok((*name, new.as_ref(), reader.object(name)?)))
+        .collect::<Result<Vec<_>>>()?;
     if writer.version() == Version::Two {
         // Canonical files are sorted by name.
-        order.sort_by_key(|(name, _)| *name);
+        order.sort_by_key(|(_, new, _)| *new);
     }
     let mut rest = &order[..];
     while !rest.is_empty() {
         let (window, later) = rest.split_at(window_length(rest));
         let decoded: Vec<_> = window
             .par_iter()
-            .map(|(name, _)| read_as_asked(reader, name, storage.dequantize))
+            .map(|(name, _, _)| read_as_asked(reader, name, storage))
             .collect::<Result<_>>()?;
         let mut batch: Vec<(&str, TensorInput<'_>)> = Vec::new();
         let mut links: Vec<(&str, String)> = Vec::new();
-        for ((name, object), data) in window.iter().zip(&decoded) {
+        for ((_, name, object), data) in window.iter().zip(&decoded) {
             if let Some(key) = tie_key(object) {
                 if let Some(first) = tied.get(&key) {
                     links.push((name, first.clone()));
@@ -122,7 +172,7 @@ pub fn copy_into(
         }
         writer.write_batch(&batch, storage.compression, storage.checksum)?;
         links.iter().try_for_each(|(name, first)| writer.add_tied(name, first))?;
-        window.iter().for_each(|(_, object)| progress(object.decoded_length()));
+        window.iter().for_each(|(_, _, object)| progress(object.decoded_length()));
         rest = later;
     }
     Ok(())
@@ -137,15 +187,28 @@ pub fn to_safetensors(
     dequantize: Option<Precision>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<u64> {
-    use crate::error::Error;
+    let selection: Vec<_> = names.iter().map(|name| (*name, Cow::Borrowed(*name))).collect();
+    let storage = Storage { dequantize, ..Storage::default() };
+    selected_to_safetensors(reader, &selection, path, storage, progress)
+}
+
+/// Writes some tensors of a file as safetensors, under other names where asked. Compression and checksums are not its to give.
+#[cfg(feature = "safetensors")]
+pub fn selected_to_safetensors(
+    reader: &Reader,
+    selection: &Selection<'_>,
+    path: &Path,
+    storage: Storage,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u64> {
     use crate::formats::safetensors::{WriteEntry, check_layout, write};
 
-    let mut entries = Vec::with_capacity(names.len());
-    for name in names {
+    let mut entries = Vec::with_capacity(selection.len());
+    for (name, new) in selection {
         let object = reader.object(name)?;
-        let (element, length) = match (blocks_of(object), dequantize) {
+        let (element, length) = match (blocks_of(object), storage.dequantize) {
             (true, Some(precision)) => {
-                let element = ElementType::plain(precision.dtype());
+                let element = ElementType::plain(storage.dtype.unwrap_or(precision.dtype()));
                 let length = object.shape.elements().and_then(|count| element.byte_length(count));
                 (element, length.ok_or_else(|| Error::malformed("the shape overflows").with_tensor(name))?)
             }
@@ -154,20 +217,82 @@ pub fn to_safetensors(
                 let component = object
                     .component("data")
                     .ok_or_else(|| Error::malformed("a dense tensor without data").with_tensor(name))?;
-                (component.element.clone(), component.length)
+                match storage.dtype {
+                    Some(target) if is_cast(&component.element, "data", &object.layout, target) => {
+                        let count = component.length / component.element.storage.width() as u64;
+                        (ElementType::plain(target), count.saturating_mul(target.width() as u64))
+                    }
+                    _ => (component.element.clone(), component.length),
+                }
             }
         };
-        entries.push(WriteEntry { name, element, shape: object.shape.clone(), length });
+        entries.push(WriteEntry { name: new, element, shape: object.shape.clone(), length });
     }
     let metadata: Vec<(String, String)> =
         reader.attributes().iter().map(|(key, value)| (key.clone(), text_of(value))).collect();
     let metadata = reader.states_attributes().then_some(metadata.as_slice());
+    let old: HashMap<&str, &str> = selection.iter().map(|(name, new)| (new.as_ref(), *name)).collect();
     write(path, entries, metadata, |name| {
-        let mut tensor = read_as_asked(reader, name, dequantize)?;
+        let mut tensor = read_as_asked(reader, old.get(name).copied().unwrap_or(name), storage)?;
         let bytes = tensor.components.pop().map(|(_, component)| component.bytes).unwrap_or_default();
         progress(bytes.len() as u64);
         Ok(bytes)
     })
+}
+
+/// Floating-point elements as those of another type, rounded to the nearest, ties to even; from F64 to the short types by way of F32, as PyTorch
+/// has it.
+pub fn cast(bytes: &[u8], from: DType, to: DType) -> Result<Vec<u8>> {
+    /// Elements that are worth a thread.
+    const PIECE: usize = 1 << 16;
+    if !is_float(from) || !is_float(to) {
+        return Err(Error::argument(format!(
+            "{} and {} are not both floats",
+            from.long_name(),
+            to.long_name()
+        )));
+    }
+    let (narrow, wide) = (from.width(), to.width());
+    let mut out = vec![0; bytes.len() / narrow * wide];
+    out.par_chunks_mut(PIECE * wide).zip(bytes.par_chunks(PIECE * narrow)).for_each(|(out, bytes)| {
+        if (from, to) == (DType::F64, DType::F64) {
+            out.copy_from_slice(bytes);
+            return;
+        }
+        if (from, to) == (DType::F64, DType::F32) || to != DType::F64 {
+            let singles = singles(bytes, from);
+            match to {
+                DType::F16 => put(out, singles.iter().map(|value| half::f16::from_f32(*value).to_le_bytes())),
+                DType::BF16 => {
+                    put(out, singles.iter().map(|value| half::bf16::from_f32(*value).to_le_bytes()))
+                }
+                _ => put(out, singles.iter().map(|value| value.to_le_bytes())),
+            }
+        } else {
+            put(out, singles(bytes, from).iter().map(|value| f64::from(*value).to_le_bytes()));
+        }
+    });
+    Ok(out)
+}
+
+/// Elements of any type as F32.
+fn singles(bytes: &[u8], from: DType) -> Vec<f32> {
+    match from {
+        DType::F64 => bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes) as f32).collect(),
+        DType::F16 => {
+            bytes.as_chunks().0.iter().map(|bytes| half::f16::from_le_bytes(*bytes).to_f32()).collect()
+        }
+        DType::BF16 => {
+            bytes.as_chunks().0.iter().map(|bytes| half::bf16::from_le_bytes(*bytes).to_f32()).collect()
+        }
+        _ => bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+    }
+}
+
+fn put<const N: usize>(out: &mut [u8], values: impl Iterator<Item = [u8; N]>) {
+    for (place, value) in out.as_chunks_mut().0.iter_mut().zip(values) {
+        *place = value;
+    }
 }
 
 /// Whether a tensor is made of ggml blocks.
@@ -207,9 +332,9 @@ pub fn text_of(value: &Value) -> String {
     }
 }
 
-fn window_length(objects: &[(&str, &Object)]) -> usize {
+fn window_length(objects: &[(&str, &str, &Object)]) -> usize {
     let mut total = 0;
-    let fits = |(_, object): &&(&str, &Object)| {
+    let fits = |(_, _, object): &&(&str, &str, &Object)| {
         total += object.decoded_length();
         total <= WINDOW
     };

@@ -154,6 +154,18 @@ impl Object {
             .or_else(|| self.components.first().map(|(_, component)| component))
     }
 
+    /// What the elements are, under the name that users know: `float32`, `bfloat16`, `Q4_K`.
+    pub fn dtype(&self) -> String {
+        let block = match &self.layout {
+            Layout::Other(name) => name.strip_prefix("gguf.").and_then(|name| name.strip_suffix("/1")),
+            _ => None,
+        };
+        match block {
+            Some(block) => block.to_ascii_uppercase(),
+            None => self.principal().map(|component| component.element.to_string()).unwrap_or_default(),
+        }
+    }
+
     /// The shape of one component's array, as NumPy should show it: the tensor's own for dense data, a vector otherwise. Elements
     /// smaller than a byte show as their packed bytes.
     pub fn component_shape(&self, role: &str) -> Option<Shape> {

@@ -11,6 +11,7 @@ pub mod error;
 pub mod formats;
 pub mod index;
 pub mod limits;
+pub mod metadata;
 mod open;
 mod output;
 mod printable;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::archive::{ArchiveInfo, Description, assemble};
 use crate::delta::Base;
 use crate::error::{Error, Hints, Kind, Result};
-use crate::formats::{Input, PARSERS};
+use crate::formats::{self, Input, PARSERS};
 use crate::index::Index;
 use crate::limits::{Limits, Meter};
 use crate::reader::Reader;
@@ -222,44 +222,8 @@ fn detect(input: &mut Input) -> Result<Index> {
     }
     // A download of a checkpoint that was cut off has lost the directory, and with it what tells which format it was.
     #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
-    if crate::formats::zip::matches(&head) {
-        crate::formats::zip::members(&source, &mut input.budget)?;
+    if formats::zip::matches(&head) {
+        formats::zip::members(&source, &mut input.budget)?;
     }
-    Err(unknown(&head))
-}
-
-/// Names what people most often mistake for a model file.
-fn unknown(head: &[u8]) -> Error {
-    let text = head.trim_ascii_start();
-    let starts =
-        |prefix: &[u8]| text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-    let error = |message: &str| Error::new(Kind::UnknownFormat, message);
-    if starts(b"version https://git-lfs") {
-        error("this is a Git LFS pointer, not the model itself")
-            .with_hint("Run `git lfs pull` in the repository to fetch the real file.")
-    } else if head.starts_with(b"ZSTN") || head.starts_with(b"Z4DM") {
-        error("this is an archive or a model delta of z4ai 0.2 or earlier, which is not read here")
-            .with_hints(Hints::new(
-                "Restore it with that release, then archive it again with `ztensor::archive::archive`.",
-                "Restore it with that release, then archive it again with z4ai.safetensors.compress_file.",
-                "Restore it with that release, then archive it again: `ztensor archive`.",
-            ))
-    } else if z4ai::is_frame(head) {
-        error("this is a z4ai frame: compressed bytes, not a model file").with_hints(Hints::new(
-            "`z4ai::Info::read` describes it and `z4ai::decompress` restores what was compressed.",
-            "z4ai.decompress restores what was compressed.",
-            "`z4ai info` describes it and `z4ai decompress` restores what was compressed.",
-        ))
-    } else if starts(b"<!doctype html") || starts(b"<html") || starts(b"<?xml") {
-        error("this is a web page, not a model file").with_hint(
-            "The download was answered with a page (a login or an error); download the file itself.",
-        )
-    } else if starts(b"{") {
-        error("this is a JSON file, but not a shard index")
-            .with_hint("Open the weights, or a file named *.safetensors.index.json.")
-    } else {
-        error("the content is of no known tensor format").with_hint(
-            "Readable are .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx and .h5/.keras; the content decides, not the name.",
-        )
-    }
+    Err(formats::unknown(&head, input))
 }

@@ -2,7 +2,7 @@
 //! file. Small writes are gathered; large ones go straight to the operating system.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -104,6 +104,39 @@ impl Output {
             self.buffer.reserve_exact(BUFFER);
         }
         self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Copies a part of another file. The kernel does it where it can, without the bytes passing through this process.
+    pub(crate) fn copy_from(
+        &mut self,
+        source: &File,
+        offset: u64,
+        length: u64,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        /// Copied between two calls of `progress`.
+        const PIECE: u64 = 64 << 20;
+        self.flush()?;
+        let mut source = source;
+        source.seek(SeekFrom::Start(offset))?;
+        let mut left = length;
+        while left > 0 {
+            let piece = left.min(PIECE);
+            let mut part = source.take(piece);
+            let copied = match &mut self.sink {
+                Sink::New { file, target: path, .. } | Sink::Existing { file, path } => {
+                    std::io::copy(&mut part, file).map_err(|cause| write_error(path, cause))?
+                }
+                Sink::Memory(memory) => std::io::copy(&mut part, memory)?,
+            };
+            if copied != piece {
+                return Err(Error::truncated("the file became shorter while it was copied"));
+            }
+            self.position += copied;
+            left -= copied;
+            progress(copied)?;
+        }
         Ok(())
     }
 

@@ -126,6 +126,48 @@ impl Reader {
         Ok(object.components.iter().map(|(_, component)| stored(component)).fold(0, u64::saturating_add))
     }
 
+    /// How a tensor's values are stored, in one word: `raw`, `zstd`, `z4ai`, …; in an archive, how its piece is, and in a delta `delta`, or `in the
+    /// base` where nothing changed.
+    pub fn stored_encoding(&self, name: &str) -> Result<&'static str> {
+        let Some(component) = self.object(name)?.principal() else { return Ok("raw") };
+        let assembled = component
+            .data
+            .first_span()
+            .and_then(|span| self.files.get(span.file.0 as usize)?.encoding(span.offset));
+        Ok(match (component.data.encoding_name(), assembled) {
+            ("raw", Some(inner)) => inner,
+            (outer, _) => outer,
+        })
+    }
+
+    /// A tensor's dimensions.
+    pub fn shape(&self, name: &str) -> Result<&Shape> {
+        Ok(&self.object(name)?.shape)
+    }
+
+    /// What a tensor's elements are, under the name that its users know: `float32`, `bfloat16`, `Q4_K`.
+    ///
+    /// ```
+    /// # fn main() -> ztensor::Result<()> {
+    /// # let folder = tempfile::tempdir()?; let path = folder.path().join("model.zt");
+    /// # let mut writer = ztensor::Writer::create(&path)?; writer.add("weight", &[2, 2], &[1f32, 2.0, 3.0, 4.0])?; writer.finish()?;
+    /// let reader = ztensor::open(&path)?;
+    /// for name in reader.names() {
+    ///     println!("{name} {} {}", reader.dtype(name)?, reader.shape(name)?); // weight float32 [2, 2]
+    /// }
+    /// # assert_eq!(reader.dtype("weight")?, "float32");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dtype(&self, name: &str) -> Result<String> {
+        Ok(self.object(name)?.dtype())
+    }
+
+    /// How a tensor is laid out: dense, sparse, or in blocks.
+    pub fn layout(&self, name: &str) -> Result<&Layout> {
+        Ok(&self.object(name)?.layout)
+    }
+
     /// What the file holds but this library does not read, with reasons.
     pub fn skipped(&self) -> &[Skipped] {
         &self.index.skipped

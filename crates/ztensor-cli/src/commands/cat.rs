@@ -1,11 +1,14 @@
 //! `ztensor cat`
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use ztensor::{Layout, Output};
+use ztensor::convert::Precision;
+use ztensor::{ElementType, Layout, Output, Reader, Shape};
 
+use super::convert::precision;
 use super::force::Force;
 use crate::display::{say, to_pipe};
 use crate::{Failure, Outcome, Result, limits, npy};
@@ -28,6 +31,9 @@ pub(crate) struct Cat {
     /// The component to write, for tensors that have several
     #[arg(long, value_name = "ROLE")]
     component: Option<String>,
+    /// Turn quantised GGUF blocks into plain elements: f32, f16 or bf16
+    #[arg(long, value_name = "DTYPE", value_parser = ["f32", "f16", "bf16"], conflicts_with = "component")]
+    dequantize: Option<String>,
     #[command(flatten)]
     force: Force,
 }
@@ -50,20 +56,30 @@ impl Cat {
                 }
             },
         };
-        let bytes = reader.component_bytes(&self.name, &role)?;
-        let component =
-            object.component(&role).ok_or_else(|| Failure::new(format!("no component \"{role}\"")))?;
-        let shape = object.component_shape(&role).unwrap_or_default();
+        let (element, shape, bytes) = match &self.dequantize {
+            Some(name) => dequantized(&reader, &self.name, precision(name))?,
+            None => {
+                let component = object
+                    .component(&role)
+                    .ok_or_else(|| Failure::new(format!("no component \"{role}\"")))?;
+                let shape = object.component_shape(&role).unwrap_or_default();
+                (component.element.clone(), shape, reader.component_bytes(&self.name, &role)?)
+            }
+        };
         let to_terminal = self.output.is_none() && std::io::stdout().is_terminal();
         if to_terminal && !self.raw {
-            say(&format!("{} {} {}", self.name, component.element, object.shape))?;
-            let values = super::diff::values(&component.element, &bytes, SHOWN);
-            let more =
-                if component.elements().is_some_and(|count| count > SHOWN as u64) { " …" } else { "" };
+            say(&format!("{} {} {}", self.name, element, object.shape))?;
+            let values = super::diff::values(&element, &bytes, SHOWN);
+            let more = if values.len() == SHOWN && shape.elements().is_some_and(|count| count > SHOWN as u64)
+            {
+                " …"
+            } else {
+                ""
+            };
             say(&format!("{}{more}", values.join(" ")))?;
             return Ok(Outcome::Done);
         }
-        let header = if self.raw { Vec::new() } else { npy::header(&component.element, &shape)? };
+        let header = if self.raw { Vec::new() } else { npy::header(&element, &shape)? };
         match &self.output {
             Some(path) => {
                 self.force.allow(path)?;
@@ -81,4 +97,22 @@ impl Cat {
         }
         Ok(Outcome::Done)
     }
+}
+
+/// The values of a tensor of ggml blocks.
+fn dequantized<'r>(
+    reader: &'r Reader,
+    name: &str,
+    precision: Precision,
+) -> Result<(ElementType, Shape, Cow<'r, [u8]>)> {
+    let bytes = match precision {
+        Precision::F32 => little(&reader.dequantize_as::<f32>(name)?, |value| value.to_le_bytes()),
+        Precision::F16 => little(&reader.dequantize_as::<half::f16>(name)?, |value| value.to_le_bytes()),
+        Precision::BF16 => little(&reader.dequantize_as::<half::bf16>(name)?, |value| value.to_le_bytes()),
+    };
+    Ok((precision.dtype().into(), reader.shape(name)?.clone(), Cow::Owned(bytes)))
+}
+
+fn little<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    values.iter().flat_map(|value| bytes(*value)).collect()
 }

@@ -4,18 +4,20 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ztensor::convert::{Precision, Storage, copy_into, file_order, to_safetensors};
-use ztensor::{Reader, Version, Writer};
+use serde_json::{Value as Json, json};
+use ztensor::convert::{Precision, Selection, Storage, copy_selected, everything, selected_to_safetensors};
+use ztensor::{DType, Reader, Version, Writer};
 
 use super::force::{Force, same_file};
+use super::selection::SelectionOptions;
 use super::storage::StorageOptions;
-use crate::display::{say, size, tensors};
+use crate::display::{say, say_json, size, tensors};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Convert {
-    /// Files of any readable format
+    /// Files of any readable format; - for standard input, which needs an --output
     #[arg(required = true)]
     inputs: Vec<PathBuf>,
     /// Output file (.zt or .safetensors), or a folder for several inputs [default: beside the input, as .zt]
@@ -27,14 +29,22 @@ pub(crate) struct Convert {
     /// Generation of the .zt container: 1 (any 1.2 reader opens it) or 2 (canonical: sorted, page-aligned, a digest on every tensor)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     zt_version: u8,
-    /// Turn quantised GGUF blocks into plain elements: f32 or f16
-    #[arg(long, value_name = "DTYPE", value_parser = ["f32", "f16"])]
+    /// Turn quantised GGUF blocks into plain elements: f32, f16 or bf16
+    #[arg(long, value_name = "DTYPE", value_parser = ["f32", "f16", "bf16"])]
     dequantize: Option<String>,
+    /// Turn floating-point elements into these, rounded to the nearest; integers and quantised blocks stay as they are
+    #[arg(long, value_name = "DTYPE", value_parser = ["f64", "f32", "f16", "bf16"])]
+    dtype: Option<String>,
+    #[command(flatten)]
+    selection: SelectionOptions,
     #[command(flatten)]
     storage: StorageOptions,
-    /// Delete each input once its output has been read back and compared
-    #[arg(long)]
+    /// Delete each input once its output has been read back and compared. Outputs that hold less than their input do not replace it
+    #[arg(long, conflicts_with_all = ["dequantize", "dtype", "include", "exclude"])]
     delete_original: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     force: Force,
 }
@@ -42,31 +52,31 @@ pub(crate) struct Convert {
 impl Convert {
     pub(crate) fn run(self) -> Result {
         let mut storage = self.storage.storage()?;
-        storage.dequantize = self
-            .dequantize
-            .as_deref()
-            .map(|name| if name == "f16" { Precision::F16 } else { Precision::F32 });
+        storage.dequantize = self.dequantize.as_deref().map(precision);
+        storage.dtype = self.dtype.as_deref().map(dtype);
         if self.inputs.len() > 1 && self.output.as_deref().is_some_and(|output| !output.is_dir()) {
             return Err(Failure::new(
                 "several inputs need a folder as --output; to join them into one file use `ztensor merge`",
             ));
         }
         let outputs = self.outputs()?;
+        let mut documents = Vec::new();
         for (input, output) in self.inputs.iter().zip(&outputs) {
             let reader = limits::open(input)?;
             warn_skipped(&reader, input)?;
             let version = if self.zt_version == 2 { Version::Two } else { Version::One };
-            write(&reader, output, storage, version)?;
-            say(&report(&reader, input, output)?)?;
-            if self.delete_original {
-                if self.dequantize.is_some() {
-                    return Err(Failure::new(format!(
-                        "\"{}\" is kept: dequantised weights do not replace it",
-                        input.display()
-                    )));
-                }
-                delete_verified(&reader, input, output)?;
+            let selection = self.selection.of(&reader)?;
+            write_selected(&reader, &selection, output, storage, version)?;
+            match self.json {
+                true => documents.push(document(&reader, input, output, selection.len())?),
+                false => say(&report(&reader, input, output)?)?,
             }
+            if self.delete_original {
+                delete_verified(&reader, input, output, &selection)?;
+            }
+        }
+        if self.json {
+            say_json(&documents.into())?;
         }
         Ok(Outcome::Done)
     }
@@ -75,6 +85,9 @@ impl Convert {
     fn outputs(&self) -> Result<Vec<PathBuf>> {
         let mut outputs: Vec<PathBuf> = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
+            if input == Path::new("-") && self.output.as_deref().is_none_or(Path::is_dir) {
+                return Err(Failure::new("standard input has no name; say what it becomes: -o PATH"));
+            }
             let (output, chosen) = self.output_for(input)?;
             if outputs.contains(&output) {
                 return Err(Failure::new(format!(
@@ -132,17 +145,46 @@ pub(super) fn refuse_foreign_name(output: &Path) -> Result<()> {
     }
 }
 
+/// The element type that a name stands for on this command's line.
+fn dtype(name: &str) -> DType {
+    match name {
+        "f64" => DType::F64,
+        "f16" => DType::F16,
+        "bf16" => DType::BF16,
+        _ => DType::F32,
+    }
+}
+
+/// The same for dequantised blocks.
+pub(super) fn precision(name: &str) -> Precision {
+    match name {
+        "f16" => Precision::F16,
+        "bf16" => Precision::BF16,
+        _ => Precision::F32,
+    }
+}
+
 /// Writes a file as `.safetensors` or `.zt`, by the name of the output.
 pub(super) fn write(reader: &Reader, output: &Path, storage: Storage, version: Version) -> Result<()> {
-    let total: u64 = reader.objects().map(|(_, object)| object.decoded_length()).sum();
+    write_selected(reader, &everything(reader), output, storage, version)
+}
+
+fn write_selected(
+    reader: &Reader,
+    selection: &Selection<'_>,
+    output: &Path,
+    storage: Storage,
+    version: Version,
+) -> Result<()> {
+    let lengths = selection.iter().filter_map(|(name, _)| reader.object(name).ok());
+    let total: u64 = lengths.map(|object| object.decoded_length()).sum();
     let progress = Progress::new("writing", total);
     let mut advance = |bytes| progress.advance(bytes);
     if output.extension().is_some_and(|extension| extension == "safetensors") {
-        let names: Vec<&str> = file_order(reader).into_iter().map(|(name, _)| name).collect();
-        to_safetensors(reader, &names, output, storage.dequantize, &mut advance)?;
+        selected_to_safetensors(reader, selection, output, storage, &mut advance)?;
     } else {
         let mut writer = Writer::create_version(output, version)?;
-        copy_into(&mut writer, reader, storage, &mut advance)?;
+        copy_selected(&mut writer, reader, selection, storage, &mut advance)?;
         writer.finish()?;
     }
     Ok(())
@@ -163,6 +205,20 @@ pub(super) fn report(reader: &Reader, input: &Path, output: &Path) -> Result<Str
     ))
 }
 
+/// The same, for programs.
+fn document(reader: &Reader, input: &Path, output: &Path, tensors: usize) -> Result<Json> {
+    Ok(json!({
+        "path": input.display().to_string(),
+        "output": output.display().to_string(),
+        "bytes": reader.sources().iter().map(|source| source.len()).sum::<u64>(),
+        "output_bytes": std::fs::metadata(output)?.len(),
+        "tensors": tensors,
+        "skipped": reader.skipped().iter().map(|skipped| json!({
+            "name": skipped.name, "reason": skipped.reason, "is_code": skipped.is_code,
+        })).collect::<Vec<_>>(),
+    }))
+}
+
 /// What cannot be carried over is said, never dropped in silence.
 pub(super) fn warn_skipped(reader: &Reader, input: &Path) -> Result<()> {
     for skipped in reader.skipped() {
@@ -176,7 +232,7 @@ pub(super) fn warn_skipped(reader: &Reader, input: &Path) -> Result<()> {
     Ok(())
 }
 
-fn delete_verified(reader: &Reader, input: &Path, output: &Path) -> Result<()> {
+fn delete_verified(reader: &Reader, input: &Path, output: &Path, selection: &Selection<'_>) -> Result<()> {
     if same_file(input, output) {
         return Ok(());
     }
@@ -187,9 +243,9 @@ fn delete_verified(reader: &Reader, input: &Path, output: &Path) -> Result<()> {
         )));
     }
     let written = limits::open(output)?;
-    for (name, object) in reader.objects() {
-        for (role, _) in &object.components {
-            if reader.component_bytes(name, role)? != written.component_bytes(name, role)? {
+    for (name, new) in selection {
+        for (role, _) in &reader.object(name)?.components {
+            if reader.component_bytes(name, role)? != written.component_bytes(new, role)? {
                 return Err(Failure::new(format!(
                     "\"{}\" is kept: tensor \"{name}\" differs in the output",
                     input.display()

@@ -1,5 +1,6 @@
 //! `ztensor info`
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -7,6 +8,7 @@ use serde_json::{Value as Json, json};
 use ztensor::Reader;
 use ztensor::index::Object;
 
+use super::modules;
 use crate::display::{self, count, json_map, say, say_json, say_table, size, table};
 use crate::{Outcome, Result, limits};
 
@@ -23,6 +25,12 @@ pub(crate) struct Info {
     /// Show only tensors whose name contains this text
     #[arg(short, long, value_name = "TEXT")]
     filter: Option<String>,
+    /// Show the tree of modules instead of the list of tensors
+    #[arg(long)]
+    tree: bool,
+    /// How deep the tree is shown
+    #[arg(long, value_name = "LEVELS", default_value_t = 64, requires = "tree")]
+    depth: usize,
 }
 
 impl Info {
@@ -31,22 +39,12 @@ impl Info {
         let wanted = |name: &str| self.filter.as_deref().is_none_or(|text| name.contains(text));
         let tensors: Vec<(&str, &Object)> = reader.objects().filter(|(name, _)| wanted(name)).collect();
         if self.json {
-            return say_json(&document(&reader, &tensors));
+            return say_json(&document(&reader, &tensors)?);
         }
-        let mut rows = table(&["name", "dtype", "shape", "layout", "encoding", "size"], &[5]);
-        for (name, object) in &tensors {
-            let layout = object.layout.to_string();
-            rows.add_row([
-                *name,
-                &dtype(object),
-                &object.shape.to_string(),
-                &layout,
-                &encoding(object),
-                &size(reader.stored_length(name)?),
-            ]);
-        }
-        if !tensors.is_empty() {
-            say_table(&rows)?;
+        if self.tree {
+            modules::show(&tensors, self.depth)?;
+        } else {
+            list(&reader, &tensors)?;
         }
         if !reader.skipped().is_empty() {
             say("")?;
@@ -67,19 +65,100 @@ impl Info {
             }
         }
         say("")?;
-        say(&summary(&reader, &tensors))?;
+        let totals = Totals::of(&tensors);
+        totals.dtypes.iter().try_for_each(|(name, part)| say(&part.line(name, totals.all.bytes)))?;
+        say(&summary(&reader, tensors.len(), &totals.all))?;
         Ok(Outcome::Done)
     }
 }
 
-fn summary(reader: &Reader, tensors: &[(&str, &Object)]) -> String {
-    let elements =
-        tensors.iter().filter_map(|(_, object)| object.shape.elements()).fold(0, u64::saturating_add);
-    let decoded = tensors.iter().map(|(_, object)| object.decoded_length()).fold(0, u64::saturating_add);
-    let stored = reader.archived().map_or_else(
+/// The tensors, a line each.
+fn list(reader: &Reader, tensors: &[(&str, &Object)]) -> Result<()> {
+    let mut rows = table(&["name", "dtype", "shape", "layout", "encoding", "size"], &[5]);
+    for (name, object) in tensors {
+        rows.add_row([
+            *name,
+            &object.dtype(),
+            &object.shape.to_string(),
+            layout(object),
+            reader.stored_encoding(name)?,
+            &size(reader.stored_length(name)?),
+        ]);
+    }
+    if tensors.is_empty() { Ok(()) } else { say_table(&rows) }
+}
+
+/// The layout in one word; that blocks are blocks of their type the type says.
+fn layout(object: &Object) -> &str {
+    if object.layout.name().starts_with("gguf.") { "blocks" } else { object.layout.name() }
+}
+
+/// What some tensors come to.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    tensors: u64,
+    parameters: u64,
+    bytes: u64,
+}
+
+impl Sum {
+    fn add(&mut self, object: &Object) {
+        self.tensors += 1;
+        self.parameters = self.parameters.saturating_add(object.shape.elements().unwrap_or(0));
+        self.bytes = self.bytes.saturating_add(object.decoded_length());
+    }
+
+    /// Bits that an element takes, scales and zero points included.
+    fn bits(&self) -> f64 {
+        8.0 * self.bytes as f64 / self.parameters.max(1) as f64
+    }
+
+    fn line(&self, name: &str, all: u64) -> String {
+        let part = 100.0 * self.bytes as f64 / all.max(1) as f64;
+        format!(
+            "{name}: {}, {} parameters, {} ({part:.1} %)",
+            display::tensors(self.tensors as usize),
+            count(self.parameters),
+            size(self.bytes)
+        )
+    }
+
+    fn document(&self) -> Json {
+        json!({
+            "tensors": self.tensors, "parameters": self.parameters, "bytes": self.bytes, "bits_per_weight": self.bits(),
+        })
+    }
+}
+
+/// What all tensors come to, and those of each type, the largest first.
+struct Totals {
+    all: Sum,
+    dtypes: Vec<(String, Sum)>,
+}
+
+impl Totals {
+    fn of(tensors: &[(&str, &Object)]) -> Totals {
+        let mut all = Sum::default();
+        let mut dtypes: HashMap<String, Sum> = HashMap::new();
+        for (_, object) in tensors {
+            all.add(object);
+            dtypes.entry(object.dtype()).or_default().add(object);
+        }
+        let mut dtypes: Vec<_> = dtypes.into_iter().collect();
+        dtypes
+            .sort_by(|(one, first), (two, second)| second.bytes.cmp(&first.bytes).then_with(|| one.cmp(two)));
+        Totals { all, dtypes }
+    }
+}
+
+fn stored(reader: &Reader) -> u64 {
+    reader.archived().map_or_else(
         || reader.sources().iter().map(|source| source.stored_length(0, source.len())).sum(),
         |archive| archive.stored,
-    );
+    )
+}
+
+fn summary(reader: &Reader, tensors: usize, all: &Sum) -> String {
     let version = match &*reader.index().version {
         "" => String::new(),
         version => format!(" {version}"),
@@ -88,18 +167,23 @@ fn summary(reader: &Reader, tensors: &[(&str, &Object)]) -> String {
         1 => String::new(),
         files => format!(" in {files} files"),
     };
-    let archived = if reader.archived().is_some() { "archive of " } else { "" };
+    let archived = match reader.archived() {
+        Some(archive) if archive.base.is_some() => "delta of ",
+        Some(_) => "archive of ",
+        None => "",
+    };
     format!(
-        "{archived}{}{version}{files}: {}, {} elements, {} of data, {} on disk",
+        "{archived}{}{version}{files}: {}, {} parameters, {:.2} bits per weight, {} of data, {} on disk",
         reader.format(),
-        display::tensors(tensors.len()),
-        count(elements),
-        size(decoded),
-        size(stored)
+        display::tensors(tensors),
+        count(all.parameters),
+        all.bits(),
+        size(all.bytes),
+        size(stored(reader))
     )
 }
 
-fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Json {
+fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Result<Json> {
     let component = |component: &ztensor::index::Component| {
         json!({
             "dtype": component.element.storage.long_name(),
@@ -114,17 +198,23 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Json {
     let tensor = |(name, object): &(&str, &Object)| {
         let components: serde_json::Map<String, Json> =
             object.components.iter().map(|(role, part)| (role.to_string(), component(part))).collect();
-        json!({
+        Ok(json!({
             "name": name,
-            "dtype": dtype(object),
+            "dtype": object.dtype(),
             "shape": object.shape.to_vec(),
-            "format": object.layout.name(),
+            "layout": object.layout.name(),
+            "encoding": reader.stored_encoding(name)?,
+            "stored_bytes": reader.stored_length(name)?,
+            "bytes": object.decoded_length(),
             "attributes": json_map(&object.attributes),
             "components": components,
-        })
+        }))
     };
+    let totals = Totals::of(tensors);
+    let dtypes: serde_json::Map<String, Json> =
+        totals.dtypes.iter().map(|(name, part)| (name.clone(), part.document())).collect();
     let skipped = |skipped: &ztensor::Skipped| json!({ "name": skipped.name, "reason": skipped.reason, "is_code": skipped.is_code });
-    json!({
+    Ok(json!({
         "format": reader.format().name(),
         "version": reader.index().version,
         "files": reader.sources().iter().map(|source| json!({
@@ -138,17 +228,12 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Json {
             })),
         })),
         "metadata": json_map(reader.attributes()),
-        "tensors": tensors.iter().map(tensor).collect::<Vec<_>>(),
+        "total": totals.all.document(),
+        "stored_bytes": stored(reader),
+        "dtypes": dtypes,
+        "tensors": tensors.iter().map(tensor).collect::<Result<Vec<_>>>()?,
         "skipped": reader.skipped().iter().map(skipped).collect::<Vec<_>>(),
-    })
-}
-
-fn dtype(object: &Object) -> String {
-    object.principal().map(|component| component.element.to_string()).unwrap_or_default()
-}
-
-fn encoding(object: &Object) -> String {
-    object.principal().map(|component| component.data.encoding_name().to_owned()).unwrap_or_default()
+    }))
 }
 
 fn shortened(text: &str) -> String {

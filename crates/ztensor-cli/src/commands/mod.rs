@@ -11,10 +11,13 @@ pub(crate) mod force;
 mod hydrate;
 mod info;
 mod merge;
+mod meta;
+mod modules;
 mod recompress;
 mod remove;
 mod repair;
 mod scan;
+mod selection;
 mod split;
 mod storage;
 mod verify;
@@ -28,14 +31,16 @@ pub(crate) enum Command {
     /// List the tensors of a file, its metadata and its size
     #[command(
         visible_alias = "ls",
-        after_help = "Examples:\n  ztensor info model.gguf\n  ztensor info model.safetensors.index.json --filter attn\n  ztensor info model.zt --json"
+        after_help = "Examples:\n  ztensor info model.gguf\n  ztensor info model.safetensors.index.json --filter attn\n  ztensor info model.zt --tree --depth 2\n  ztensor info model.zt --json"
     )]
     Info(info::Info),
     /// Convert files of any format to .zt or .safetensors
     #[command(
-        after_help = "Examples:\n  ztensor convert pytorch_model.bin\n  ztensor convert model.gguf -o model.safetensors --dequantize f16\n  ztensor convert *.safetensors -o folder --codec z4ai"
+        after_help = "Examples:\n  ztensor convert pytorch_model.bin\n  ztensor convert model.gguf -o model.safetensors --dequantize f16\n  ztensor convert model.pt --dtype bf16 --rename s/^model\\.// --exclude *.num_batches_tracked\n  cat model.npz | ztensor convert - -o model.zt\n  ztensor convert *.safetensors -o folder --codec z4ai"
     )]
     Convert(convert::Convert),
+    /// Print, set and remove metadata
+    Meta(meta::Meta),
     /// Rewrite a file with its tensors compressed
     #[command(
         after_help = "Examples:\n  ztensor compress model.zt\n  ztensor compress model.zt -o smaller.zt --codec max"
@@ -67,7 +72,7 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     /// Write one tensor as .npy, as raw bytes, or as text on a terminal
     #[command(
-        after_help = "Examples:\n  ztensor cat model.gguf token_embd.weight --raw | sha256sum\n  ztensor cat model.safetensors norm.weight -o norm.npy"
+        after_help = "Examples:\n  ztensor cat model.gguf token_embd.weight --raw | sha256sum\n  ztensor cat model.safetensors norm.weight -o norm.npy\n  ztensor cat model.gguf blk.0.attn_q.weight --dequantize f32 -o attn_q.npy"
     )]
     Cat(cat::Cat),
     /// Compare two files of any formats, tensor by tensor
@@ -92,7 +97,7 @@ pub(crate) enum Command {
     /// Restore the archives in a model's folder to plain files
     #[command(after_help = "Examples:\n  ztensor hydrate folder")]
     Hydrate(hydrate::Hydrate),
-    /// Report what loading a pickle-based file would import and call
+    /// Report what loading a file with the library it was made for would run
     #[command(after_help = "Examples:\n  ztensor scan pytorch_model.bin")]
     Scan(scan::Scan),
     /// Print a completion script for a shell
@@ -105,6 +110,7 @@ impl Command {
         match self {
             Command::Info(command) => command.run(),
             Command::Convert(command) => command.run(),
+            Command::Meta(command) => command.run(),
             Command::Compress(command) => command.run(),
             Command::Decompress(command) => command.run(),
             Command::Migrate(command) => command.run(),

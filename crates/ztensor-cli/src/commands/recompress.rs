@@ -101,7 +101,7 @@ impl Files {
         let output: &Path = self.output.as_deref().unwrap_or(&self.file);
         refuse_foreign_name(output)?;
         self.force.allow_beside(&self.file, output)?;
-        write(&reader, output, Storage { compression, checksum, dequantize: None }, version(&reader))?;
+        write(&reader, output, Storage { compression, checksum, ..Storage::default() }, version(&reader))?;
         say(&report(&reader, &self.file, output)?)?;
         Ok(Outcome::Done)
     }

@@ -35,7 +35,7 @@ impl StorageOptions {
             (None, None, true) => Compression::Zstd(3),
             (None, None, false) => Compression::None,
         };
-        Ok(Storage { compression, checksum: checksum(&self.checksum)?, dequantize: None })
+        Ok(Storage { compression, checksum: checksum(&self.checksum)?, ..Storage::default() })
     }
 }
 

@@ -182,6 +182,10 @@ impl Piece for StoredPiece {
         self.component.data.stored_length()
     }
 
+    fn encoding(&self) -> &'static str {
+        self.component.data.encoding_name()
+    }
+
     fn cost(&self, start: u64, length: u64) -> Result<u64> {
         let Data::Z4ai(span) = self.component.data else { return Ok(self.component.length) };
         let file = self.files.get(span.file.0 as usize);

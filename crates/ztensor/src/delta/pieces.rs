@@ -74,6 +74,10 @@ impl Piece for Copy {
         0
     }
 
+    fn encoding(&self) -> &'static str {
+        "in the base"
+    }
+
     fn weight(&self) -> u64 {
         self.reference.length
     }
@@ -122,6 +126,10 @@ impl Piece for Delta {
 
     fn stored(&self) -> u64 {
         self.span.length
+    }
+
+    fn encoding(&self) -> &'static str {
+        "delta"
     }
 
     fn weight(&self) -> u64 {

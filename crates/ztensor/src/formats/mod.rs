@@ -2,6 +2,7 @@
 //! [`Index`](crate::index::Index). Parsers hold no `unsafe`, read no tensor data and allocate by no number they have not checked.
 
 mod input;
+mod unknown;
 
 #[cfg(feature = "gguf")]
 pub mod gguf;
@@ -19,6 +20,7 @@ pub mod safetensors;
 pub(crate) mod zip;
 
 pub use input::Input;
+pub(crate) use unknown::unknown;
 
 use crate::error::Result;
 use crate::index::Index;

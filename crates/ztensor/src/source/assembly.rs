@@ -23,6 +23,10 @@ pub trait Piece: Send + Sync {
     fn length(&self) -> u64;
     /// Bytes it takes where it is stored.
     fn stored(&self) -> u64;
+    /// How it is stored, in one word.
+    fn encoding(&self) -> &'static str {
+        "raw"
+    }
     /// Bytes that stand behind it, where it is stored and elsewhere: what a file is measured by that decodes to very much.
     fn weight(&self) -> u64 {
         self.stored()
@@ -131,6 +135,15 @@ impl Assembly {
 
     pub(crate) fn length(&self) -> u64 {
         self.length
+    }
+
+    /// How the piece is stored that holds the byte at `offset`.
+    pub(crate) fn encoding(&self, offset: u64) -> &'static str {
+        let after = self.pieces.partition_point(|(start, _)| *start <= offset);
+        after
+            .checked_sub(1)
+            .and_then(|place| self.pieces.get(place))
+            .map_or("raw", |(_, piece)| piece.encoding())
     }
 
     /// Fills a buffer from `offset` on, several pieces at once; the caller has checked the range.

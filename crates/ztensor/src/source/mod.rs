@@ -383,6 +383,14 @@ impl Source {
         }
     }
 
+    /// How the bytes at an offset are stored where they are put together from pieces.
+    pub(crate) fn encoding(&self, offset: u64) -> Option<&'static str> {
+        match &self.backing {
+            Backing::Assembly(assembly) => Some(assembly.encoding(offset)),
+            _ => None,
+        }
+    }
+
     /// The first bytes, up to `most`; of an assembled file no more than are at hand, so that a look at it decodes no tensor.
     pub(crate) fn head(&self, most: u64) -> Result<Cow<'_, [u8]>> {
         let front = match &self.backing {

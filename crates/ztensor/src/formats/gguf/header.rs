@@ -29,6 +29,10 @@ pub(super) struct Header {
     pub(super) attributes: Attributes,
     pub(super) tensors: Vec<Entry>,
     pub(super) alignment: u64,
+    /// Where the key-value pairs end and the list of tensors begins.
+    pub(super) pairs_end: u64,
+    /// Where the list of tensors ends.
+    pub(super) end: u64,
     /// Where the tensor data begins.
     pub(super) data_start: u64,
 }
@@ -67,14 +71,25 @@ impl Header {
         let pair_count = cursor.u64()?;
         let attributes = metadata::read(&mut cursor, pair_count)?;
         let alignment = alignment(&attributes)?;
+        let pairs_end = cursor.offset();
         cursor.check_count(tensor_count, SHORTEST_ENTRY, "tensors")?;
         // Grown as entries arrive: the count alone is no reason to take memory.
         let mut tensors = Vec::new();
         for _ in 0..tensor_count {
             tensors.push(Entry::read(&mut cursor)?);
         }
-        let data_start = pad(cursor.offset(), alignment)?;
-        Ok(Header { version, order: cursor.order, attributes, tensors, alignment, data_start })
+        let end = cursor.offset();
+        let data_start = pad(end, alignment)?;
+        Ok(Header {
+            version,
+            order: cursor.order,
+            attributes,
+            tensors,
+            alignment,
+            pairs_end,
+            end,
+            data_start,
+        })
     }
 }
 

@@ -1,7 +1,10 @@
 //! The key-value pairs: thirteen value types, arrays among them. Everything a file says about itself, the vocabulary included, goes
 //! into the index's attributes; integers and floats widen without loss, and strings that are not UTF-8 are kept as bytes.
 
+use std::ops::Range;
+
 use super::cursor::{Cursor, Order};
+use super::value_type::ValueType;
 use crate::error::{Error, Kind, Result};
 use crate::tensor::{Attributes, Value};
 
@@ -39,6 +42,38 @@ pub(super) fn read(cursor: &mut Cursor<'_>, count: u64) -> Result<Attributes> {
     Ok(attributes)
 }
 
+/// A pair as it stands in the file.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub key: String,
+    pub value_type: ValueType,
+    /// The bytes it takes, key and type included.
+    pub range: Range<u64>,
+}
+
+/// Where each of `count` pairs lies.
+pub(super) fn pairs(cursor: &mut Cursor<'_>, count: u64) -> Result<Vec<Pair>> {
+    cursor.check_count(count, SHORTEST_PAIR, "metadata entries")?;
+    let mut pairs = Vec::new();
+    for _ in 0..count {
+        let start = cursor.offset();
+        let key = cursor.text("metadata key")?.to_owned();
+        cursor.budget().charge((size_of::<Pair>() + key.len()) as u64)?;
+        let number = cursor.u32()?;
+        let depth = cursor.budget().limits().depth;
+        let value_type = if number == ARRAY {
+            let item = cursor.u32()?;
+            items(cursor, item, depth)?;
+            ValueType { number: item, is_array: true }
+        } else {
+            value(cursor, number, depth)?;
+            ValueType { number, is_array: false }
+        };
+        pairs.push(Pair { key, value_type, range: start..cursor.offset() });
+    }
+    Ok(pairs)
+}
+
 fn value(cursor: &mut Cursor<'_>, value_type: u32, depth: usize) -> Result<Value> {
     Ok(match value_type {
         0 => Value::Integer(cursor.u8()?.into()),
@@ -60,6 +95,11 @@ fn value(cursor: &mut Cursor<'_>, value_type: u32, depth: usize) -> Result<Value
 
 fn array(cursor: &mut Cursor<'_>, depth: usize) -> Result<Value> {
     let item_type = cursor.u32()?;
+    items(cursor, item_type, depth)
+}
+
+/// The items of an array behind their type.
+fn items(cursor: &mut Cursor<'_>, item_type: u32, depth: usize) -> Result<Value> {
     let count = cursor.u64()?;
     let least = match item_type {
         0 | 1 | 7 => 1,

@@ -5,14 +5,17 @@
 mod blocks;
 mod cursor;
 mod dequantize;
+mod edit;
 mod header;
 mod metadata;
 mod split;
 mod tensors;
 mod types;
+mod value_type;
 
 pub use blocks::BlockType;
 pub use dequantize::{Real, dequantize};
+pub(crate) use edit::with_metadata;
 
 use std::sync::Arc;
 

@@ -3,11 +3,13 @@
 
 mod canonical;
 mod header;
+mod metadata;
 mod shards;
 mod types;
 mod write;
 
 pub use header::{Entry, Header};
+pub(crate) use metadata::{is_single, with_metadata};
 pub(crate) use types::element_of;
 pub use types::name_of;
 pub use write::{Entry as WriteEntry, check_layout, layout, write};

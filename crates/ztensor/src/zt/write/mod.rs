@@ -130,6 +130,16 @@ impl Writer {
         self.durable = durable || self.before.is_some();
     }
 
+    /// The metadata of the file so far.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Removes a piece of metadata.
+    pub fn remove_attribute(&mut self, key: &str) {
+        self.attributes.shift_remove(key);
+    }
+
     /// Sets an attribute of the file.
     pub fn set_attribute(&mut self, key: impl Into<String>, value: impl Into<Value>) {
         self.attributes.insert(key.into(), value.into());
