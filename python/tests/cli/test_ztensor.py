@@ -178,7 +178,7 @@ def test_repair(tmp_path: Path) -> None:
         (b"", "empty"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "git lfs pull"),
         (b"<!DOCTYPE html><title>Not found</title>", "web page"),
-        (b"no model at all, just some words in a file", "no known tensor format"),
+        (b"no model at all, just some words in a file", "text file"),
     ],
 )
 def test_what_is_not_a_model_is_named(tmp_path: Path, content: bytes, words: str) -> None:

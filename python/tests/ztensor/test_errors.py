@@ -65,7 +65,7 @@ def test_a_missing_tensor(tmp_path: Path) -> None:
         (b"ZTEN1000", "truncated", ""),
         (b"ZSTN\x03\x01G\x00", "unknown_format", "z4ai 0.2"),
         (b"Z4DM\x01G\x00\x00", "unknown_format", "z4ai 0.2"),
-        (b"Z4AI\x02\x01\x00\x00", "unknown_format", "z4ai decompress"),
+        (b"Z4AI\x02\x01\x00\x00", "unknown_format", "z4ai.decompress"),
     ],
 )
 def test_what_is_not_a_model_file(tmp_path: Path, content: bytes, kind: str, words: str) -> None:
