@@ -9,7 +9,7 @@ use ztensor::metadata::MetadataEdit;
 
 use crate::attributes;
 use crate::errors::{OrRaise, argument};
-use crate::work::Work;
+use crate::work::{Progress, Work};
 
 /// The metadata of a file of any format.
 #[pyfunction]
@@ -20,13 +20,14 @@ pub(crate) fn read_metadata(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_,
 
 /// Changes metadata of a .zt, .safetensors or .gguf file in place; its tensors are not read.
 #[pyfunction]
-#[pyo3(signature = (path, metadata=None, *, remove=Vec::new(), types=None))]
+#[pyo3(signature = (path, metadata=None, *, remove=Vec::new(), types=None, progress=None))]
 pub(crate) fn write_metadata(
     py: Python<'_>,
     path: PathBuf,
     metadata: Option<&Bound<'_, PyDict>>,
     remove: Vec<String>,
     types: Option<HashMap<String, String>>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let mut types = types.unwrap_or_default();
     let mut edit = MetadataEdit::new();
@@ -41,5 +42,8 @@ pub(crate) fn write_metadata(
         return Err(argument(format!("types names \"{key}\", which is given no value")));
     }
     edit = remove.into_iter().fold(edit, MetadataEdit::remove);
-    py.interruptible(|progress| ztensor::metadata::write_metadata_with(&path, &edit, progress))
+    let total = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    py.interruptible(Progress::new(progress, total), |progress| {
+        ztensor::metadata::write_metadata_with(&path, &edit, progress)
+    })
 }
