@@ -570,7 +570,7 @@ def write_metadata(
     *,
     remove: Sequence[str] = [],
     types: dict[str, str] | None = None,
-    progress: _Progress = None,
+    progress: Progress = None,
 ) -> None:
     """Changes metadata of a .zt, .safetensors or .gguf file in place; its tensors are not read."""
 
