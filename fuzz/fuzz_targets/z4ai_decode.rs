@@ -6,15 +6,15 @@ const LARGEST: u64 = 1 << 20;
 
 libfuzzer_sys::fuzz_target!(init: ztensor_fuzz::one_thread(), |data: &[u8]| {
     let frame = ztensor_fuzz::with_magic(b"Z4AI\x02", data);
-    let _ = z4ai::describe(&frame);
+    let _ = z4ai::Frame::open(&frame).map(|frame| frame.description());
     let _ = z4ai::Info::read(&frame);
-    let Ok(length) = z4ai::decoded_len(&frame) else { return };
+    let Ok(length) = z4ai::Frame::open(&frame).map(|frame| frame.decoded_len()) else { return };
     if length > LARGEST {
         return;
     }
     let mut part = vec![0; (length / 2 - length / 3) as usize];
-    let part_decodes = z4ai::decompress_range(&frame, length / 3..length / 2, &mut part).is_ok();
-    if let Ok(whole) = z4ai::decompress_with(&frame, 1) {
+    let part_decodes = z4ai::Frame::open(&frame).and_then(|frame| frame.read_into(length / 3..length / 2, &mut part)).is_ok();
+    if let Ok(whole) = z4ai::Frame::open(&frame).and_then(|frame| frame.threads(1).read()) {
         assert!(part_decodes && part == whole[(length / 3) as usize..(length / 2) as usize]);
     }
 });

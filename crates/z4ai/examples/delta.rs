@@ -23,7 +23,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut out = vec![0; current.len()];
         let compress =
             fastest(|| z4ai::compress_delta(&current, &reference, &options).map(|made| frame = made))?;
-        let apply = fastest(|| z4ai::decompress_delta_into_with(&frame, &reference, &mut out, 1))?;
+        let apply = fastest(|| {
+            z4ai::Frame::open(&frame)
+                .and_then(|frame| frame.against(&reference)?.threads(1).read_all_into(&mut out))
+        })?;
         let bits = frame.len() as f64 * 8.0 * dtype.width() as f64 / current.len() as f64;
         let speed = |seconds: f64| current.len() as f64 / seconds / 1e6;
         println!(

@@ -120,7 +120,7 @@ fn main() -> Outcome<()> {
                 tensors.iter().map(|tensor| vec![1; tensor.bytes.len()]).collect();
             let decompress = best_of(arguments.repeat, || {
                 for (frame, output) in frames.iter().zip(&mut outputs) {
-                    z4ai::decompress_into(frame, output)?;
+                    z4ai::Frame::open(frame).and_then(|frame| frame.read_all_into(output))?;
                 }
                 Ok(())
             })?;

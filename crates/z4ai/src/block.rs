@@ -43,8 +43,24 @@ pub(crate) struct BlockContext<'a> {
     pub model: &'a Model,
     /// Bytes per scalar.
     pub width: usize,
-    /// What the section is coded against, from the section's first byte on; empty without a reference.
-    pub reference: &'a [u8],
+    /// What the section is coded against, if it is.
+    pub reference: PartialReference<'a>,
+}
+
+/// The bytes of a reference that stand where a section, or some blocks of it, are; empty without a reference.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PartialReference<'a> {
+    /// Where they begin, counted from the start of the section.
+    pub start: usize,
+    pub bytes: &'a [u8],
+}
+
+impl<'a> PartialReference<'a> {
+    /// The bytes at `offset` of the section, if they are all there.
+    fn at(self, offset: usize, length: usize) -> Option<&'a [u8]> {
+        let start = offset.checked_sub(self.start)?;
+        self.bytes.get(start..start.checked_add(length)?).filter(|same| !same.is_empty())
+    }
 }
 
 impl BlockContext<'_> {
@@ -94,10 +110,10 @@ impl BlockContext<'_> {
 
     /// Decodes block `index` of `section` into `out`, which has its decoded length, and checks it.
     pub fn decode(&self, section: &Section, index: usize, out: &mut [u8]) -> Result<()> {
-        let Some(block) = section.blocks.get(index) else {
+        let Some(payload) = section.payloads.get(index) else {
             return Err(Error::corrupt("a block outside its section"));
         };
-        self.decode_payload(block.payload, index * section.block_length, out)?;
+        self.decode_payload(payload, index * section.block_length, out)?;
         check(section, index, out)
     }
 
@@ -114,7 +130,7 @@ impl BlockContext<'_> {
         [out, second_out]: [&mut [u8]; 2],
     ) -> Result<()> {
         let coded = |index: usize, out: &[u8]| {
-            let payload = section.blocks.get(index)?.payload.split_first();
+            let payload = section.payloads.get(index)?.split_first();
             payload.filter(|(mode, _)| **mode == CODED && out.len().is_multiple_of(self.width))
         };
         let (Some((_, payload)), Some((_, second_payload))) = (coded(first, out), coded(second, second_out))
@@ -169,7 +185,7 @@ impl BlockContext<'_> {
 
     /// The reference's bytes at `offset` of the section, if it has them all.
     fn reference(&self, offset: usize, length: usize) -> Option<&[u8]> {
-        self.reference.get(offset..offset.checked_add(length)?).filter(|same| !same.is_empty())
+        self.reference.at(offset, length)
     }
 }
 

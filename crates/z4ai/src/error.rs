@@ -66,7 +66,7 @@ pub struct Error {
 }
 
 /// The crate's result.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// The stable class of the failure.

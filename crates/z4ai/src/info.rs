@@ -2,12 +2,12 @@
 //! decodes only a few sample blocks for the entropy.
 
 use crate::arch::memory;
-use crate::block::{BlockContext, BlockMode};
-use crate::decompress::Layout;
+use crate::block::{BlockContext, BlockMode, PartialReference};
 use crate::dtype::Dtype;
 use crate::entropy::plane::histogram;
 use crate::entropy::table::entropy_bits;
 use crate::error::Result;
+use crate::frame::{Description, Frame};
 use crate::options::Effort;
 use crate::reference::ReferenceId;
 use crate::transform::Model;
@@ -66,48 +66,51 @@ impl Info {
     /// # Ok::<(), z4ai::Error>(())
     /// ```
     pub fn read(frame: &[u8]) -> Result<Self> {
-        let layout = Layout::read(frame)?;
+        let layout = Frame::open(frame)?;
         let mut transforms = Parts::default();
         let mut planes = Parts::default();
         let (mut blocks, mut side) = (0, frame.len());
-        for section in &layout.sections {
+        for head in layout.sections() {
+            let section = &head.of_frame(frame)?;
             let model = Model::read(section.model, layout.contents(section))?;
-            let context = BlockContext { model: &model, width: layout.width(), reference: &[] };
+            let context =
+                BlockContext { model: &model, width: layout.width(), reference: PartialReference::default() };
             planes.add("model", 0, section.model.len());
             side -= section.model.len();
-            for (index, block) in section.blocks.iter().enumerate() {
+            for (index, payload) in section.payloads.iter().enumerate() {
                 let decoded = section.decoded_block_length(index);
-                let mode = context.mode(block.payload)?;
-                transforms.add(mode.name(&model), decoded, block.payload.len());
-                side -= block.payload.len();
+                let mode = context.mode(payload)?;
+                transforms.add(mode.name(&model), decoded, payload.len());
+                side -= payload.len();
                 match mode {
                     BlockMode::Coded => {
-                        for (name, bytes) in context.parts(block.payload, decoded)? {
+                        for (name, bytes) in context.parts(payload, decoded)? {
                             planes.add(&name, 0, bytes);
                         }
                     }
-                    _ => planes.add(mode.name(&model), decoded, block.payload.len()),
+                    _ => planes.add(mode.name(&model), decoded, payload.len()),
                 }
             }
             if !section.copies.is_empty() {
                 transforms.add("copy", section.length - section.original_length, 0);
             }
-            blocks += section.blocks.len();
+            blocks += section.payloads.len();
         }
         planes.add("frame structure", 0, side);
         transforms.0.sort_by_key(|part| std::cmp::Reverse(part.decoded_len));
+        let Description { dtype, shape, numpy_dtype, effort, reference, length } = layout.description();
         Ok(Self {
-            dtype: layout.header.dtype,
-            shape: layout.header.shape.clone(),
-            numpy_dtype: layout.header.numpy_dtype.clone(),
-            effort: layout.header.effort,
-            reference: layout.header.reference,
-            decoded_len: layout.length,
+            dtype,
+            shape,
+            numpy_dtype,
+            effort,
+            reference,
+            decoded_len: length,
             encoded_len: frame.len() as u64,
             blocks,
             transforms: transforms.0,
             planes: planes.0,
-            entropy_floor: entropy_floor(&layout)?,
+            entropy_floor: entropy_floor(&layout, frame)?,
         })
     }
 
@@ -142,17 +145,19 @@ impl Parts {
 }
 
 /// The order-0 entropy of the byte planes of a few blocks; of floats, the byte with the exponent is taken without the sign.
-fn entropy_floor(layout: &Layout) -> Result<Option<f64>> {
-    if layout.header.reference.is_some() {
+fn entropy_floor(layout: &Frame<&[u8]>, frame: &[u8]) -> Result<Option<f64>> {
+    let Description { dtype, reference, .. } = layout.description();
+    if reference.is_some() {
         return Ok(None);
     }
     let width = layout.width();
-    let rotate = layout.header.dtype.is_some_and(|dtype| dtype.float_layout().is_some());
+    let rotate = dtype.is_some_and(|dtype| dtype.float_layout().is_some());
     let (mut bits, mut elements) = (0u64, 0usize);
-    let sections = layout.sections.len().div_ceil(SAMPLE_BLOCKS).max(1);
-    for section in layout.sections.iter().step_by(sections) {
+    let sections = layout.sections().len().div_ceil(SAMPLE_BLOCKS).max(1);
+    for head in layout.sections().iter().step_by(sections) {
+        let section = &head.of_frame(frame)?;
         let model = Model::read(section.model, layout.contents(section))?;
-        let context = BlockContext { model: &model, width, reference: &[] };
+        let context = BlockContext { model: &model, width, reference: PartialReference::default() };
         let mut bytes = memory::zeroed(section.decoded_block_length(0))?;
         context.decode(section, 0, &mut bytes)?;
         if rotate {

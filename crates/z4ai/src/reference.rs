@@ -2,6 +2,7 @@
 //! be read as a stream.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::frame::BlockSource;
 use crate::threads;
 use std::io::Read;
 use std::ops::Range;
@@ -46,6 +47,18 @@ impl ReferenceId {
             digest.write(&XxHash3_128::oneshot(&piece).to_le_bytes());
             length += piece.len() as u64;
         }
+    }
+
+    /// The identity of everything in `source`.
+    pub(crate) fn of_source<S: BlockSource>(source: &S) -> std::result::Result<Self, S::Error> {
+        let (mut digest, length) = (XxHash3_128::new(), source.length());
+        let mut piece = vec![0; PIECE];
+        for offset in (0..length).step_by(PIECE) {
+            let piece = &mut piece[..(length - offset).min(PIECE as u64) as usize];
+            source.read_at(offset, piece)?;
+            digest.write(&XxHash3_128::oneshot(piece).to_le_bytes());
+        }
+        Ok(Self { length, digest: digest.finish_128().to_le_bytes() })
     }
 
     /// Fails unless the caller has as many bytes.

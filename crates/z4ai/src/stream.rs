@@ -1,11 +1,11 @@
 //! Streams: a writer that compresses and a reader that decompresses, with memory for one section however long the data is.
 
 use crate::arch::memory;
-use crate::compress::{Part, encode_section, section_length};
-use crate::decompress::Layout;
+use crate::encode::{Part, SectionEncoder, section_length};
 use crate::error::{Error, ErrorKind, Result};
+use crate::frame::decode_section;
 use crate::frame::header::Header;
-use crate::frame::section::{self, MAX_ENCODED, Section};
+use crate::frame::section::{self, MAX_ENCODED, SectionHead};
 use crate::frame::wire::Reader;
 use crate::options::Options;
 use crate::threads;
@@ -60,7 +60,9 @@ impl<W: Write> Encoder<W> {
         }
         let mut encoded = Vec::new();
         let (pending, options) = (&self.pending, &self.options);
-        threads::run(options.threads, || encode_section(Part::new(pending), options, &mut encoded))?;
+        threads::run(options.threads, || {
+            SectionEncoder::new(options).append_cut(Part::new(pending), &mut encoded)
+        })?;
         self.writer.write_all(&encoded)?;
         self.pending.clear();
         Ok(())
@@ -152,21 +154,27 @@ impl<R: Read> Decoder<R> {
         let complete = self.header.length == Some(self.total);
         if !complete && !self.finished {
             let left = self.header.length.map(|declared| declared.saturating_sub(self.total));
-            let (length, used) = parse(&mut self.reader, &mut self.encoded, |fields| {
-                Ok(Section::read(fields, left)?.map_or(0, |section| section.length))
+            let total = self.total;
+            let (head, used) = parse(&mut self.reader, &mut self.encoded, |fields| {
+                let head = SectionHead::read(fields, 0, total, left)?;
+                // The blocks must be there too.
+                let blocks = head.as_ref().map_or(0, SectionHead::blocks_length);
+                fields.take(usize::try_from(blocks).unwrap_or(usize::MAX))?;
+                Ok(head)
             })?;
-            let section = Section::read(&mut Reader::new(&self.encoded, "sections"), left)?;
-            self.total += length as u64;
-            if self.header.length.is_some_and(|declared| self.total > declared) {
-                return Err(Error::corrupt("the sections do not add up to the frame's declared length"));
-            }
-            self.decoded = memory::zeroed(length)?;
             self.given = 0;
-            if let Some(section) = section {
-                let reference = reference(length)?;
-                let layout = Layout::of_section(&self.header, section).against(&reference);
-                let decoded = &mut self.decoded;
-                threads::run(self.threads, || layout.decode(0..length as u64, decoded))?;
+            self.decoded = Vec::new();
+            if let Some(head) = head {
+                self.total += head.length as u64;
+                if self.header.length.is_some_and(|declared| self.total > declared) {
+                    return Err(Error::corrupt("the sections do not add up to the frame's declared length"));
+                }
+                let mut decoded = memory::zeroed(head.length)?;
+                let (reference, section) = (reference(head.length)?, head.of_frame(&self.encoded)?);
+                threads::run(self.threads, || {
+                    decode_section(self.header.dtype, section, &reference, &mut decoded)
+                })?;
+                self.decoded = decoded;
                 self.encoded.drain(..used);
                 return Ok(true);
             }

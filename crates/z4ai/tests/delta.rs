@@ -4,6 +4,20 @@
 use proptest::prelude::*;
 use z4ai::{Dtype, Effort, ErrorKind, Options};
 
+/// A range of a delta whose reference is verified.
+fn range(frame: &[u8], reference: &[u8], range: std::ops::Range<u64>) -> z4ai::Result<Vec<u8>> {
+    let mut out = vec![0; (range.end - range.start) as usize];
+    z4ai::Frame::open(frame)?.against(reference)?.read_into(range, &mut out)?;
+    Ok(out)
+}
+
+/// A range of a delta whose reference is taken for the right one.
+fn range_trusted(frame: &[u8], reference: &[u8], range: std::ops::Range<u64>) -> z4ai::Result<Vec<u8>> {
+    let mut out = vec![0; (range.end - range.start) as usize];
+    z4ai::Frame::open(frame)?.against(reference)?.trusted().read_into(range, &mut out)?;
+    Ok(out)
+}
+
 fn dtype() -> impl Strategy<Value = Option<Dtype>> {
     let all: Vec<Option<Dtype>> = Dtype::all().map(Some).chain([None]).collect();
     proptest::sample::select(all)
@@ -48,14 +62,14 @@ proptest! {
         let frame = z4ai::compress_delta(&current, &reference, &options).unwrap();
         let alone = z4ai::compress(&current, &options).unwrap();
         prop_assert!(frame.len() <= alone.len() + 64, "{} {}", frame.len(), alone.len());
-        prop_assert_eq!(&z4ai::decompress_delta_with(&frame, &reference, threads).unwrap(), &current);
+        prop_assert_eq!(&z4ai::Frame::open(&frame).and_then(|frame| frame.against(&reference)?.threads(threads).read()).unwrap(), &current);
         let again = z4ai::compress_delta(&current, &reference, &Options { threads: 3 - threads, ..options }).unwrap();
         prop_assert_eq!(&frame, &again);
         let mut ends = [cut.0, cut.1].map(|part| (part * current.len() as f64) as u64);
         ends.sort();
         let expected = &current[ends[0] as usize..ends[1] as usize];
-        prop_assert_eq!(&z4ai::decompress_delta_range(&frame, &reference, ends[0]..ends[1]).unwrap(), expected);
-        prop_assert_eq!(&z4ai::decompress_delta_range_trusted(&frame, &reference, ends[0]..ends[1]).unwrap(), expected);
+        prop_assert_eq!(&range(&frame, &reference, ends[0]..ends[1]).unwrap(), expected);
+        prop_assert_eq!(&range_trusted(&frame, &reference, ends[0]..ends[1]).unwrap(), expected);
     }
 }
 
@@ -96,14 +110,12 @@ fn tensors_of_many_blocks_survive_whole_and_in_part() {
             let alone = z4ai::compress(&current, &options).unwrap();
             assert!(frame.len() <= alone.len() + 64, "{dtype:?} {rate} {} {}", frame.len(), alone.len());
             let mut whole = vec![0; current.len()];
-            z4ai::decompress_delta_into(&frame, &reference, &mut whole).unwrap();
+            z4ai::Frame::open(&frame)
+                .and_then(|frame| frame.against(&reference)?.read_all_into(&mut whole))
+                .unwrap();
             assert!(whole == current, "{dtype:?} {rate}");
             for range in [0..1, 262_143..262_145, 100_000..500_001, current.len() - 3..current.len()] {
-                let slice = z4ai::decompress_delta_range_trusted(
-                    &frame,
-                    &reference,
-                    range.start as u64..range.end as u64,
-                );
+                let slice = range_trusted(&frame, &reference, range.start as u64..range.end as u64);
                 assert!(slice.unwrap() == current[range.clone()], "{dtype:?} {range:?}");
             }
         }
@@ -124,7 +136,9 @@ fn streams_survive() {
         let read =
             z4ai::compress_delta_stream(current, reference, id, &options, &mut frame, |step| steps += step);
         assert_eq!((read.unwrap(), steps), (current.len() as u64, current.len() as u64));
-        assert!(z4ai::decompress_delta(&frame, reference).unwrap() == current);
+        assert!(
+            z4ai::Frame::open(&frame).and_then(|frame| frame.against(reference)?.read()).unwrap() == current
+        );
         z4ai::decompress_delta_stream(&frame[..], reference, id, &mut restored, 0, |_| ()).unwrap();
         assert!(restored == current);
         let other = z4ai::ReferenceId { digest: [0; 16], ..id };
@@ -152,7 +166,9 @@ fn weight_decay_is_recognised() {
     let (current, reference) = (bytes(&decayed, Dtype::F32), bytes(&base, Dtype::F32));
     let frame = z4ai::compress_delta(&current, &reference, &Options::new(Dtype::F32)).unwrap();
     assert!(frame.len() * 8 < 4 * 400_000, "{}", frame.len());
-    assert!(z4ai::decompress_delta(&frame, &reference).unwrap() == current);
+    assert!(
+        z4ai::Frame::open(&frame).and_then(|frame| frame.against(&reference)?.read()).unwrap() == current
+    );
 }
 
 #[test]
@@ -163,7 +179,10 @@ fn what_did_not_change_costs_next_to_nothing() {
         let options = Options { dtype, ..Options::default() };
         let frame = z4ai::compress_delta(&reference, &reference, &options).unwrap();
         assert!(frame.len() < 80, "{dtype:?} {}", frame.len());
-        assert!(z4ai::decompress_delta(&frame, &reference).unwrap() == reference);
+        assert!(
+            z4ai::Frame::open(&frame).and_then(|frame| frame.against(&reference)?.read()).unwrap()
+                == reference
+        );
     }
 }
 
@@ -178,21 +197,28 @@ fn other_references_are_refused() {
     swapped.rotate_left(2);
     for wrong in [&current[..], &flipped, &swapped, &reference[..reference.len() - 1], &[]] {
         for result in [
-            z4ai::decompress_delta(&frame, wrong),
-            z4ai::decompress_delta_range(&frame, wrong, 0..10),
-            z4ai::decompress_delta_into(&frame, wrong, &mut vec![0; current.len()]).map(|()| Vec::new()),
+            z4ai::Frame::open(&frame).and_then(|frame| frame.against(wrong)?.read()),
+            range(&frame, wrong, 0..10),
+            z4ai::Frame::open(&frame)
+                .and_then(|frame| frame.against(wrong)?.read_all_into(&mut vec![0; current.len()]))
+                .map(|()| Vec::new()),
         ] {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::WrongReference);
         }
-        assert!(z4ai::decompress_delta_range_trusted(&frame, wrong, 0..current.len() as u64).is_err());
+        assert!(range_trusted(&frame, wrong, 0..current.len() as u64).is_err());
     }
     let plain = z4ai::compress(&current, &Options::new(Dtype::Bf16)).unwrap();
-    assert_eq!(z4ai::decompress_delta(&plain, &reference).unwrap_err().kind(), ErrorKind::WrongReference);
+    assert_eq!(
+        z4ai::Frame::open(&plain).and_then(|frame| frame.against(&reference)?.read()).unwrap_err().kind(),
+        ErrorKind::WrongReference
+    );
     assert_eq!(z4ai::decompress(&frame).unwrap_err().kind(), ErrorKind::WrongReference);
     let mut short = vec![0; current.len() - 1];
-    let error = z4ai::decompress_delta_into(&frame, &reference, &mut short).unwrap_err();
+    let error = z4ai::Frame::open(&frame)
+        .and_then(|frame| frame.against(&reference)?.read_all_into(&mut short))
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongOutputSize);
-    let error = z4ai::decompress_delta_range(&frame, &reference, 1..current.len() as u64 + 1).unwrap_err();
+    let error = range(&frame, &reference, 1..current.len() as u64 + 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
 }
 
@@ -216,7 +242,10 @@ fn single_steps_are_listed() {
         for count in [200_000, 70_001] {
             let (current, reference) = stepped(count, dtype);
             let frame = z4ai::compress_delta(&current, &reference, &Options::new(dtype)).unwrap();
-            assert_eq!(z4ai::decompress_delta(&frame, &reference).unwrap(), current);
+            assert_eq!(
+                z4ai::Frame::open(&frame).and_then(|frame| frame.against(&reference)?.read()).unwrap(),
+                current
+            );
             let planes = z4ai::Info::read(&frame).unwrap().planes;
             let sets = planes.iter().find(|part| part.name == "sets of elements").unwrap();
             // Four elements in 28 bits, on average.
@@ -253,7 +282,9 @@ fn every_flip_is_noticed_or_harmless() {
         for index in 0..frame.len() {
             for flip in [1u8, 0x80, 0xff] {
                 frame[index] ^= flip;
-                if let Ok(decoded) = z4ai::decompress_delta(&frame, &reference) {
+                if let Ok(decoded) =
+                    z4ai::Frame::open(&frame).and_then(|frame| frame.against(&reference)?.read())
+                {
                     assert!(decoded == current, "byte {index} of {}", frame.len());
                 }
                 frame[index] ^= flip;
@@ -267,13 +298,15 @@ fn every_truncation_is_noticed() {
     for (_, reference, frame) in frames() {
         for length in 0..frame.len() {
             assert!(
-                z4ai::decompress_delta(&frame[..length], &reference).is_err(),
+                z4ai::Frame::open(&frame[..length])
+                    .and_then(|frame| frame.against(&reference)?.read())
+                    .is_err(),
                 "{length} of {}",
                 frame.len()
             );
         }
         let longer = [&frame[..], &[0]].concat();
-        assert!(z4ai::decompress_delta(&longer, &reference).is_err());
+        assert!(z4ai::Frame::open(&longer).and_then(|frame| frame.against(&reference)?.read()).is_err());
     }
 }
 
@@ -284,11 +317,11 @@ fn deltas_describe_themselves() {
     let frame =
         z4ai::compress_delta(&current, &reference, &Options::new(Dtype::Bf16).shape([10, 500])).unwrap();
     let id = z4ai::ReferenceId::of(&reference, 0).unwrap();
-    let description = z4ai::describe(&frame).unwrap();
+    let description = z4ai::Frame::open(&frame).map(|frame| frame.description()).unwrap();
     assert_eq!((description.reference, description.length), (Some(id), current.len() as u64));
     let info = z4ai::Info::read(&frame).unwrap();
     assert_eq!((info.reference, info.shape), (Some(id), Some(vec![10, 500])));
-    assert_eq!(z4ai::decoded_len(&frame).unwrap(), current.len() as u64);
+    assert_eq!(z4ai::Frame::open(&frame).map(|frame| frame.decoded_len()).unwrap(), current.len() as u64);
     let plain = z4ai::compress(&current, &Options::new(Dtype::Bf16)).unwrap();
-    assert_eq!(z4ai::describe(&plain).unwrap().reference, None);
+    assert_eq!(z4ai::Frame::open(&plain).map(|frame| frame.description()).unwrap().reference, None);
 }

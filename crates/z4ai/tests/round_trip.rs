@@ -58,14 +58,14 @@ proptest! {
         }
         let frame = z4ai::compress(&bytes, &options).unwrap();
         prop_assert!(frame.len() <= bytes.len() + 64, "{} from {}", frame.len(), bytes.len());
-        prop_assert_eq!(z4ai::decoded_len(&frame).unwrap(), bytes.len() as u64);
+        prop_assert_eq!(z4ai::Frame::open(&frame).map(|frame| frame.decoded_len()).unwrap(), bytes.len() as u64);
         prop_assert_eq!(&z4ai::decompress(&frame).unwrap(), &bytes);
         let again = z4ai::compress(&bytes, &Options { threads: 3 - threads, ..options }).unwrap();
         prop_assert_eq!(&frame, &again);
         let mut ends = [cut.0, cut.1].map(|part| (part * bytes.len() as f64) as usize);
         ends.sort();
         let mut slice = vec![0; ends[1] - ends[0]];
-        z4ai::decompress_range(&frame, ends[0] as u64..ends[1] as u64, &mut slice).unwrap();
+        z4ai::Frame::open(&frame).and_then(|frame| frame.read_into(ends[0] as u64..ends[1] as u64, &mut slice)).unwrap();
         prop_assert_eq!(&slice, &bytes[ends[0]..ends[1]]);
     }
 }
@@ -103,11 +103,13 @@ fn tensors_of_many_blocks_survive_whole_and_in_part() {
             let options = Options::new(dtype).shape([700, 411]).effort(effort);
             let frame = z4ai::compress(bytes, &options).unwrap();
             let mut whole = vec![0; bytes.len()];
-            z4ai::decompress_into(&frame, &mut whole).unwrap();
+            z4ai::Frame::open(&frame).and_then(|frame| frame.read_all_into(&mut whole)).unwrap();
             assert!(whole == *bytes, "{dtype:?} {effort:?}");
             for range in [0..1, 262_143..262_145, 100_000..500_001, bytes.len() - 3..bytes.len()] {
                 let mut slice = vec![0; range.len()];
-                z4ai::decompress_range(&frame, range.start as u64..range.end as u64, &mut slice).unwrap();
+                z4ai::Frame::open(&frame)
+                    .and_then(|frame| frame.read_into(range.start as u64..range.end as u64, &mut slice))
+                    .unwrap();
                 assert!(slice == bytes[range.clone()], "{dtype:?} {range:?}");
             }
         }
@@ -141,7 +143,7 @@ fn signs_that_are_mostly_the_same_pay() {
         assert!((plain - frame.len()) * 8 * 3 > elements * 2, "{} {plain}", frame.len());
         assert!(z4ai::decompress(&frame).unwrap() == bytes);
         let mut slice = vec![0; 1001];
-        z4ai::decompress_range(&frame, 777..1778, &mut slice).unwrap();
+        z4ai::Frame::open(&frame).and_then(|frame| frame.read_into(777..1778, &mut slice)).unwrap();
         assert!(slice == bytes[777..1778]);
     }
 }
@@ -214,7 +216,7 @@ fn rows_of_reduced_precision_pay() {
     assert!(frame.len() + 600 * 300 / 3 * 12 / 8 < plain, "{} {plain}", frame.len());
     assert!(z4ai::decompress(&frame).unwrap() == fp32);
     let mut slice = vec![0; 99_001];
-    z4ai::decompress_range(&frame, 500_001..599_002, &mut slice).unwrap();
+    z4ai::Frame::open(&frame).and_then(|frame| frame.read_into(500_001..599_002, &mut slice)).unwrap();
     assert!(slice == fp32[500_001..599_002]);
 }
 
@@ -238,12 +240,13 @@ fn edges() {
 fn wrong_sizes_are_refused_before_writing() {
     let frame = z4ai::compress(&[7; 100], &Options::default()).unwrap();
     let mut out = [1u8; 99];
-    let error = z4ai::decompress_into(&frame, &mut out).unwrap_err();
+    let error = z4ai::Frame::open(&frame).and_then(|frame| frame.read_all_into(&mut out)).unwrap_err();
     assert_eq!(error.kind(), z4ai::ErrorKind::WrongOutputSize);
     assert_eq!(out, [1; 99]);
-    let error = z4ai::decompress_range(&frame, 90..101, &mut [0; 11]).unwrap_err();
+    let error =
+        z4ai::Frame::open(&frame).and_then(|frame| frame.read_into(90..101, &mut [0; 11])).unwrap_err();
     assert_eq!(error.kind(), z4ai::ErrorKind::OutOfRange);
-    let error = z4ai::decompress_range(&frame, 90..95, &mut [0; 4]).unwrap_err();
+    let error = z4ai::Frame::open(&frame).and_then(|frame| frame.read_into(90..95, &mut [0; 4])).unwrap_err();
     assert_eq!(error.kind(), z4ai::ErrorKind::WrongOutputSize);
 }
 
@@ -267,7 +270,9 @@ fn ranges_of_repeated_data_are_right() {
             [(0, 10), (799_990, 30), (900_001, 500_003), (1_619_000, 5000), (data.len() - 9, 9)]
         {
             let mut out = vec![0; length];
-            z4ai::decompress_range(&frame, start as u64..(start + length) as u64, &mut out).unwrap();
+            z4ai::Frame::open(&frame)
+                .and_then(|frame| frame.read_into(start as u64..(start + length) as u64, &mut out))
+                .unwrap();
             assert!(out == data[start..start + length], "{start} {length}");
         }
     }

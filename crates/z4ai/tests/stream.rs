@@ -53,9 +53,11 @@ fn sections_follow_one_another() {
     let mut decoded = Vec::new();
     Decoder::new(&frame[..]).unwrap().read_to_end(&mut decoded).unwrap();
     assert!(decoded == bytes);
-    assert_eq!(z4ai::decoded_len(&frame).unwrap(), bytes.len() as u64);
+    assert_eq!(z4ai::Frame::open(&frame).map(|frame| frame.decoded_len()).unwrap(), bytes.len() as u64);
     let mut slice = [0; 100];
-    z4ai::decompress_range(&frame, (64 << 20) - 50..(64 << 20) + 50, &mut slice).unwrap();
+    z4ai::Frame::open(&frame)
+        .and_then(|frame| frame.read_into((64 << 20) - 50..(64 << 20) + 50, &mut slice))
+        .unwrap();
     assert_eq!(slice, [7; 100]);
 }
 

@@ -101,7 +101,9 @@ pub(crate) fn decompress<'py>(
     let py = blob.py();
     let frame = buffer(blob)?;
     let length = decoded_length(frame.bytes(), max_output)?;
-    deliver(py, length, out, [&frame], |memory| z4ai::decompress_into_with(frame.bytes(), memory, threads))
+    deliver(py, length, out, [&frame], |memory| {
+        z4ai::Frame::open(frame.bytes()).and_then(|frame| frame.threads(threads).read_all_into(memory))
+    })
 }
 
 /// Fills new bytes, or `out` if it is given, which must have exactly `length` bytes and share none with what these are made from. Other Python threads run
@@ -150,7 +152,7 @@ pub(crate) fn decompress_array<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = blob.py();
     let frame = buffer(blob)?;
-    let description = z4ai::describe(frame.bytes()).map_err(raise)?;
+    let description = z4ai::Frame::open(frame.bytes()).map(|frame| frame.description()).map_err(raise)?;
     let descriptor = match (&description.numpy_dtype, description.dtype) {
         (Some(name), _) => named_descriptor(py, name)?,
         (None, Some(dtype)) => element::descriptor(py, &element_of(dtype)?)?,
@@ -176,7 +178,10 @@ pub(crate) fn decompress_array<'py>(
     };
     let mut block = Block::new(length).or_raise()?;
     if let Some(memory) = block.bytes().get_mut(..length) {
-        py.work(|| z4ai::decompress_into_with(frame.bytes(), memory, threads)).map_err(raise)?;
+        py.work(|| {
+            z4ai::Frame::open(frame.bytes()).and_then(|frame| frame.threads(threads).read_all_into(memory))
+        })
+        .map_err(raise)?;
         if descriptor.kind() == b'b' {
             booleans::normalise(&DType::Bool.into(), memory);
         }
@@ -354,7 +359,7 @@ fn element_of(dtype: Dtype) -> PyResult<ElementType> {
 
 /// How long the data of a frame is, unless that is more than the caller wants.
 pub(crate) fn decoded_length(frame: &[u8], max_output: Option<u64>) -> PyResult<usize> {
-    let length = z4ai::decoded_len(frame).map_err(raise)?;
+    let length = z4ai::Frame::open(frame).map(|frame| frame.decoded_len()).map_err(raise)?;
     if let Some(most) = max_output.filter(|most| length > *most) {
         let message = format!("the frame decodes to {length} bytes, more than max_output={most}");
         return Err(argument(message));

@@ -47,7 +47,8 @@ pub(crate) fn decompress_delta<'py>(
     let (frame, reference) = (buffer(blob)?, contents(reference)?);
     let length = decoded_length(frame.bytes(), max_output)?;
     deliver(blob.py(), length, out, [&frame, &reference], |memory| {
-        z4ai::decompress_delta_into_with(frame.bytes(), reference.bytes(), memory, threads)
+        z4ai::Frame::open(frame.bytes())
+            .and_then(|frame| frame.against(reference.bytes())?.threads(threads).read_all_into(memory))
     })
 }
 

@@ -7,7 +7,7 @@ mod parts;
 pub mod structure;
 
 use crate::arch::Kernel;
-use crate::decompress::Layout;
+use crate::frame::Frame;
 use crate::options::Options;
 use crate::threads;
 
@@ -68,19 +68,21 @@ pub fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
 
 /// [`decompress`] for a delta.
 pub fn decompress_against(frame: &[u8], reference: &[u8]) -> Option<Vec<u8>> {
-    let layout = Layout::read(frame).ok().filter(|layout| layout.length <= LARGEST)?.against(reference);
+    let frame = Frame::open(frame).ok().filter(|frame| frame.decoded_len() <= LARGEST)?;
+    let length = frame.decoded_len();
     let kernels = Kernel::available();
     // On this thread only: a fuzzer runs many small cases. Memory that is not clean, and of different content for each kernel, shows elements that are never written.
     let decode = |range: std::ops::Range<u64>, kernel: Kernel, fill: u8| {
         let mut out = vec![fill; (range.end - range.start) as usize];
-        kernel.run(|| threads::run(1, || layout.decode(range, &mut out))).ok().map(|()| out)
+        let decoded = kernel.run(|| threads::run(1, || frame.decode_here(reference, range, &mut out)));
+        decoded.ok().map(|()| out)
     };
     let mut decoded =
-        kernels.iter().zip([0x5a, 0xa5, 0xff]).map(|(&kernel, fill)| decode(0..layout.length, kernel, fill));
+        kernels.iter().zip([0x5a, 0xa5, 0xff]).map(|(&kernel, fill)| decode(0..length, kernel, fill));
     let first = decoded.next().expect("there is always a kernel");
     assert!(decoded.all(|other| other == first), "the kernels decode differently");
     if let Some(whole) = &first {
-        let (start, end) = (layout.length / 3, layout.length / 2);
+        let (start, end) = (length / 3, length / 2);
         let part = decode(start..end, kernels[kernels.len() - 1], 0x33);
         assert!(part.as_deref() == whole.get(start as usize..end as usize), "a part decodes differently");
     }

@@ -256,7 +256,7 @@ fn survive(mutant: &Parts, reference: &[u8], describe: bool) {
     let blocks = mutant.sections.iter_mut().flat_map(|section| &mut section.blocks);
     blocks.for_each(|block| block.checksum = 0);
     let frame = mutant.frame();
-    if crate::decoded_len(&frame).is_ok_and(|length| length <= LARGEST) {
+    if crate::Frame::open(&frame).is_ok_and(|frame| frame.decoded_len() <= LARGEST) {
         super::decompress_against(&frame, reference);
         if describe {
             let _ = crate::Info::read(&frame);

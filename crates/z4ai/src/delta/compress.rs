@@ -1,13 +1,10 @@
 //! From a buffer and its reference to a delta.
 
 use crate::arch::memory;
-use crate::compress::{
-    Part, encode_section, encode_sections, encode_with, keep_shorter, section_length_within,
-};
+use crate::encode::{Part, Plan, SectionEncoder, keep_shorter, section_length_within};
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::options::Options;
-use crate::plan::Plan;
 use crate::reference::ReferenceId;
 use crate::threads;
 use crate::transform::difference::{DifferenceModel, differences};
@@ -32,7 +29,7 @@ const SAMPLE: usize = 1 << 18;
 /// Pieces that these are taken in.
 const SAMPLE_PIECES: usize = 16;
 
-/// Compresses `current` against `reference` into a frame that [`crate::decompress_delta`] restores with the same reference. The buffers may have different
+/// Compresses `current` against `reference` into a frame that [`crate::Frame::against`] restores with the same reference. The buffers may have different
 /// lengths; element *i* is coded against element *i*. The frame is never much larger than that of [`crate::compress`], and depends on the two buffers and the
 /// options only.
 ///
@@ -43,7 +40,7 @@ const SAMPLE_PIECES: usize = 16;
 /// tuned[500] ^= 1;
 /// let frame = z4ai::compress_delta(&tuned, &base, &Options::new(Dtype::Bf16))?;
 /// assert!(frame.len() < 200);
-/// assert_eq!(z4ai::decompress_delta(&frame, &base)?, tuned);
+/// assert_eq!(z4ai::Frame::open(&frame)?.against(&base)?.read()?, tuned);
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Result<Vec<u8>> {
@@ -108,7 +105,7 @@ fn encode(current: &[u8], reference: &[u8], options: &Options) -> Result<(Vec<u8
                 sections.need_reference |= choice?.encode(part, options, &mut frame)?;
             }
         }
-        encode_sections(alone, options, &mut frame)
+        SectionEncoder::new(options).append_all(alone, &mut frame)
     })?;
     frame.shrink_to_fit();
     Ok((frame, sections))
@@ -171,15 +168,15 @@ impl Choice {
 
     /// Appends the section, and says whether its reference is needed.
     fn encode(self, part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<bool> {
-        let alone = Part { reference: &[], ..part };
+        let (encoder, alone) = (SectionEncoder::new(options), Part { reference: &[], ..part });
         let start = frame.len();
         match self {
-            Self::Alone => encode_section(alone, options, frame).map(|()| false),
-            Self::Against(plan) => encode_with(&plan, part, options, frame).map(|()| true),
+            Self::Alone => encoder.append_cut(alone, frame).map(|()| false),
+            Self::Against(plan) => encoder.append_planned(&plan, part, frame).map(|()| true),
             Self::Shorter(plan) => {
-                encode_with(&plan, part, options, frame)?;
+                encoder.append_planned(&plan, part, frame)?;
                 let mut other = Vec::new();
-                encode_section(alone, options, &mut other)?;
+                encoder.append_cut(alone, &mut other)?;
                 let with_reference = frame.len() - start <= other.len();
                 keep_shorter(frame, start, &other);
                 Ok(with_reference)
@@ -203,7 +200,8 @@ fn alone_estimate(bytes: &[u8], length: usize, options: &Options) -> Result<u64>
             .for_each(|part| sample.extend_from_slice(&part[..piece.min(part.len())]));
     }
     let mut frame = Vec::new();
-    encode_section(Part::new(&sample), &Options { shape: None, ..options.clone() }, &mut frame)?;
+    let options = Options { shape: None, ..options.clone() };
+    SectionEncoder::new(&options).append_cut(Part::new(&sample), &mut frame)?;
     Ok(frame.len() as u64 * bytes.len() as u64 / sample.len().max(1) as u64)
 }
 

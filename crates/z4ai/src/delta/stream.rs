@@ -1,7 +1,7 @@
 //! Deltas of streams: files of any length with memory for one section of each.
 
 use super::compress::{delta_section_length, encode_section_against, shared_length};
-use crate::compress::{Part, encode_section};
+use crate::encode::{Part, SectionEncoder};
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::section;
@@ -48,7 +48,7 @@ pub fn compress_delta_stream(
                 encode_section_against(part, options, &mut frame)?;
             }
             if shared < bytes.len() {
-                encode_section(Part::new(&bytes[shared..]), options, &mut frame)?;
+                SectionEncoder::new(options).append_cut(Part::new(&bytes[shared..]), &mut frame)?;
             }
             Ok(())
         })?;

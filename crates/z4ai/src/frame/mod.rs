@@ -1,9 +1,18 @@
-//! The on-disk structures of a frame, one per file, each with its own read and write: a header, then sections of independent blocks.
+//! The on-disk structures of a frame, one per file, each with its own read and write: a header, then sections of independent blocks. [`Frame`] is the
+//! door for readers: `open` parses it, `read` decodes what a range needs, from the `source` where its bytes are.
 //! `spec/z4ai.md` describes them bit by bit.
 
+mod copies;
 pub(crate) mod header;
+mod open;
+mod read;
 pub(crate) mod section;
+mod source;
 pub(crate) mod wire;
+
+pub use open::{Delta, Description, Frame};
+pub(crate) use read::decode_section;
+pub use source::{BlockSource, Fetch};
 
 /// The first bytes of every frame.
 pub(crate) const MAGIC: [u8; 4] = *b"Z4AI";

@@ -10,15 +10,17 @@ use std::ops::Range;
 const CLOSING: usize = 0;
 const CLOSING_STORED: usize = 1;
 /// The model of data as it is.
-const STORED_MODEL: [u8; 1] = [STORED];
+pub(super) const STORED_MODEL: [u8; 1] = [STORED];
 /// How much longer than its data a section's model and blocks may be; an encoder stores data that does not shrink.
 const MAX_EXPANSION: usize = 4096;
 /// The longest section: its data, and at most this for a table of as many blocks as a section can have.
 pub(crate) const MAX_ENCODED: usize = 2 * MAX_SECTION;
 
-/// A section's header with the extents of its parts in the frame.
+/// What a section's header says: how its data is cut into blocks, and where these are in the frame.
 #[derive(Debug, Clone)]
-pub(crate) struct Section<'a> {
+pub(crate) struct SectionHead {
+    /// Where the section begins in the decoded data.
+    pub start: u64,
     /// Decoded bytes.
     pub length: usize,
     /// Decoded bytes of the blocks; what the copies restore is missing.
@@ -27,10 +29,29 @@ pub(crate) struct Section<'a> {
     pub copies: Vec<Copy>,
     /// Decoded bytes per block; the last may have fewer.
     pub block_length: usize,
+    /// Where the shared model of the blocks is in the frame; `None` for that of stored data.
+    pub model: Option<Range<u64>>,
+    pub blocks: Vec<BlockEntry>,
+    /// Where the first block is in the frame; the others follow it.
+    pub blocks_start: u64,
+}
+
+/// A section with those of its bytes that are wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct Section<'a> {
+    pub head: &'a SectionHead,
     /// The shared model of the blocks.
     pub model: &'a [u8],
-    /// The blocks' encoded bytes.
-    pub blocks: Vec<Block<'a>>,
+    /// The encoded bytes of each block.
+    pub payloads: Vec<&'a [u8]>,
+}
+
+impl std::ops::Deref for Section<'_> {
+    type Target = SectionHead;
+
+    fn deref(&self) -> &SectionHead {
+        self.head
+    }
 }
 
 /// A stretch of the data that equals a stretch of the originals.
@@ -41,14 +62,6 @@ pub(crate) struct Copy {
     pub length: usize,
     /// Where in the originals.
     pub source: usize,
-}
-
-/// One encoded block.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Block<'a> {
-    pub payload: &'a [u8],
-    /// Of the decoded bytes.
-    pub checksum: u32,
 }
 
 /// What a section's header says, apart from its blocks.
@@ -135,15 +148,17 @@ pub(crate) fn write_end(out: &mut Vec<u8>) {
     put_length(out, 0);
 }
 
-impl<'a> Section<'a> {
-    /// Reads the next section; `None` is the end mark. `left` is how much data the frame still has to give, if its header says.
-    pub fn read(reader: &mut Reader<'a>, left: Option<u64>) -> Result<Option<Self>> {
-        let start = *reader;
+impl SectionHead {
+    /// Reads the header of the next section, which begins at byte `at` of the frame and `start` of the data; `None` is the end mark. `left` is how much
+    /// data the frame still has to give, if its header says. The reader is left where the blocks begin; nothing of them is looked at.
+    pub fn read(reader: &mut Reader, at: u64, start: u64, left: Option<u64>) -> Result<Option<Self>> {
+        let begin = *reader;
+        let at = at - begin.position() as u64;
         let length = reader.length()?;
         if length <= CLOSING_STORED
             && let Some(left) = left
         {
-            return Self::read_closing(reader, left, length == CLOSING_STORED).map(Some);
+            return Self::read_closing(reader, at, start, left, length == CLOSING_STORED).map(Some);
         }
         if length == 0 {
             return Ok(None);
@@ -167,34 +182,70 @@ impl<'a> Section<'a> {
         let encoded = lengths.iter().try_fold(model_length, |sum, &length| sum.checked_add(length));
         check_encoded(encoded, original_length)?;
         let sums = reader.take(4 * count)?;
-        let model = reader.take(model_length)?;
-        let covered = reader.position() - start.position();
-        let sum = checksum(start.peek().get(..covered).unwrap_or_default());
+        let model = at + reader.position() as u64;
+        reader.take(model_length)?;
+        let covered = reader.position() - begin.position();
+        let sum = checksum(begin.peek().get(..covered).unwrap_or_default());
         if reader.u32()? != sum {
             return Err(Error::new(
                 ErrorKind::ChecksumMismatch,
                 "a section header's checksum does not match",
             ));
         }
-        let mut blocks = Vec::with_capacity(count);
-        for (length, sum) in lengths.into_iter().zip(sums.chunks_exact(4)) {
-            let checksum = u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]);
-            blocks.push(Block { payload: reader.take(length)?, checksum });
-        }
-        Ok(Some(Self { length, original_length, copies, block_length, model, blocks }))
+        let entry = |(length, sum): (usize, &[u8])| BlockEntry {
+            length,
+            checksum: u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]),
+        };
+        let blocks = lengths.into_iter().zip(sums.chunks_exact(4)).map(entry).collect();
+        let (model, blocks_start) = (Some(model..model + model_length as u64), at + reader.position() as u64);
+        Ok(Some(Self { start, length, original_length, copies, block_length, model, blocks, blocks_start }))
     }
 
     /// Reads what follows the first byte of the short form.
-    fn read_closing(reader: &mut Reader<'a>, left: u64, stored: bool) -> Result<Self> {
+    fn read_closing(reader: &mut Reader, at: u64, start: u64, left: u64, stored: bool) -> Result<Self> {
         let length = usize::try_from(left).unwrap_or(usize::MAX);
         check_length(length)?;
         let (model_length, block_length) =
             if stored { (0, length) } else { (reader.length()?, reader.length()?) };
         check_encoded(model_length.checked_add(block_length), length)?;
-        let checksum = reader.u32()?;
-        let model = if stored { &STORED_MODEL } else { reader.take(model_length)? };
-        let blocks = vec![Block { payload: reader.take(block_length)?, checksum }];
-        Ok(Self { length, original_length: length, copies: Vec::new(), block_length: length, model, blocks })
+        let blocks = vec![BlockEntry { length: block_length, checksum: reader.u32()? }];
+        let model = at + reader.position() as u64;
+        reader.take(model_length)?;
+        let (original_length, copies, blocks_start) = (length, Vec::new(), at + reader.position() as u64);
+        let model = (!stored).then_some(model..blocks_start);
+        Ok(Self { start, length, original_length, copies, block_length: length, model, blocks, blocks_start })
+    }
+
+    /// Where the section ends in the decoded data.
+    pub fn data_end(&self) -> u64 {
+        self.start.saturating_add(self.length as u64)
+    }
+
+    /// Encoded bytes of all blocks.
+    pub fn blocks_length(&self) -> u64 {
+        self.blocks.iter().map(|block| block.length as u64).sum()
+    }
+
+    /// Where the section ends in the frame.
+    pub fn end(&self) -> u64 {
+        self.blocks_start.saturating_add(self.blocks_length())
+    }
+
+    /// The section in a frame that is in memory.
+    pub fn of_frame<'a>(&'a self, frame: &'a [u8]) -> Result<Section<'a>> {
+        let take = |range: Range<u64>| -> Result<&'a [u8]> {
+            let range = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+            let bytes = range.and_then(|(start, end)| frame.get(start..end));
+            bytes.ok_or_else(|| Error::truncated("sections"))
+        };
+        let model = self.model.clone().map_or(Ok(&STORED_MODEL[..]), take)?;
+        let mut place = self.blocks_start;
+        let payloads = self.blocks.iter().map(|block| {
+            let start = place;
+            place = place.saturating_add(block.length as u64);
+            take(start..place)
+        });
+        Ok(Section { head: self, model, payloads: payloads.collect::<Result<_>>()? })
     }
 
     /// Decoded bytes of block `index`.

@@ -164,7 +164,8 @@ pub(crate) fn decoding_cost(file: &Source, frame: Span, start: u64, length: u64)
         return Ok(length);
     }
     let bytes = file.bytes(frame.offset, frame.length)?;
-    Ok(z4ai::decoding_cost(&bytes, start..start.saturating_add(length))?)
+    Ok(z4ai::Frame::open(&bytes)
+        .and_then(|frame| frame.decoding_cost(start..start.saturating_add(length)))?)
 }
 
 /// A piece whose bytes are in the archive.

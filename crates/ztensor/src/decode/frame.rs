@@ -9,7 +9,7 @@ use crate::tensor::{DType, ElementType, LogicalType, Shape};
 
 /// Decodes a frame into a buffer of exactly its length.
 pub(super) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<()> {
-    z4ai::decompress_into(stored, out).map_err(failure)
+    z4ai::Frame::open(stored).and_then(|frame| frame.read_all_into(out)).map_err(failure)
 }
 
 /// Decodes the bytes from `start` on, as many as the buffer takes, of the frame in `span` of a source. Where that is not in memory, only what they need is read.
@@ -17,10 +17,13 @@ pub(super) fn decompress_range(source: &Source, span: Span, start: u64, out: &mu
     let range = start..start + out.len() as u64;
     source.check(span.offset, span.length)?;
     match source.slice(span.offset, span.length) {
-        Some(frame) => z4ai::decompress_range(frame, range, out).map_err(failure),
-        None => z4ai::decompress_range_from(span.length, range, out, |offset, bytes: &mut [u8]| {
-            source.read_into(span.offset + offset, bytes)
-        }),
+        Some(frame) => {
+            z4ai::Frame::open(frame).and_then(|frame| frame.read_into(range, out)).map_err(failure)
+        }
+        None => {
+            let read = |offset: u64, bytes: &mut [u8]| source.read_into(span.offset + offset, bytes);
+            z4ai::Frame::open(z4ai::Fetch::new(span.length, read))?.read_into(range, out)
+        }
     }
 }
 

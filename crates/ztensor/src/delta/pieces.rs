@@ -151,10 +151,10 @@ impl Piece for Delta {
         let frame = self.file()?.bytes(self.span.offset, self.span.length)?;
         let base = self.reference.bytes()?;
         if out.len() as u64 == self.reference.length {
-            z4ai::decompress_delta_into(&frame, &base, out)
+            z4ai::Frame::open(&frame).and_then(|frame| frame.against(&base)?.read_all_into(out))
         } else {
             let range = start..start + out.len() as u64;
-            z4ai::decompress_delta_range(&frame, &base, range).map(|bytes| out.copy_from_slice(&bytes))
+            z4ai::Frame::open(&frame).and_then(|frame| frame.against(&base)?.read_into(range, out))
         }
         .map_err(|cause| self.reference.name(z4ai_failure(cause)))?;
         self.reference.set_checked();
@@ -184,12 +184,15 @@ impl Delta {
         let named = |error| self.reference.name(error);
         let view = base.component_view(name, role).map_err(named)?.filter(|view| view.strides.is_none());
         if let (Some(view), Some(frame)) = (view, file.slice(self.span.offset, self.span.length)) {
-            let read = z4ai::decompress_delta_range_trusted_into(frame, view.bytes, range, out);
+            let read = z4ai::Frame::open(frame)
+                .and_then(|frame| frame.against(view.bytes)?.trusted().read_into(range, out));
             return read.map_err(|cause| named(z4ai_failure(cause)));
         }
-        let lengths = (self.span.length, self.reference.length);
         let read_frame = |offset: u64, bytes: &mut [u8]| file.read_into(self.span.offset + offset, bytes);
         let read_base = |offset: u64, bytes: &mut [u8]| base.component_range_into(name, role, offset, bytes);
-        z4ai::decompress_delta_range_from(lengths, range, out, read_frame, read_base).map_err(named)
+        let frame = z4ai::Fetch::new(self.span.length, read_frame);
+        let delta = z4ai::Frame::open(frame)
+            .and_then(|frame| frame.against(z4ai::Fetch::new(self.reference.length, read_base)));
+        delta.and_then(|delta| delta.trusted().read_into(range, out)).map_err(named)
     }
 }
