@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::options::Options;
 
 /// Bytes that are compressed for an estimate.
-const SAMPLE: usize = 8 << 20;
+const ESTIMATED_BYTES: usize = 8 << 20;
 /// Pieces that the sample is taken in.
 const PIECES: usize = 8;
 
@@ -19,14 +19,14 @@ const PIECES: usize = 8;
 /// ```
 pub fn estimate(bytes: &[u8], options: &Options) -> Result<f64> {
     options.check_shape(bytes.len() as u64)?;
-    if bytes.len() <= SAMPLE {
+    if bytes.len() <= ESTIMATED_BYTES {
         return Ok(bytes.len() as f64 / compress(bytes, options)?.len() as f64);
     }
     // Pieces of whole rows, so that columns are seen as they are.
     let width = options.dtype.map_or(1, Dtype::width);
     let row = options.row_length().map_or(width, |length| length * options.scalar_width());
-    let row = if row > SAMPLE / PIECES { width } else { row };
-    let piece = SAMPLE / PIECES / row * row;
+    let row = if row > ESTIMATED_BYTES / PIECES { width } else { row };
+    let piece = ESTIMATED_BYTES / PIECES / row * row;
     let step = bytes.len() / PIECES / row * row;
     let shape = options.row_length().map(|_| vec![(piece / row) as u64, (row / width) as u64]);
     let options = Options { shape: shape.filter(|_| row > width), ..options.clone() };

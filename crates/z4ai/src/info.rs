@@ -67,8 +67,8 @@ impl Info {
     /// ```
     pub fn read(frame: &[u8]) -> Result<Self> {
         let layout = Frame::open(frame)?;
-        let mut transforms = Parts::default();
-        let mut planes = Parts::default();
+        let mut transforms = PartList::default();
+        let mut planes = PartList::default();
         let (mut blocks, mut side) = (0, frame.len());
         for head in layout.sections() {
             let section = &head.of_frame(frame)?;
@@ -127,9 +127,9 @@ impl Info {
 }
 
 #[derive(Default)]
-struct Parts(Vec<Part>);
+struct PartList(Vec<Part>);
 
-impl Parts {
+impl PartList {
     fn add(&mut self, name: &str, decoded: usize, encoded: usize) {
         let part = match self.0.iter_mut().find(|part| part.name == name) {
             Some(part) => part,

@@ -85,7 +85,7 @@ impl ReferenceId {
     }
 }
 
-/// An identity that is found out on the way: whoever is about to use a part of the bytes takes the digests there, so that they come from memory once for both.
+/// An identity that is computed while the bytes are used: whoever is about to use a part of them takes its digests, so that memory is read once for both.
 #[derive(Debug)]
 pub(crate) struct Identification<'a> {
     bytes: &'a [u8],

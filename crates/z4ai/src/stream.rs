@@ -1,7 +1,7 @@
 //! Streams: a writer that compresses and a reader that decompresses, with memory for one section however long the data is.
 
 use crate::arch::memory;
-use crate::encode::{Part, SectionEncoder, section_length};
+use crate::encode::{SectionData, SectionEncoder, section_length};
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::decode_section;
 use crate::frame::header::Header;
@@ -61,7 +61,7 @@ impl<W: Write> Encoder<W> {
         let mut encoded = Vec::new();
         let (pending, options) = (&self.pending, &self.options);
         threads::run(options.threads, || {
-            SectionEncoder::new(options).append_cut(Part::new(pending), &mut encoded)
+            SectionEncoder::new(options).append_cut(SectionData::new(pending), &mut encoded)
         })?;
         self.writer.write_all(&encoded)?;
         self.pending.clear();

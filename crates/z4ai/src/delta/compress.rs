@@ -1,7 +1,7 @@
 //! From a buffer and its reference to a delta.
 
 use crate::arch::memory;
-use crate::encode::{Part, Plan, SectionEncoder, keep_shorter, section_length_within};
+use crate::encode::{Plan, SectionData, SectionEncoder, keep_shorter, section_length_within};
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::options::Options;
@@ -25,9 +25,9 @@ const MOST_BLOCK_ELEMENTS: usize = 1 << 20;
 /// Encoded bytes that a block should have.
 const BLOCK_ENCODED: u64 = 1 << 16;
 /// Bytes that are compressed for a guess of what the section takes without its reference.
-const SAMPLE: usize = 1 << 18;
+const ALONE_BYTES: usize = 1 << 18;
 /// Pieces that these are taken in.
-const SAMPLE_PIECES: usize = 16;
+const ALONE_PIECES: usize = 16;
 
 /// Compresses `current` against `reference` into a frame that [`crate::Frame::against`] restores with the same reference. The buffers may have different
 /// lengths; element *i* is coded against element *i*. The frame is never much larger than that of [`crate::compress`], and depends on the two buffers and the
@@ -96,7 +96,7 @@ fn encode(current: &[u8], reference: &[u8], options: &Options) -> Result<(Vec<u8
         let parts = against.chunks(length).zip(reference.chunks(length)).enumerate();
         let parts = parts.map(|(index, (bytes, base))| {
             let reference = &base[..bytes.len()];
-            Part { reference, closing: index + 1 == last, ..Part::new(bytes) }
+            SectionData { reference, closing: index + 1 == last, ..SectionData::new(bytes) }
         });
         for group in parts.collect::<Vec<_>>().chunks(GROUP) {
             // Much of a choice is work for one thread, so several are made at the same time.
@@ -123,7 +123,11 @@ pub(super) fn delta_section_length(options: &Options) -> usize {
 }
 
 /// Appends one section, the shorter of one with the reference and one without, and says whether it is the former. The reference is as long as the data, and both are whole elements.
-pub(super) fn encode_section_against(part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<bool> {
+pub(super) fn encode_section_against(
+    part: SectionData,
+    options: &Options,
+    frame: &mut Vec<u8>,
+) -> Result<bool> {
     Choice::of(part, options)?.encode(part, options, frame)
 }
 
@@ -139,8 +143,8 @@ enum Choice {
 }
 
 impl Choice {
-    fn of(part: Part, options: &Options) -> Result<Self> {
-        let Part { bytes, reference, .. } = part;
+    fn of(part: SectionData, options: &Options) -> Result<Self> {
+        let SectionData { bytes, reference, .. } = part;
         let width = options.scalar_width();
         if bytes == reference {
             let model = DifferenceModel::new(width, OpaqueModel::default().into()).into();
@@ -154,7 +158,7 @@ impl Choice {
         let (model, bits) = ReferenceModel::fit(fields, bytes, reference)?;
         let with = bits / 8;
         // The less there is to gain, the shorter the sample.
-        let sample = if with < bytes.len() as u64 / 8 { SAMPLE / 4 } else { SAMPLE };
+        let sample = if with < bytes.len() as u64 / 8 { ALONE_BYTES / 4 } else { ALONE_BYTES };
         let without = alone_estimate(bytes, sample, options)?;
         // What the section takes with its reference is known well, without it from a sample, which knows no rows; where that might be a little less, both are tried.
         if without < with - with / 10 {
@@ -167,8 +171,8 @@ impl Choice {
     }
 
     /// Appends the section, and says whether its reference is needed.
-    fn encode(self, part: Part, options: &Options, frame: &mut Vec<u8>) -> Result<bool> {
-        let (encoder, alone) = (SectionEncoder::new(options), Part { reference: &[], ..part });
+    fn encode(self, part: SectionData, options: &Options, frame: &mut Vec<u8>) -> Result<bool> {
+        let (encoder, alone) = (SectionEncoder::new(options), SectionData { reference: &[], ..part });
         let start = frame.len();
         match self {
             Self::Alone => encoder.append_cut(alone, frame).map(|()| false),
@@ -188,20 +192,20 @@ impl Choice {
 /// About how many bytes a section takes without its reference, from pieces all over it: optimizer states and embeddings have long stretches of zeros.
 fn alone_estimate(bytes: &[u8], length: usize, options: &Options) -> Result<u64> {
     let width = options.scalar_width();
-    let piece = length / SAMPLE_PIECES;
+    let piece = length / ALONE_PIECES;
     let mut sample = Vec::with_capacity(length);
     if bytes.len() <= length {
         sample.extend_from_slice(bytes);
     } else {
-        let step = bytes.len() / SAMPLE_PIECES / width * width;
+        let step = bytes.len() / ALONE_PIECES / width * width;
         bytes
             .chunks(step)
-            .take(SAMPLE_PIECES)
+            .take(ALONE_PIECES)
             .for_each(|part| sample.extend_from_slice(&part[..piece.min(part.len())]));
     }
     let mut frame = Vec::new();
     let options = Options { shape: None, ..options.clone() };
-    SectionEncoder::new(&options).append_cut(Part::new(&sample), &mut frame)?;
+    SectionEncoder::new(&options).append_cut(SectionData::new(&sample), &mut frame)?;
     Ok(frame.len() as u64 * bytes.len() as u64 / sample.len().max(1) as u64)
 }
 

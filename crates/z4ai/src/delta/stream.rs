@@ -1,7 +1,7 @@
 //! Deltas of streams: files of any length with memory for one section of each.
 
 use super::compress::{delta_section_length, encode_section_against, shared_length};
-use crate::encode::{Part, SectionEncoder};
+use crate::encode::{SectionData, SectionEncoder};
 use crate::error::Result;
 use crate::frame::header::Header;
 use crate::frame::section;
@@ -44,11 +44,11 @@ pub fn compress_delta_stream(
         let shared = shared_length(bytes.len(), base.len(), options);
         threads::run(options.threads, || -> Result<()> {
             if shared > 0 {
-                let part = Part { reference: &base[..shared], ..Part::new(&bytes[..shared]) };
+                let part = SectionData { reference: &base[..shared], ..SectionData::new(&bytes[..shared]) };
                 encode_section_against(part, options, &mut frame)?;
             }
             if shared < bytes.len() {
-                SectionEncoder::new(options).append_cut(Part::new(&bytes[shared..]), &mut frame)?;
+                SectionEncoder::new(options).append_cut(SectionData::new(&bytes[shared..]), &mut frame)?;
             }
             Ok(())
         })?;

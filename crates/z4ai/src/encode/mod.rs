@@ -9,4 +9,4 @@ mod section;
 mod segments;
 
 pub(crate) use plan::Plan;
-pub(crate) use section::{Part, SectionEncoder, keep_shorter, section_length, section_length_within};
+pub(crate) use section::{SectionData, SectionEncoder, keep_shorter, section_length, section_length_within};

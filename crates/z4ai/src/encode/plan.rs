@@ -5,7 +5,7 @@
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::options::{Effort, Options};
-use crate::transform::adaptive::{AdaptiveModel, Geometry};
+use crate::transform::adaptive::{AdaptiveModel, TensorGeometry};
 use crate::transform::float::FloatModel;
 use crate::transform::grid::GridModel;
 use crate::transform::nested::NestedModel;
@@ -138,7 +138,7 @@ impl Plan {
         let layout = options.dtype.and_then(Dtype::float_layout);
         let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
         let elements = &bytes[..bytes.len() / layout.width * layout.width];
-        let geometry = Geometry {
+        let geometry = TensorGeometry {
             row_length: options.row_length().or(found),
             kernel_length: options.kernel_length(),
             line_length: options.line_length(),

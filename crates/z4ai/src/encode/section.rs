@@ -13,7 +13,7 @@ use crate::threads;
 
 /// What a section is made from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part<'a> {
+pub(crate) struct SectionData<'a> {
     /// The data, without what the copies restore.
     pub bytes: &'a [u8],
     /// Repeats of `bytes`.
@@ -24,7 +24,7 @@ pub(crate) struct Part<'a> {
     pub closing: bool,
 }
 
-impl<'a> Part<'a> {
+impl<'a> SectionData<'a> {
     /// A section of this data alone.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, copies: &[], reference: &[], closing: false }
@@ -55,13 +55,13 @@ impl<'o> SectionEncoder<'o> {
         let sections = sections(bytes, cut, options);
         let last = sections.len();
         for (index, bytes) in sections.into_iter().enumerate() {
-            self.append_cut(Part { closing: index + 1 == last, ..Part::new(bytes) }, frame)?;
+            self.append_cut(SectionData { closing: index + 1 == last, ..SectionData::new(bytes) }, frame)?;
         }
         Ok(())
     }
 
     /// Appends a section; without its repeats where there are some, or cut into several where the parts of the data have little in common.
-    pub fn append_cut(&self, part: Part, frame: &mut Vec<u8>) -> Result<()> {
+    pub fn append_cut(&self, part: SectionData, frame: &mut Vec<u8>) -> Result<()> {
         let options = self.options;
         let find = if options.effort == Effort::Max { repeats::search } else { repeats::find };
         let repeats = find(part.bytes, options.scalar_width(), copy_unit(options));
@@ -81,7 +81,7 @@ impl<'o> SectionEncoder<'o> {
             }
             return Ok(());
         };
-        let once = Part { bytes: &repeats.originals, copies: &repeats.copies, ..part };
+        let once = SectionData { bytes: &repeats.originals, copies: &repeats.copies, ..part };
         self.try_efforts(once, frame)?;
         // Copies do not reach from one section to another, so it is the one or the other.
         if segments.len() > 1 {
@@ -93,14 +93,14 @@ impl<'o> SectionEncoder<'o> {
     }
 
     /// Appends a section for each segment, short ones side by side.
-    fn append_segments(&self, segments: &[Part], frame: &mut Vec<u8>) -> Result<()> {
+    fn append_segments(&self, segments: &[SectionData], frame: &mut Vec<u8>) -> Result<()> {
         // One thread has no use for sections of their own, which would have to be put together.
         if segments.len() == 1 || threads::count() == 1 {
             return segments.iter().try_for_each(|part| self.try_efforts(*part, frame));
         }
         // What is more than a thread's share would keep one busy when the others are done.
         let share = segments.iter().map(|part| part.bytes.len()).sum::<usize>() / threads::count();
-        let is_long = |part: &Part| part.bytes.len() >= LONG_SEGMENT.max(share);
+        let is_long = |part: &SectionData| part.bytes.len() >= LONG_SEGMENT.max(share);
         for group in segments.chunk_by(|first, second| !is_long(first) && !is_long(second)) {
             if let [part] = group {
                 self.try_efforts(*part, frame)?;
@@ -126,7 +126,7 @@ impl<'o> SectionEncoder<'o> {
     }
 
     /// Cuts data where it changes, between rows if these are known.
-    fn segments<'a>(&self, part: Part<'a>) -> Result<Vec<Part<'a>>> {
+    fn segments<'a>(&self, part: SectionData<'a>) -> Result<Vec<SectionData<'a>>> {
         let options = self.options;
         let dtype = options.dtype.filter(|_| part.reference.is_empty());
         let Some((dtype, layout)) = dtype.and_then(|dtype| Some((dtype, dtype.float_layout()?))) else {
@@ -144,15 +144,15 @@ impl<'o> SectionEncoder<'o> {
         let mut rest = part.bytes;
         for length in lengths {
             let (bytes, after) = rest.split_at(length * layout.width);
-            parts.push(Part { bytes, closing: false, ..part });
+            parts.push(SectionData { bytes, closing: false, ..part });
             rest = after;
         }
-        parts.push(Part { bytes: rest, ..part });
+        parts.push(SectionData { bytes: rest, ..part });
         Ok(parts)
     }
 
     /// Appends one section. Maximum effort is never larger than the default, because it tries that too.
-    fn try_efforts(&self, part: Part, frame: &mut Vec<u8>) -> Result<()> {
+    fn try_efforts(&self, part: SectionData, frame: &mut Vec<u8>) -> Result<()> {
         let options = self.options;
         let start = frame.len();
         self.try_plans(part, frame)?;
@@ -166,7 +166,7 @@ impl<'o> SectionEncoder<'o> {
     }
 
     /// Appends one section with the plan for its data, or with one that learns or sees further where that is worth its price.
-    fn try_plans(&self, part: Part, frame: &mut Vec<u8>) -> Result<()> {
+    fn try_plans(&self, part: SectionData, frame: &mut Vec<u8>) -> Result<()> {
         let options = self.options;
         let start = frame.len();
         let plan = Plan::choose(part.bytes, options)?;
@@ -189,9 +189,9 @@ impl<'o> SectionEncoder<'o> {
     }
 
     /// Appends one section with this plan, or the bytes as they are where that is shorter.
-    pub fn append_planned(&self, plan: &Plan, part: Part, frame: &mut Vec<u8>) -> Result<()> {
+    pub fn append_planned(&self, plan: &Plan, part: SectionData, frame: &mut Vec<u8>) -> Result<()> {
         let options = self.options;
-        let Part { bytes, copies, reference, closing } = part;
+        let SectionData { bytes, copies, reference, closing } = part;
         let block_length = plan.block_length.min(bytes.len());
         let context = BlockContext {
             model: &plan.model,

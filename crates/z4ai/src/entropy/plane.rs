@@ -157,7 +157,7 @@ impl PlaneModel {
             Self::Raw => PlaneDecoder::Raw(reader.take(count)?),
             Self::Constant(byte) => PlaneDecoder::Constant(*byte),
             Self::Rans(tables) => {
-                PlaneDecoder::Rans(Box::new(rans::Decoder::open_in(lanes, tables.decoder(), reader)?))
+                PlaneDecoder::Rans(Box::new(rans::SymbolDecoder::open_in(lanes, tables.decoder(), reader)?))
             }
         })
     }
@@ -168,7 +168,7 @@ impl PlaneModel {
 pub(crate) enum PlaneDecoder<'a> {
     Raw(&'a [u8]),
     Constant(u8),
-    Rans(Box<rans::Decoder<'a>>),
+    Rans(Box<rans::SymbolDecoder<'a>>),
 }
 
 impl<'a> PlaneDecoder<'a> {

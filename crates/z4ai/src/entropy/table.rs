@@ -87,7 +87,7 @@ impl FrequencyTable {
         let mut bits = BitWriter::new(out);
         bits.put(first as u32, 8);
         bits.put(last as u32, 8);
-        let mut neighbours = Neighbours::default();
+        let mut neighbours = RiceNeighbours::default();
         let mut left = 1u32 << self.precision;
         for &frequency in &self.frequencies[first..last] {
             let frequency = u32::from(frequency);
@@ -105,7 +105,7 @@ impl FrequencyTable {
         let first = bits.get(8)? as usize;
         let last = bits.get(8)? as usize;
         let mut frequencies = [0u16; SYMBOLS];
-        let mut neighbours = Neighbours::default();
+        let mut neighbours = RiceNeighbours::default();
         let mut left = 1u32 << precision;
         let span = frequencies.get_mut(first..=last).unwrap_or_default();
         let Some((rest, front)) = span.split_last_mut() else {
@@ -163,9 +163,9 @@ impl FrequencyTable {
 
 /// The last two frequencies, from which the next one's magnitude is guessed.
 #[derive(Default)]
-struct Neighbours(u32, u32);
+struct RiceNeighbours(u32, u32);
 
-impl Neighbours {
+impl RiceNeighbours {
     fn rice_parameter(&self) -> u32 {
         let mean = (self.0 + self.1) / 2;
         (32 - mean.leading_zeros()).saturating_sub(1)

@@ -63,7 +63,7 @@ const HEAD: usize = 1 << 14;
 impl<S: BlockSource> Frame<S> {
     /// Reads the structure of a frame, and nothing of its blocks.
     pub fn open(source: S) -> Result<Self, S::Error> {
-        let mut window = Window { source: &source, bytes: Vec::new(), start: 0 };
+        let mut window = HeaderWindow { source: &source, bytes: Vec::new(), start: 0 };
         let (header, mut at) = window.parse(0, Header::read)?;
         let (mut sections, mut models, mut length) = (Vec::new(), Vec::new(), 0u64);
         while header.length.is_none_or(|declared| length < declared) {
@@ -315,14 +315,14 @@ impl<S: BlockSource, R: BlockSource<Error = S::Error>> Delta<S, R> {
 }
 
 /// The part of a frame in which headers are read.
-struct Window<'s, S> {
+struct HeaderWindow<'s, S> {
     source: &'s S,
     bytes: Vec<u8>,
     /// Where in the frame the bytes begin.
     start: u64,
 }
 
-impl<S: BlockSource> Window<'_, S> {
+impl<S: BlockSource> HeaderWindow<'_, S> {
     /// Reads a structure at `at`, and returns it with where it ends. As long as it proves to be cut off, more is read.
     fn parse<T>(&mut self, at: u64, read: impl Fn(&mut Reader) -> Result<T>) -> Result<(T, u64), S::Error> {
         if let Some(bytes) = self.source.bytes() {

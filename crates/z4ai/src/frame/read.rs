@@ -81,7 +81,7 @@ fn decode_together<S: BlockSource, R: BlockSource<Error = S::Error>>(
             Some(bytes) => PartialReference { start: 0, bytes: stretch(bytes, head.start, head.data_end()) },
             None => PartialReference { start: loaded.reference_start, bytes: &loaded.reference },
         };
-        parts.push(Part { section, reference, range, target });
+        parts.push(LoadedPart { section, reference, range, target });
     }
     Ok(decode_parts(frame.header.dtype, parts, against.identification)?)
 }
@@ -172,7 +172,7 @@ impl Loaded {
 }
 
 /// A part of a section that is to be decoded, with its bytes.
-struct Part<'a, 'o> {
+struct LoadedPart<'a, 'o> {
     section: Section<'a>,
     /// What the section is coded against, if it is.
     reference: PartialReference<'a>,
@@ -188,14 +188,14 @@ pub(crate) fn decode_section(
     out: &mut [u8],
 ) -> Result<()> {
     let reference = PartialReference { start: 0, bytes: reference };
-    let part = Part { range: 0..section.length, section, reference, target: out };
+    let part = LoadedPart { range: 0..section.length, section, reference, target: out };
     decode_parts(dtype, vec![part], None)
 }
 
 /// Decodes parts of several sections, the blocks of all of them in parallel.
 fn decode_parts(
     dtype: Option<Dtype>,
-    wanted: Vec<Part>,
+    wanted: Vec<LoadedPart>,
     identification: Option<&Identification>,
 ) -> Result<()> {
     let width = dtype.map_or(1, Dtype::scalar_width);
@@ -208,7 +208,7 @@ fn decode_parts(
     let (mut tasks, mut last_tasks) = (Vec::new(), Vec::new());
     let (sections, places): (Vec<_>, Vec<_>) = wanted
         .into_iter()
-        .map(|Part { section, reference, range, target }| (section, (reference, range, target)))
+        .map(|LoadedPart { section, reference, range, target }| (section, (reference, range, target)))
         .unzip();
     for ((section, (reference, range, target)), model) in sections.iter().zip(places).zip(&models) {
         let context = BlockContext { model, width, reference };
@@ -250,14 +250,14 @@ fn decode_parts(
     results.into_iter().collect()
 }
 
-/// What a thread does at a time: it decodes a block, and takes the digests of the pieces of the reference that the block needed, which it then has at hand. At the end of the data digests are work of
-/// their own: short work that comes last lets the threads end together.
+/// A unit of work: a block, and the digests of the pieces of the reference that it needed, which are then in the cache. Near the end of the data digests
+/// are units of their own: short work that comes last balances the load.
 struct Task<'a, 'o> {
     block: Option<WantedBlock<'a, 'o>>,
     pieces: Range<usize>,
 }
 
-/// The tasks, two together where their blocks are better decoded beside each other and no thread has to wait for that.
+/// Pairs tasks whose blocks decode faster interleaved, as long as every thread still has enough to do.
 fn in_twos<'a, 'o>(tasks: Vec<Task<'a, 'o>>) -> Vec<(Task<'a, 'o>, Option<Task<'a, 'o>>)> {
     let (threads, mut left) = (threads::count(), tasks.len());
     let (mut twos, mut tasks) = (Vec::with_capacity(left), tasks.into_iter().peekable());
@@ -286,7 +286,7 @@ struct WantedBlock<'a, 'o> {
 }
 
 impl WantedBlock<'_, '_> {
-    /// Whether this block and another are better decoded beside each other.
+    /// Whether this block and another decode faster as a pair.
     fn suits(&self, other: &Self) -> bool {
         let whole = |block: &Self| {
             block.skip == 0 && block.target.len() == block.section.decoded_block_length(block.index)

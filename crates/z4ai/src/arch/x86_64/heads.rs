@@ -1,6 +1,6 @@
 //! What the decoders of float heads share on x86: which loop runs, and where the words of a stream end.
 
-use crate::entropy::rans::{Decoder, DecoderTables, LANES, MOST_LANES};
+use crate::entropy::rans::{DecoderTables, LANES, MOST_LANES, SymbolDecoder};
 use crate::error::{Error, Result};
 use crate::transform::float::{self, ExpectedRest, HeadChunk, HeadInputs, HeadSign};
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(super) unsafe fn decode_chunk<L: HeadLoops>(
         return float::decode_heads(kernel, chunk, heads);
     }
     let (symbols, inputs, escaped) = chunk.inputs(heads.len());
-    let Decoder { tables, states, lanes, words } = symbols;
+    let SymbolDecoder { tables, states, lanes, words } = symbols;
     let (states, count) = (&mut states[..*lanes], heads.len());
     let mut decode_from = |words: &[u8], range| {
         // SAFETY: the caller vouches for the instructions.

@@ -8,7 +8,7 @@ use crate::frame::wire::Reader;
 
 /// Decodes one stream, piece by piece.
 #[derive(Debug)]
-pub(crate) struct Decoder<'a> {
+pub(crate) struct SymbolDecoder<'a> {
     pub tables: &'a DecoderTables,
     pub states: [u32; MOST_LANES],
     pub lanes: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Decoder<'a> {
     pub words: &'a [u8],
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> SymbolDecoder<'a> {
     /// Opens the stream of `count` symbols at the reader's position.
     pub fn open<'f: 'a>(tables: &'a DecoderTables, reader: &mut Reader<'f>, count: usize) -> Result<Self> {
         Self::open_in(lanes_for(count), tables, reader)

@@ -68,7 +68,7 @@ impl Bit {
     /// Where its share of the range begins, and how large it is.
     #[inline(always)]
     pub fn share(self) -> (u32, u32) {
-        // A coin toss, so not a branch.
+        // Unpredictable, so branch-free.
         let (probability, clear) = (u32::from(self.probability), u32::from(!self.value).wrapping_neg());
         (probability & clear, (probability ^ clear).wrapping_add(clear & ((1 << PROBABILITY_BITS) + 1)))
     }
@@ -209,7 +209,7 @@ impl<'a> MixedDecoder<'a> {
     /// Takes over a lane's state after a symbol, with a new word if it has become too small.
     #[inline(always)]
     fn refill(&mut self, lane: usize, state: u32) {
-        // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way.
+        // Branch-free: whether a lane refills is unpredictable, so the word is always loaded.
         let small = state < STATE_MIN;
         let word = u32::from(self.window[self.used & (MIXED_WINDOW - 1)]);
         self.used += usize::from(small);

@@ -14,7 +14,7 @@ mod steps;
 mod tests;
 
 pub(crate) use compact::{COMPACT_CONTEXTS, COMPACT_HALF, CompactPlanes, CompactTable, CompactTables};
-pub(crate) use decode::Decoder;
+pub(crate) use decode::SymbolDecoder;
 pub(crate) use encode::{encode, encode_before, encode_in, room_for};
 pub(crate) use mixed::{
     ALL_LANES, Bit, MIXED_LANES, MIXED_WINDOW, MixedDecoder, MixedTable, MixedWords, Stretch, each_lane,

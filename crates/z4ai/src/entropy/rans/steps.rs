@@ -1,13 +1,13 @@
 //! The hot loops of rANS streams.
 
-use super::{Decoder, DecoderTables, EncoderTables, LANES, MOST_LANES, STATE_MIN};
+use super::{DecoderTables, EncoderTables, LANES, MOST_LANES, STATE_MIN, SymbolDecoder};
 use crate::arch::Instructions;
 use crate::error::Result;
 
 /// Steps that kernels override.
 pub(crate) trait Steps: Instructions {
     /// Decodes the next `out.len()` symbols of a stream. `offsets` has where in the slots each symbol's context begins, or is empty for context 0.
-    fn decode_symbols(self, stream: &mut Decoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
+    fn decode_symbols(self, stream: &mut SymbolDecoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
         decode_symbols(self, stream, offsets, out)
     }
 
@@ -29,11 +29,11 @@ pub(crate) trait Steps: Instructions {
 /// The portable form of [`Steps::decode_symbols`].
 pub(crate) fn decode_symbols<K: Steps>(
     kernel: K,
-    stream: &mut Decoder,
+    stream: &mut SymbolDecoder,
     offsets: &[u16],
     out: &mut [u8],
 ) -> Result<()> {
-    let Decoder { tables, states, lanes, words } = stream;
+    let SymbolDecoder { tables, states, lanes, words } = stream;
     let (done, bytes) = match *lanes {
         1 => decode_groups::<1>(tables, states, offsets, words, out),
         4 => kernel.vectorised(
@@ -118,7 +118,7 @@ fn decode<const N: usize, const OFFSETS: bool>(
             let entry = slots[index & (slots.len() - 1)];
             group[lane] = entry as u8;
             let next = (entry >> 20) * (state >> precision) + (entry >> 8 & 0xfff);
-            // Whether a word is wanted is a coin toss to a branch predictor, so the word is read either way and masked out.
+            // Branch-free: whether a lane refills is unpredictable, so the word is always loaded and masked out.
             let small = u32::from(next < STATE_MIN);
             lanes[lane] = next << (16 * small) | window.word(used) & small.wrapping_neg();
             used += small as usize;
@@ -198,7 +198,7 @@ fn encode<const N: usize, const CONTEXTS: bool>(
                 if CONTEXTS { contexts.get(lane).map_or(0, |&context| usize::from(context)) } else { 0 };
             let entry = entries[(context << 8 | usize::from(symbol)) & (entries.len() - 1)];
             let state = states[lane];
-            // Whether a word leaves is a coin toss to a branch predictor, so it is always written and kept only if it had to leave.
+            // Branch-free: whether a lane spills is unpredictable, so the word is always stored and kept only if it had to be.
             let spill = u32::from(state >= entry.frequency() << (31 - precision));
             let place = (used - 2) & (2 * MOST_LANES - 2);
             window[place] = state as u8;

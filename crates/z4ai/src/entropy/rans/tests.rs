@@ -26,7 +26,7 @@ fn decode_all(
     count: usize,
 ) -> Result<Vec<u8>> {
     let mut reader = Reader::new(stream, "test");
-    let mut decoder = Decoder::open_in(lanes, tables, &mut reader)?;
+    let mut decoder = SymbolDecoder::open_in(lanes, tables, &mut reader)?;
     let mut decoded = vec![0; count];
     for (start, piece) in decoded.chunks_mut(4096).enumerate() {
         let offsets = if offsets.is_empty() { offsets } else { &offsets[start * 4096..][..piece.len()] };

@@ -1,7 +1,7 @@
 //! Chooses how a section learns and which tables it gets.
 
 use super::learner::SYMBOL_CONTEXTS;
-use super::model::{AdaptiveModel, Geometry};
+use super::model::{AdaptiveModel, TensorGeometry};
 use super::search::best_learning;
 use super::survey::Survey;
 use super::symbol_code::SymbolCode;
@@ -14,7 +14,12 @@ use crate::transform::float::tails::Tails;
 impl AdaptiveModel {
     /// Makes the model for a section of whole elements, one at least, in rows (if that is known) of kernels, and the length that blocks should have: about `block`
     /// bytes.
-    pub fn fit(layout: FloatLayout, bytes: &[u8], geometry: Geometry, block: usize) -> Result<(Self, usize)> {
+    pub fn fit(
+        layout: FloatLayout,
+        bytes: &[u8],
+        geometry: TensorGeometry,
+        block: usize,
+    ) -> Result<(Self, usize)> {
         let count = bytes.len() / layout.width;
         let mut heads = vec![0; count];
         layout.read_heads(bytes, &mut heads);

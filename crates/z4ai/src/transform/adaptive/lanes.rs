@@ -150,7 +150,7 @@ pub(super) struct Place {
 
 /// Where all lanes of a block stand.
 #[derive(Debug, Clone)]
-pub(super) struct Places {
+pub(super) struct LanePlaces {
     pub lanes: [Place; MIXED_LANES],
     row_length: usize,
     kernel_length: usize,
@@ -158,7 +158,7 @@ pub(super) struct Places {
     columns: usize,
 }
 
-impl Places {
+impl LanePlaces {
     /// At the start of a block.
     pub fn new(lanes: Lanes) -> Self {
         Self {

@@ -4,7 +4,7 @@
 //! The expected magnitude is a sum of a base, a row's, a column's and a kernel's part. Each element moves these by how much larger or smaller than expected it
 //! was (as the likelihood of a scale asks for: one large element says more than one small one), and each part less the more it has seen.
 
-use super::lanes::{FilterPlaces, Lanes, Places, STEPS};
+use super::lanes::{FilterPlaces, LanePlaces, Lanes, STEPS};
 use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
@@ -173,7 +173,7 @@ pub(super) struct Learner {
     kernel_rates: Rates,
     /// Lanes that have not begun or have ended are in columns beyond the last.
     columns: Vec<Column>,
-    places: Places,
+    places: LanePlaces,
     lanes: LaneStates,
 }
 
@@ -263,7 +263,7 @@ impl Learner {
             column_rates: rates(learning.column_inertia),
             kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; RATES] },
             columns: vec![Column::default(); lanes.columns() + STEPS],
-            places: Places::new(lanes),
+            places: LanePlaces::new(lanes),
             lanes: LaneStates::default(),
         }
     }

@@ -23,7 +23,7 @@ pub(crate) use learner::{
     ABOVE, Column, DUST, FURTHEST, LAST_RATE, LEFT, MagnitudeRun, Moves, OCTAVE_BITS, PHASES, RATE_BITS,
     Rates,
 };
-pub(crate) use model::{AdaptiveModel, Geometry};
+pub(crate) use model::{AdaptiveModel, TensorGeometry};
 pub(crate) use sign_mixer::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
 pub(crate) use steps::{MagnitudeDecoder, SignDecoder, Steps};
 
@@ -36,8 +36,8 @@ mod tests {
     use crate::transform::{Contents, Position, Transform};
     use proptest::prelude::*;
 
-    fn geometry(row_length: usize, kernel_length: usize, line_length: usize) -> Geometry {
-        Geometry {
+    fn geometry(row_length: usize, kernel_length: usize, line_length: usize) -> TensorGeometry {
+        TensorGeometry {
             row_length: Some(row_length),
             kernel_length: Some(kernel_length),
             line_length: Some(line_length),
@@ -45,7 +45,7 @@ mod tests {
     }
 
     /// Encodes all blocks, decodes them with the model as it comes back from its bytes, and gives the size of everything.
-    fn round_trip(dtype: Dtype, bytes: &[u8], geometry: Geometry, block: usize) -> usize {
+    fn round_trip(dtype: Dtype, bytes: &[u8], geometry: TensorGeometry, block: usize) -> usize {
         let layout = dtype.float_layout().unwrap();
         let section = Contents { dtype: Some(dtype), length: bytes.len() };
         let (model, block) = AdaptiveModel::fit(layout, bytes, geometry, block).unwrap();

@@ -23,7 +23,7 @@ pub(crate) struct AdaptiveModel {
 
 /// How the elements of a section lie, as far as its shape says.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Geometry {
+pub(crate) struct TensorGeometry {
     pub row_length: Option<usize>,
     pub kernel_length: Option<usize>,
     pub line_length: Option<usize>,

@@ -2,19 +2,19 @@
 
 use super::lanes::Lanes;
 use super::learner::{FIXED, Learning};
-use super::model::Geometry;
+use super::model::TensorGeometry;
 use super::survey::count_by_phase;
 use crate::dtype::FloatLayout;
 use crate::transform::float::shape::Shape;
 
 /// Elements of the sample: the first ones, since what is learnt from them is what the rates are about.
-const SAMPLE: usize = 1 << 16;
+const SEARCHED_ELEMENTS: usize = 1 << 16;
 const STYLES: u8 = 4;
 
 /// The parameters that make a sample of the section smallest, found by changing one after the other.
-pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Learning {
+pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], geometry: TensorGeometry) -> Learning {
     let first = first_learning(layout, heads, geometry);
-    let sample = &heads[..heads.len().min(SAMPLE)];
+    let sample = &heads[..heads.len().min(SEARCHED_ELEMENTS)];
     let lanes = Lanes::new(first, sample.len());
     let sample = lanes.gather(sample);
     let cost = |learning: Learning| Shape::fit_roughly(&count_by_phase(layout, learning, lanes, &sample));
@@ -66,7 +66,7 @@ fn climb(
 const FLAT_ROW: usize = 2304;
 
 /// Where the search for the best parameters begins: what most convolutions and matrices want.
-fn first_learning(layout: FloatLayout, heads: &[u16], geometry: Geometry) -> Learning {
+fn first_learning(layout: FloatLayout, heads: &[u16], geometry: TensorGeometry) -> Learning {
     let row_length = geometry.row_length.unwrap_or(heads.len()).clamp(1, heads.len().max(1));
     // Lengths that do not divide each other are not those of a convolution.
     let kernel_length =

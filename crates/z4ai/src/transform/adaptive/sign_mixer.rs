@@ -2,12 +2,12 @@
 //! look at one each, and a third kind at what these two say together, by how large the element is. Tallies are constant within a stretch and learn from it when it
 //! ends, so that no element has to wait for what another one teaches.
 
-use super::lanes::{ByLane, FilterPlaces, Lanes, Places, STEPS};
+use super::lanes::{ByLane, FilterPlaces, LanePlaces, Lanes, STEPS};
 use super::learner::Learning;
 use crate::entropy::mixing::{SUMS, Tally, sum_of};
 use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 
-/// Places in a kernel that are told apart.
+/// LanePlaces in a kernel that are told apart.
 pub(crate) const PLACES: usize = 32;
 /// What the signs to the left, above, and above the one to the left can be.
 pub(crate) const NEIGHBOURHOODS: usize = 8;
@@ -18,7 +18,7 @@ const CLASSES: usize = 8;
 
 /// What is known of the signs of one block.
 pub(super) struct SignMixer {
-    places: Places,
+    places: LanePlaces,
     above: Above,
     /// The signs of each step so far, a bit per lane.
     signs: Vec<u8>,
@@ -198,13 +198,13 @@ fn each_counted<const COUNT: usize>(
 }
 
 /// How many signs (upper half), and how many negative ones, the tallies of a stretch gave the probabilities of.
-struct Counts {
+struct SignCounts {
     by_bias: [u32; 128],
     by_place: [u32; PLACES * NEIGHBOURHOODS],
     by_sum: [u32; CLASSES * SUMS],
 }
 
-impl Counts {
+impl SignCounts {
     const NONE: Self =
         Self { by_bias: [0; 128], by_place: [0; PLACES * NEIGHBOURHOODS], by_sum: [0; CLASSES * SUMS] };
 
@@ -231,7 +231,7 @@ impl SignMixer {
             signs: vec![0; lanes.steps()],
             next: 0,
             columns: vec![0; lanes.columns() + STEPS],
-            places: Places::new(lanes),
+            places: LanePlaces::new(lanes),
             rows: [0; MIXED_LANES],
             by_bias: Tallies::new(),
             by_place: Tallies::new(),
@@ -277,7 +277,7 @@ impl SignMixer {
 
     /// Learns from the stretch that has been coded.
     fn learn(&mut self, stretch: Stretch) {
-        let mut counts = [Counts::NONE; 2];
+        let mut counts = [SignCounts::NONE; 2];
         let signs = self.signs.get(self.next - stretch.steps..self.next).unwrap_or_default();
         for (lessons, &signs) in self.lessons.iter().zip(signs) {
             // Neighbours often have a tally in common; two sets of counts keep them from waiting for each other.

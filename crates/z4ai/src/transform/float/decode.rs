@@ -64,7 +64,7 @@ impl FloatModel {
         let width = self.layout.width;
         let count = out.len() / width;
         let (lanes, row_lines) = (self.lanes(count), self.row_lines(count));
-        let mut symbols = rans::Decoder::open_in(lanes, self.tables.decoder(), reader)?;
+        let mut symbols = rans::SymbolDecoder::open_in(lanes, self.tables.decoder(), reader)?;
         let escape_bytes = reader.length()?;
         if escape_bytes > count * self.escape_bytes() {
             return Err(Error::corrupt("a block has more escapes than elements"));

@@ -12,12 +12,12 @@ use std::cell::{Cell, RefCell};
 
 /// The exponent parts that have symbols; all others are escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::transform) struct Parts {
+pub(in crate::transform) struct ExponentParts {
     pub first: i16,
     pub last: i16,
 }
 
-impl Parts {
+impl ExponentParts {
     /// All that a symbol can express.
     pub const ALL: Self = Self { first: 1, last: EXPONENT_PARTS as i16 - 1 };
 }
@@ -52,7 +52,7 @@ const FEW_ESCAPES: usize = 1 << 14;
 
 /// What a block becomes before it is written. Kept per thread, for the same reason.
 #[derive(Debug, Default)]
-struct BlockScratch {
+struct FloatScratch {
     symbols: Vec<u8>,
     contexts: Vec<u8>,
     escapes: Vec<u8>,
@@ -61,7 +61,7 @@ struct BlockScratch {
 }
 
 thread_local! {
-    static BLOCK: RefCell<BlockScratch> = RefCell::default();
+    static BLOCK: RefCell<FloatScratch> = RefCell::default();
     /// A block that is made to be copied.
     static MEMORY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
@@ -76,7 +76,7 @@ impl SymbolScratch {
     #[inline(always)]
     pub fn transform(&mut self, layout: FloatLayout, scales: &Scales, chunk: &[u8], start: usize) {
         self.heads.read(layout, scales, chunk, start);
-        self.heads.symbols(layout, Parts::ALL, &mut self.symbols, &mut self.contexts);
+        self.heads.symbols(layout, ExponentParts::ALL, &mut self.symbols, &mut self.contexts);
         let codes = self.symbols.iter().zip(&self.contexts);
         for (code, (&symbol, &context)) in self.heads.fields[..self.heads.length].iter_mut().zip(codes) {
             *code = u16::from_le_bytes([symbol, context]);
@@ -107,7 +107,7 @@ impl Heads {
 
     /// Computes their symbols and contexts. Exponent parts outside `parts` become escapes.
     #[inline(always)]
-    fn symbols(&self, layout: FloatLayout, parts: Parts, symbols: &mut [u8], contexts: &mut [u8]) {
+    fn symbols(&self, layout: FloatLayout, parts: ExponentParts, symbols: &mut [u8], contexts: &mut [u8]) {
         let mantissa_bits = layout.head_mantissa_bits();
         let joint_mask = (1u16 << JOINT_BITS) - 1;
         let (heads, expected) = (&self.heads[..self.length], &self.expected[..self.length]);
@@ -168,7 +168,7 @@ impl FloatModel {
     }
 
     /// Computes the symbols, contexts and escapes of a block, and appends its verbatim bits.
-    fn transform(&self, bytes: &[u8], start: usize, block: &mut BlockScratch, low: &mut Vec<u8>) {
+    fn transform(&self, bytes: &[u8], start: usize, block: &mut FloatScratch, low: &mut Vec<u8>) {
         let count = bytes.len() / self.layout.width;
         block.symbols.resize(count, 0);
         block.contexts.resize(count, 0);
@@ -235,6 +235,6 @@ fn escaped_places(symbols: &[u8]) -> u64 {
     let mut bytes = [u8::MAX; 8];
     bytes[..symbols.len()].copy_from_slice(symbols);
     let parts = u64::from_le_bytes(bytes) >> JOINT_BITS & 0x3f3f_3f3f_3f3f_3f3f;
-    // Parts are below the highest bit, which a subtraction takes from those that are zero only.
+    // ExponentParts are below the highest bit, which a subtraction takes from those that are zero only.
     !((parts | HIGHEST) - (HIGHEST >> 7)) & HIGHEST
 }

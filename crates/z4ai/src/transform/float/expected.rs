@@ -1,7 +1,7 @@
 //! What is expected of the heads of a chunk, in the forms that decoders take it in.
 
 use super::CHUNK;
-use super::scale::{STEPS, Segment};
+use super::scale::{STEPS, ScaleSegment};
 use crate::entropy::rans::{DecoderTables, LANES};
 
 /// Where the bits of a head come from.
@@ -118,13 +118,13 @@ impl ScaleSplit {
     /// What is expected of groups whose elements have the same scales.
     pub fn same<'a, 's>(
         self,
-        scales: impl Iterator<Item = Segment<'s>>,
+        scales: impl Iterator<Item = ScaleSegment<'s>>,
         octaves: &'a mut [i16],
         offsets: &'a mut [u16],
     ) -> Expected<'a> {
         let offsets = if self.has_contexts { &mut offsets[..octaves.len()] } else { &mut [] };
         let mut start = 0;
-        for Segment { length, base, .. } in scales {
+        for ScaleSegment { length, base, .. } in scales {
             octaves.iter_mut().skip(start).take(length).for_each(|octave| *octave = self.octave(base));
             offsets.iter_mut().skip(start).take(length).for_each(|offset| *offset = self.offset(base));
             start += length;
@@ -138,13 +138,13 @@ impl ScaleSplit {
     #[inline(always)]
     pub fn lines<'a, 's>(
         self,
-        scales: impl Iterator<Item = Segment<'s>>,
+        scales: impl Iterator<Item = ScaleSegment<'s>>,
         octaves: &'a mut [i16],
         offsets: &'a mut [u16],
     ) -> Lines<'a> {
         let offsets = if self.has_contexts { &mut offsets[..octaves.len()] } else { &mut [] };
         let mut start = 0;
-        for Segment { length, base, columns, .. } in scales {
+        for ScaleSegment { length, base, columns, .. } in scales {
             let octaves = octaves.get_mut(start..start + length).unwrap_or_default();
             let offsets = offsets.get_mut(start..start + length).unwrap_or_default();
             start += length;
@@ -203,7 +203,8 @@ impl RowLines {
         let row_length = columns.len();
         let (mut octaves, mut offsets) =
             (vec![0; STEPS as usize * row_length], vec![0; STEPS as usize * row_length]);
-        let rows = (0..STEPS as i16).map(|base| Segment { length: row_length, base, column: 0, columns });
+        let rows =
+            (0..STEPS as i16).map(|base| ScaleSegment { length: row_length, base, column: 0, columns });
         let split_lines = ScaleSplit { centre: 0, ..split };
         split_lines.lines(rows, &mut octaves, &mut offsets);
         if !split.has_contexts {
@@ -215,12 +216,12 @@ impl RowLines {
     /// What is expected of groups in rows with these scales.
     pub fn expected<'a, 's>(
         &'a self,
-        scales: impl Iterator<Item = Segment<'s>>,
+        scales: impl Iterator<Item = ScaleSegment<'s>>,
         octaves: &'a mut [i16],
         places: &'a mut [u32],
     ) -> Expected<'a> {
         let mut start = 0;
-        for Segment { length, base, column, .. } in scales {
+        for ScaleSegment { length, base, column, .. } in scales {
             let line = usize::from((base & ScaleSplit::FRACTION) as u16) * self.row_length + column * LANES;
             let end = (start + length).min(octaves.len());
             octaves[start..end].fill(self.split.octave(base));

@@ -1,6 +1,6 @@
 //! Chooses what a section of floats shares: the scales of rows and columns, the tables or the shape that they follow from, and the signs.
 
-use super::encode::{Parts, SymbolScratch};
+use super::encode::{ExponentParts, SymbolScratch};
 use super::model::{CONTEXTS, FloatModel, shape_tables};
 use super::period::find_row_length;
 use super::scale::{Scales, Sums};
@@ -18,7 +18,7 @@ use crate::options::Effort;
 use crate::threads;
 
 /// Elements looked at when choosing between scales.
-const COMPARED: usize = 1 << 13;
+const COMPARED_FOR_SCALES: usize = 1 << 13;
 /// Elements per row when the shape is unknown: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
 /// Elements whose symbols are counted, about, in sections with many more: what tables of these lose is not worth a look at all the others. In shorter sections it is
@@ -64,7 +64,7 @@ impl SymbolCounts {
 
     /// Makes counts of one in `stride` elements those of all, as far as can be told. What they have not met gets a count of one: symbols of `parts`, and escapes.
     /// `false` if that is too much, since room in the tables that nothing uses costs everything else.
-    fn extrapolate(&mut self, stride: usize, parts: Parts) -> bool {
+    fn extrapolate(&mut self, stride: usize, parts: ExponentParts) -> bool {
         let parts = (parts.first as usize) << JOINT_BITS..(parts.last as usize + 1) << JOINT_BITS;
         let unmet =
             |histogram: &Histogram| histogram[parts.clone()].iter().filter(|&&count| count == 0).count();
@@ -115,7 +115,7 @@ impl SymbolCounts {
 
     /// Turns the exponents at both ends that are too rare for a table's precision into escapes: a frequency of 1 for each of their symbols would overpay them at
     /// the cost of all others.
-    fn escape_rare(&mut self, precision: u32) -> Parts {
+    fn escape_rare(&mut self, precision: u32) -> ExponentParts {
         let mut counts = [0u64; EXPONENT_PARTS as usize];
         for histogram in &self.histograms {
             for (count, symbols) in counts.iter_mut().zip(histogram.chunks_exact(1 << JOINT_BITS)) {
@@ -125,9 +125,9 @@ impl SymbolCounts {
         let total: u64 = counts.iter().sum();
         // Worth it below a third of a frequency of 1 in each of the tables' symbols.
         let kept = |&part: &i16| (counts[part as usize] * 3) << (precision - 2) >= total.max(1);
-        let all = Parts::ALL.first..=Parts::ALL.last;
-        let first = all.clone().find(kept).unwrap_or(Parts::ALL.first);
-        let last = all.rev().find(kept).unwrap_or(Parts::ALL.first);
+        let all = ExponentParts::ALL.first..=ExponentParts::ALL.last;
+        let first = all.clone().find(kept).unwrap_or(ExponentParts::ALL.first);
+        let last = all.rev().find(kept).unwrap_or(ExponentParts::ALL.first);
         for histogram in &mut self.histograms {
             for symbol in (1 << JOINT_BITS)..SYMBOLS {
                 let part = (symbol >> JOINT_BITS) as i16;
@@ -136,7 +136,7 @@ impl SymbolCounts {
                 }
             }
         }
-        Parts { first, last }
+        ExponentParts { first, last }
     }
 
     fn cost(&self) -> u64 {
@@ -283,7 +283,7 @@ fn scale_candidates(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>
 fn cost_with(scales: &Scales, layout: FloatLayout, bytes: &[u8]) -> u64 {
     let elements = bytes.len() / layout.width;
     let pieces = (elements / CHUNK).max(1);
-    let stride = pieces.div_ceil(COMPARED / CHUNK);
+    let stride = pieces.div_ceil(COMPARED_FOR_SCALES / CHUNK);
     let mut sampled = 0u64;
     let mut counts = SymbolCounts::default();
     let sample = (0..pieces).step_by(stride).map(|piece| {

@@ -1,7 +1,7 @@
 //! What all blocks of a section of floats share: scales, frequency tables, the sign if it is constant, and how the tail planes are coded.
 
 use super::JOINT_BITS;
-use super::encode::Parts;
+use super::encode::ExponentParts;
 use super::expected::RowLines;
 use super::low_bits;
 use super::scale::Scales;
@@ -23,7 +23,7 @@ pub(crate) struct FloatModel {
     pub layout: FloatLayout,
     pub(super) scales: Scales,
     /// Which exponent parts have symbols; the decoder need not know.
-    pub(super) parts: Parts,
+    pub(super) parts: ExponentParts,
     pub(super) signs: Signs,
     pub(super) tables: Tables,
     /// What the tables follow from, if they do.
@@ -46,7 +46,7 @@ impl FloatModel {
         tails: Tails,
     ) -> Result<Self> {
         let (tables, row_lines) = (Tables::new(tables)?, OnceLock::new());
-        Ok(Self { layout, scales, parts: Parts::ALL, signs, tables, shape, tails, row_lines })
+        Ok(Self { layout, scales, parts: ExponentParts::ALL, signs, tables, shape, tails, row_lines })
     }
 
     /// Elements per row, if columns were found to differ.

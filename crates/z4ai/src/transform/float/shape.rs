@@ -1,7 +1,7 @@
 //! Frequency tables from a few numbers in place of a list of frequencies, which small tensors have no room for. Weights of one scale are close to normally
 //! distributed, and those of unknown or mixed scale to a mixture of a few normal distributions; a *shape* says which mixture.
 
-use super::encode::Parts;
+use super::encode::ExponentParts;
 use super::{CENTRE, JOINT_BITS};
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, log2_1024};
 use crate::error::{Error, Result};
@@ -237,9 +237,12 @@ impl Shape {
     }
 
     /// The exponent parts that have symbols.
-    pub fn parts(self) -> Parts {
+    pub fn parts(self) -> ExponentParts {
         let (first, count) = self.symbols();
-        Parts { first: (first >> JOINT_BITS) as i16, last: ((first + count) >> JOINT_BITS) as i16 - 1 }
+        ExponentParts {
+            first: (first >> JOINT_BITS) as i16,
+            last: ((first + count) >> JOINT_BITS) as i16 - 1,
+        }
     }
 
     /// The rate of escapes among symbols with these counts.

@@ -39,7 +39,7 @@ pub(super) struct SignContexts {
 
 /// The contexts of a block's signs, one after the other: which of the neighbours to the left, above and above left are negative, as the low bits. Outside the
 /// block all is positive.
-pub(super) struct Neighbours {
+pub(super) struct SignNeighbours {
     /// The signs so far, behind as many positive ones as the row above needs.
     signs: Vec<u8>,
     left: usize,
@@ -47,7 +47,7 @@ pub(super) struct Neighbours {
     position: usize,
 }
 
-impl Neighbours {
+impl SignNeighbours {
     pub fn new(row_length: usize, count: usize) -> Self {
         Self { signs: vec![0; row_length + count], left: 0, above_left: 0, position: 0 }
     }
@@ -294,7 +294,7 @@ fn survey(
         #[inline(always)]
         || scales.fill(start, &mut expected),
     );
-    let mut neighbours = Neighbours::new(row_length, count);
+    let mut neighbours = SignNeighbours::new(row_length, count);
     let (mut signs, mut contexts) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for (&head, &expected) in heads.iter().zip(&expected) {
         let sign = neighbours.next(row_length, |neighbours| {
@@ -335,8 +335,8 @@ impl SignContexts {
         out: &mut [u8],
     ) -> Result<()> {
         let count = out.len() / layout.width;
-        let mut decoder = rans::Decoder::open(self.tables.decoder(), reader, count)?;
-        let mut neighbours = Neighbours::new(self.row_length, count);
+        let mut decoder = rans::SymbolDecoder::open(self.tables.decoder(), reader, count)?;
+        let mut neighbours = SignNeighbours::new(self.row_length, count);
         let (mut expected, mut heads, mut classes) = ([0i16; CHUNK], [0u16; CHUNK], [0u8; CHUNK]);
         let mut position = 0;
         for chunk in out.chunks_mut(CHUNK * layout.width) {

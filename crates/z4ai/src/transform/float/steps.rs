@@ -19,7 +19,7 @@ pub(crate) trait Steps: rans::Steps {
 #[derive(Debug)]
 pub(crate) struct HeadChunk<'s, 'a> {
     pub model: &'s FloatModel,
-    pub symbols: &'s mut rans::Decoder<'a>,
+    pub symbols: &'s mut rans::SymbolDecoder<'a>,
     /// The chunk's first element, in the section.
     pub start: usize,
     /// The verbatim bits.
@@ -43,7 +43,7 @@ impl<'a> HeadChunk<'_, 'a> {
     }
 
     /// What so many heads are made from, by groups of [`LANES`] where these have something in common, beside the symbols and the bits of escapes.
-    pub fn inputs(&mut self, count: usize) -> (&mut rans::Decoder<'a>, HeadInputs<'_>, &mut [u32]) {
+    pub fn inputs(&mut self, count: usize) -> (&mut rans::SymbolDecoder<'a>, HeadInputs<'_>, &mut [u32]) {
         let Self { model, symbols, start, packed, octaves, offsets, places, row_lines, escaped, .. } = self;
         let (scales, start, split, groups) = (&model.scales, *start, model.split(), count / LANES);
         let in_rows = scales.is_even(start, LANES);

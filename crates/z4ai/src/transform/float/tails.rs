@@ -14,7 +14,7 @@ pub(in crate::transform) const MAX_TAILS: usize = 6;
 /// Part of a plane (in 1/1024) that entropy coding must save.
 const MARGIN: u64 = 16;
 /// Elements of a plane that are looked at before all are.
-const SAMPLE: usize = 1 << 16;
+const SAMPLED_TAILS: usize = 1 << 16;
 
 /// How the tails of a section are coded.
 #[derive(Debug)]
@@ -242,7 +242,7 @@ fn choose_plane(layout: FloatLayout, bytes: &[u8], tail: usize) -> Result<PlaneM
     let elements = bytes.len() / layout.width;
     let plane =
         |stride: usize| bytes.chunks_exact(layout.width).step_by(stride).map(move |element| element[tail]);
-    let stride = (elements / SAMPLE).max(1);
+    let stride = (elements / SAMPLED_TAILS).max(1);
     if stride > 1
         && let PlaneModel::Raw = PlaneModel::choose(&plane::histogram(plane(stride)), MARGIN)?
     {

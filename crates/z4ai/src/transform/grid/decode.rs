@@ -2,7 +2,7 @@
 
 use super::format::Format;
 use super::groups::Rows;
-use super::levels::{Levels, Table};
+use super::levels::{LevelTable, Levels};
 use super::model::GridModel;
 use super::offset::{LARGEST_CENTRE, Offset};
 use super::scheme::Scheme;
@@ -68,7 +68,7 @@ fn decode_format<F: Format>(
         }
         match scheme {
             Scheme::Product(Levels::Integers) => multiply_integers::<F>(levels, scale, base, minus_zero, out),
-            Scheme::Product(Levels::Table(table)) => {
+            Scheme::Product(Levels::LevelTable(table)) => {
                 multiply_table::<F>(levels, scale, table, minus_zero, out)
             }
             Scheme::Offset(Offset::Centre) if offset.abs() >= LARGEST_CENTRE => {
@@ -112,7 +112,13 @@ fn multiply_integers<F: Format>(numbers: &[u8], scale: f32, base: u8, minus_zero
 }
 
 #[inline(always)]
-fn multiply_table<F: Format>(numbers: &[u8], scale: f32, table: Table, minus_zero: bool, out: &mut [u8]) {
+fn multiply_table<F: Format>(
+    numbers: &[u8],
+    scale: f32,
+    table: LevelTable,
+    minus_zero: bool,
+    out: &mut [u8],
+) {
     let products = table.levels().map(|level| F::round(level * scale));
     for (out, &number) in out.chunks_exact_mut(F::WIDTH).zip(numbers) {
         let bits = products[usize::from(number & 15)];

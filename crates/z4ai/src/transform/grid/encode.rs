@@ -4,7 +4,7 @@ use super::fit::Quantisation;
 use super::format::Format;
 use super::groups::Rows;
 use super::model::GridModel;
-use super::scale_search::Group;
+use super::scale_search::QuantisedGroup;
 use super::scheme::Scheme;
 use super::{Encoded, MINUS_ZERO, RAW, plane, with_format};
 use crate::dtype::Dtype;
@@ -37,7 +37,7 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation) ->
     let zero = i16::from(plan.scheme.zero());
     let mut groups = Vec::new();
     for range in rows.groups(plan.group, count) {
-        let group = Group::<F>::new(&elements[range.start * F::WIDTH..range.end * F::WIDTH]);
+        let group = QuantisedGroup::<F>::new(&elements[range.start * F::WIDTH..range.end * F::WIDTH]);
         let fit = plan.scheme.fit(&group, &plan.largest, &mut numbers);
         if fit.is_none() {
             numbers.clear();

@@ -5,7 +5,7 @@ use super::format::Format;
 use super::groups::Rows;
 use super::levels::Levels;
 use super::model::GridModel;
-use super::scale_search::Group;
+use super::scale_search::QuantisedGroup;
 use super::scheme::Scheme;
 use super::{supports, with_format};
 use crate::dtype::Dtype;
@@ -31,7 +31,7 @@ const TELLING: usize = 6;
 /// Runs tested first.
 const RUNS: usize = 12;
 /// Elements that the comparison of group sizes looks at.
-const SAMPLE: usize = 1 << 14;
+const SEARCHED_ELEMENTS_OF_GRID: usize = 1 << 14;
 /// Largest group size that is tried besides the row length.
 const LARGEST_GROUP: usize = 1 << 14;
 
@@ -49,7 +49,7 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Quanti
     if count < SMALLEST {
         return None;
     }
-    let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SAMPLE * F::WIDTH);
+    let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SEARCHED_ELEMENTS_OF_GRID * F::WIDTH);
     let run = run_length::<F>(&rows);
     let viable: Vec<Scheme> =
         Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme, run)).collect();
@@ -90,7 +90,10 @@ fn run_length<F: Format>(rows: &[&[u8]]) -> usize {
     let (mut seen, mut telling) = (0, 0);
     for row in rows {
         // A part is enough to tell how many are zero.
-        let elements = row.chunks_exact(F::WIDTH).step_by(3).take(SAMPLE / 4 / rows.len().min(SAMPLE / 16));
+        let elements = row
+            .chunks_exact(F::WIDTH)
+            .step_by(3)
+            .take(SEARCHED_ELEMENTS_OF_GRID / 4 / rows.len().min(SEARCHED_ELEMENTS_OF_GRID / 16));
         for element in elements {
             seen += 1;
             telling += usize::from(F::read(element) & !F::SIGN != 0);
@@ -143,7 +146,7 @@ fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels, run: usize) -> bool {
         let row = rows[index * rows.len() / RUNS];
         let runs = row.len() / (run * F::WIDTH);
         let start = (index * 7 % RUNS) * runs / RUNS * run * F::WIDTH;
-        let group = Group::<F>::new(&row[start..start + run * F::WIDTH]);
+        let group = QuantisedGroup::<F>::new(&row[start..start + run * F::WIDTH]);
         if group.is_zero() {
             continue;
         }
@@ -159,7 +162,7 @@ fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels, run: usize) -> bool {
     telling > 0 && fitting > 0
 }
 
-/// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing shorter than a run.
+/// QuantisedGroup sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing shorter than a run.
 fn group_sizes(row_length: usize, run: usize) -> Vec<usize> {
     let multiples = [1, 3, 5, 7]
         .into_iter()
@@ -178,13 +181,13 @@ fn estimate<F: Format>(rows: &[&[u8]], group_size: usize, scheme: Scheme) -> Opt
     let mut numbers = Vec::new();
     let (mut scale_bits, mut raw, mut seen, mut total) = (0_u64, 0, 0, 0);
     for row in rows {
-        let row = &row[..row.len().min(2 * SAMPLE.max(group_size) * F::WIDTH)];
+        let row = &row[..row.len().min(2 * SEARCHED_ELEMENTS_OF_GRID.max(group_size) * F::WIDTH)];
         let count = row.len() / F::WIDTH;
         total += count;
         for range in Rows::new(count).groups(group_size, count) {
             let elements = &row[range.start * F::WIDTH..range.end * F::WIDTH];
             seen += range.len();
-            let group = Group::<F>::new(elements);
+            let group = QuantisedGroup::<F>::new(elements);
             if group.is_zero() {
                 histogram[usize::from(scheme.zero())] += range.len() as u32;
                 continue;
@@ -192,7 +195,10 @@ fn estimate<F: Format>(rows: &[&[u8]], group_size: usize, scheme: Scheme) -> Opt
             let Some(fit) = scheme.fit(&group, &all_largest, &mut numbers) else {
                 raw += range.len();
                 // So much may be off the grid, and a few groups more, since these need not be evenly spread.
-                if raw * 4 > SAMPLE.min(seen + (8 * group_size).max(SAMPLE / 16)) {
+                if raw * 4
+                    > SEARCHED_ELEMENTS_OF_GRID
+                        .min(seen + (8 * group_size).max(SEARCHED_ELEMENTS_OF_GRID / 16))
+                {
                     return None;
                 }
                 continue;

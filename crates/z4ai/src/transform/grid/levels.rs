@@ -7,12 +7,12 @@ pub(crate) enum Levels {
     /// Integers up to 255 in magnitude: every integer scheme, with or without a zero point, and E2M1 floats.
     Integers,
     /// Sixteen levels from a table.
-    Table(Table),
+    LevelTable(LevelTable),
 }
 
 /// A table of sixteen levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Table {
+pub(crate) enum LevelTable {
     /// Quantiles of the normal distribution ("NF4").
     NormalFloat,
     /// The four-bit float of bitsandbytes, scaled to one.
@@ -100,7 +100,7 @@ impl Side {
     }
 }
 
-impl Table {
+impl LevelTable {
     /// The levels by symbol. Symbol 7 is zero in every table.
     pub(crate) const fn levels(self) -> &'static [f32; 16] {
         match self {
@@ -125,7 +125,7 @@ impl Levels {
     pub(crate) fn zero(self) -> u8 {
         match self {
             Self::Integers => 0,
-            Self::Table(_) => 7,
+            Self::LevelTable(_) => 7,
         }
     }
 
@@ -139,7 +139,7 @@ impl Levels {
                 let reciprocal = RECIPROCALS.get(level as usize).copied().unwrap_or(0.0);
                 (if negative { -level } else { level }, reciprocal)
             }
-            Self::Table(table) => {
+            Self::LevelTable(table) => {
                 let side = table.side(negative);
                 let steps = side.borders.iter().map(|&border| i32::from(ratio >= border)).sum::<i32>();
                 (if negative { 7 - steps } else { 7 + steps }, side.reciprocals[steps as usize & 15])
@@ -152,7 +152,7 @@ impl Levels {
     pub(crate) fn level(self, number: i32) -> f32 {
         match self {
             Self::Integers => number as f32,
-            Self::Table(table) => table.levels()[(number & 15) as usize],
+            Self::LevelTable(table) => table.levels()[(number & 15) as usize],
         }
     }
 
@@ -160,7 +160,7 @@ impl Levels {
     pub(crate) fn largest(self) -> Vec<f64> {
         match self {
             Self::Integers => (1..=LARGEST_INTEGER).map(f64::from).collect(),
-            Self::Table(table) => {
+            Self::LevelTable(table) => {
                 let mut levels: Vec<f64> =
                     table.levels().iter().map(|level| f64::from(level.abs())).collect();
                 levels.retain(|&level| level > 0.0);

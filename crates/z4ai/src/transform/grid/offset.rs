@@ -3,7 +3,7 @@
 //! smallest and the largest element say almost everything; what is left is a search among neighbouring floats.
 
 use super::format::{Bf16, Format, Fp16};
-use super::scale_search::{Fit, Group, candidates};
+use super::scale_search::{Fit, QuantisedGroup, candidates};
 
 /// How level, scale and offset are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Offset {
     /// Scale and offset that reproduce every element of the group. `numbers` receives the level of each.
     pub(crate) fn fit<F: Format>(
         self,
-        group: &Group<'_, F>,
+        group: &QuantisedGroup<'_, F>,
         largest: &[f64],
         numbers: &mut Vec<i16>,
     ) -> Option<Fit> {
@@ -78,7 +78,7 @@ struct Element {
 
 impl<F: Format> Distinct<F> {
     /// `None` if there are too many or too few, or one is not finite.
-    fn collect(group: &Group<'_, F>) -> Option<Self> {
+    fn collect(group: &QuantisedGroup<'_, F>) -> Option<Self> {
         let mut elements: Vec<Element> = Vec::with_capacity(MOST_LEVELS);
         for bits in group.bits() {
             if elements.iter().any(|known| known.bits == bits) {

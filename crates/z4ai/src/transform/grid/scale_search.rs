@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 /// The elements of a group and what a first look at them tells.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Group<'a, F> {
+pub(crate) struct QuantisedGroup<'a, F> {
     elements: &'a [u8],
     /// Magnitude bits of the smallest element that is not zero; more than `largest` if there is none.
     smallest: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Fit {
     pub(crate) numbers: (i32, i32),
 }
 
-impl<'a, F: Format> Group<'a, F> {
+impl<'a, F: Format> QuantisedGroup<'a, F> {
     /// Look at the elements of a group.
     pub(crate) fn new(elements: &'a [u8]) -> Self {
         let (mut smallest, mut largest, mut zeros, mut minus_zeros) = (u32::MAX, 0, 0_u32, 0_u32);

@@ -1,9 +1,9 @@
 //! The schemes a tensor may have been quantised with, as far as the planes need them.
 
 use super::format::Format;
-use super::levels::{Levels, Table};
+use super::levels::{LevelTable, Levels};
 use super::offset::Offset;
-use super::scale_search::{Fit, Group};
+use super::scale_search::{Fit, QuantisedGroup};
 
 /// How an element follows from its level and its group's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +18,8 @@ impl Scheme {
     /// Every scheme, in the order in which they are tried and numbered in headers.
     pub(crate) const ALL: [Self; 5] = [
         Self::Product(Levels::Integers),
-        Self::Product(Levels::Table(Table::NormalFloat)),
-        Self::Product(Levels::Table(Table::Float)),
+        Self::Product(Levels::LevelTable(LevelTable::NormalFloat)),
+        Self::Product(Levels::LevelTable(LevelTable::Float)),
         Self::Offset(Offset::Minimum),
         Self::Offset(Offset::Centre),
     ];
@@ -63,7 +63,7 @@ impl Scheme {
     /// Parameters that reproduce every element of a group, and the number of each element's level.
     pub(crate) fn fit<F: Format>(
         self,
-        group: &Group<'_, F>,
+        group: &QuantisedGroup<'_, F>,
         largest: &[f64],
         numbers: &mut Vec<i16>,
     ) -> Option<Fit> {

@@ -5,7 +5,7 @@ use super::encode::encode;
 use super::fit::{Quantisation, detect};
 use super::format::{Bf16, Format, Fp16, Fp32};
 use super::groups::Rows;
-use super::levels::Table;
+use super::levels::LevelTable;
 use super::scheme::Scheme;
 use super::*;
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ fn signed_scale(group: &[f32]) -> Vec<f32> {
     group.iter().map(|weight| ((weight / scale + 8.5).clamp(0.0, 15.0) as i32 - 8) as f32 * scale).collect()
 }
 
-fn table(table: Table) -> impl Fn(&[f32]) -> Vec<f32> {
+fn table(table: LevelTable) -> impl Fn(&[f32]) -> Vec<f32> {
     move |group| {
         let scale = largest(group);
         let nearest = |weight: &f32| {
@@ -181,11 +181,11 @@ fn integers_in_groups() {
 #[test]
 fn tables_in_groups() {
     for size in [64, 128] {
-        found::<Bf16>(Dtype::Bf16, size, 4.3, table(Table::NormalFloat));
-        found::<Fp16>(Dtype::F16, size, 4.5, table(Table::NormalFloat));
-        found::<Fp32>(Dtype::F32, size, 4.5, table(Table::NormalFloat));
-        found::<Fp32>(Dtype::F32, size, 4.5, table(Table::Float));
-        found::<Bf16>(Dtype::Bf16, size, 4.5, table(Table::Float));
+        found::<Bf16>(Dtype::Bf16, size, 4.3, table(LevelTable::NormalFloat));
+        found::<Fp16>(Dtype::F16, size, 4.5, table(LevelTable::NormalFloat));
+        found::<Fp32>(Dtype::F32, size, 4.5, table(LevelTable::NormalFloat));
+        found::<Fp32>(Dtype::F32, size, 4.5, table(LevelTable::Float));
+        found::<Bf16>(Dtype::Bf16, size, 4.5, table(LevelTable::Float));
     }
 }
 

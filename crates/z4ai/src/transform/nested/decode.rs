@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::element_count;
-use super::geometry::Geometry;
+use super::geometry::FloatFields;
 use super::model::NestedModel;
 use super::shifts::Shifts;
 use super::steps::Steps;
@@ -21,7 +21,7 @@ impl NestedModel {
 }
 
 /// Decodes a block into `out`, whose length says how many elements there are.
-pub(super) fn decode(block: &[u8], geometry: Geometry, shifts: Shifts<'_>, out: &mut [u8]) -> Result<()> {
+pub(super) fn decode(block: &[u8], geometry: FloatFields, shifts: Shifts<'_>, out: &mut [u8]) -> Result<()> {
     dispatch!(kernel => kernel.vectorised(
         #[inline(always)]
         || decode_with(kernel, block, geometry, shifts, out),
@@ -32,7 +32,7 @@ pub(super) fn decode(block: &[u8], geometry: Geometry, shifts: Shifts<'_>, out: 
 fn decode_with<K: Steps>(
     kernel: K,
     block: &[u8],
-    geometry: Geometry,
+    geometry: FloatFields,
     shifts: Shifts<'_>,
     out: &mut [u8],
 ) -> Result<()> {
@@ -47,7 +47,7 @@ fn decode_with<K: Steps>(
 fn decode_words<K: Steps, T: TailWord>(
     kernel: K,
     block: &[u8],
-    geometry: Geometry,
+    geometry: FloatFields,
     shifts: Shifts<'_>,
     out: &mut [u8],
 ) -> Result<()> {
@@ -88,7 +88,7 @@ struct NestedLayout<'a> {
 
 impl<'a> NestedLayout<'a> {
     /// Check that the declared lengths fill the block exactly.
-    fn read(block: &'a [u8], geometry: Geometry, count: usize) -> Result<Self> {
+    fn read(block: &'a [u8], geometry: FloatFields, count: usize) -> Result<Self> {
         let short = || Error::corrupt("a nested block ends inside its header");
         let (code, mut rest) = Code::read(block)?;
         let mut lengths = Vec::with_capacity(code.widths.len() + 1);

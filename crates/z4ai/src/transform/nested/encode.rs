@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::element_count;
-use super::geometry::Geometry;
+use super::geometry::FloatFields;
 use super::model::NestedModel;
 use super::shifts::Shifts;
 use super::steps::Steps;
@@ -32,7 +32,7 @@ impl NestedModel {
 /// Appends the nested form of whole elements.
 pub(super) fn encode(
     elements: &[u8],
-    geometry: Geometry,
+    geometry: FloatFields,
     shifts: Shifts<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
@@ -46,7 +46,7 @@ pub(super) fn encode(
 fn encode_with<K: Steps>(
     kernel: K,
     elements: &[u8],
-    geometry: Geometry,
+    geometry: FloatFields,
     shifts: Shifts<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
@@ -61,7 +61,7 @@ fn encode_with<K: Steps>(
 fn encode_words<K: Steps, T: TailWord>(
     kernel: K,
     elements: &[u8],
-    geometry: Geometry,
+    geometry: FloatFields,
     shifts: Shifts<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {

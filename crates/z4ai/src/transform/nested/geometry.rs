@@ -3,14 +3,14 @@
 
 /// The bit layout of a float of 1, 2 or 4 bytes: sign on top, then the exponent, then the mantissa.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Geometry {
+pub(crate) struct FloatFields {
     /// Bytes per element: 1, 2 or 4.
     pub(crate) width: usize,
     /// Bits of mantissa; the exponent takes what is left below the sign and is at most 8 bits wide.
     pub(crate) mantissa_bits: u32,
 }
 
-impl Geometry {
+impl FloatFields {
     /// bfloat16: 8 exponent and 7 mantissa bits.
     pub(crate) const BF16: Self = Self { width: 2, mantissa_bits: 7 };
     /// IEEE half precision: 5 exponent and 10 mantissa bits.

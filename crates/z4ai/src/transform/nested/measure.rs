@@ -25,9 +25,9 @@ fn sets() {
     for folder in folders {
         let set = folder.file_name().unwrap().to_str().unwrap().to_owned();
         let geometry = match set.rsplit('.').next().unwrap() {
-            "bf16" => Geometry::BF16,
-            "fp16" => Geometry::FP16,
-            _ => Geometry::FP32,
+            "bf16" => FloatFields::BF16,
+            "fp16" => FloatFields::FP16,
+            _ => FloatFields::FP32,
         };
         let (mut count, mut plain, mut shifted) = (0, 0, 0);
         for file in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -44,7 +44,7 @@ fn sets() {
     }
 }
 
-fn tensor(elements: &[u8], geometry: Geometry, row_length: usize) -> (usize, usize) {
+fn tensor(elements: &[u8], geometry: FloatFields, row_length: usize) -> (usize, usize) {
     let exponents: Vec<u8> = elements
         .chunks_exact(geometry.width)
         .map(|element| {
@@ -78,7 +78,7 @@ fn tensor(elements: &[u8], geometry: Geometry, row_length: usize) -> (usize, usi
 fn speed() {
     let (rows, row_length) = (128, 1024);
     let (row_shifts, column_shifts) = (vec![1; rows], vec![2; row_length]);
-    for geometry in [Geometry::BF16, Geometry::FP16, Geometry::FP32] {
+    for geometry in [FloatFields::BF16, FloatFields::FP16, FloatFields::FP32] {
         let elements = tests::weights(rows * row_length, row_length, geometry);
         for shifts in [
             Shifts::default(),

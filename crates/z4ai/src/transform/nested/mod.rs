@@ -22,11 +22,11 @@ pub(crate) use streams::{BitStream, CHUNK, Cursor, GROUP, decode as decode_level
 pub(crate) use tail::{Tail, TailSign, TailWord, merge, store};
 
 use crate::error::{Error, Result};
-use geometry::Geometry;
+use geometry::FloatFields;
 use shifts::Shifts;
 
 /// The element count of a buffer, if it and the shifts agree.
-fn element_count(bytes: usize, geometry: Geometry, shifts: &Shifts<'_>) -> Result<usize> {
+fn element_count(bytes: usize, geometry: FloatFields, shifts: &Shifts<'_>) -> Result<usize> {
     let count = bytes / geometry.width;
     if !bytes.is_multiple_of(geometry.width) || u32::try_from(bytes).is_err() {
         return Err(Error::corrupt("a nested block holds whole elements, less than 4 GiB of them"));

@@ -1,6 +1,6 @@
 //! The shifts of a section's rows and columns.
 
-use super::geometry::Geometry;
+use super::geometry::FloatFields;
 use super::shifts::Shifts;
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
@@ -11,19 +11,19 @@ use crate::transform::{Contents, Position, Transform, one_part};
 /// The model of floats as nested bit planes.
 #[derive(Debug)]
 pub(crate) struct NestedModel {
-    pub(super) geometry: Geometry,
+    pub(super) geometry: FloatFields,
     /// Whole octaves, unlike in the float model.
     pub(super) scales: Scales,
 }
 
 /// Where the fields of a dtype lie, if it has such a model.
-pub(super) fn geometry(dtype: Option<Dtype>) -> Option<Geometry> {
+pub(super) fn geometry(dtype: Option<Dtype>) -> Option<FloatFields> {
     match dtype? {
-        Dtype::Bf16 => Some(Geometry::BF16),
-        Dtype::F16 => Some(Geometry::FP16),
-        Dtype::F32 | Dtype::Complex64 => Some(Geometry::FP32),
-        Dtype::F8E4M3 => Some(Geometry::FP8_E4M3),
-        Dtype::F8E5M2 => Some(Geometry::FP8_E5M2),
+        Dtype::Bf16 => Some(FloatFields::BF16),
+        Dtype::F16 => Some(FloatFields::FP16),
+        Dtype::F32 | Dtype::Complex64 => Some(FloatFields::FP32),
+        Dtype::F8E4M3 => Some(FloatFields::FP8_E4M3),
+        Dtype::F8E5M2 => Some(FloatFields::FP8_E5M2),
         _ => None,
     }
 }

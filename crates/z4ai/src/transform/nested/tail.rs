@@ -3,7 +3,7 @@
 //! Mantissa bits that are zero in a whole chunk and a sign that never changes in it are left out. Of the bits that
 //! remain, whole bytes become byte planes and the odd bits become strided planes of single bits, which unpack with shifts.
 
-use super::geometry::Geometry;
+use super::geometry::FloatFields;
 use super::streams::{CHUNK, GROUP};
 use crate::error::{Error, Result};
 use std::ops::{BitAnd, BitOr, Shl, Shr};
@@ -22,7 +22,7 @@ pub(crate) enum TailSign {
 /// Which bits of sign and mantissa a chunk stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
-    pub(crate) geometry: Geometry,
+    pub(crate) geometry: FloatFields,
     /// Low mantissa bits that are left out.
     pub(crate) trailing_zeros: u32,
     pub(crate) sign: TailSign,
@@ -60,7 +60,7 @@ impl Tail {
     }
 
     /// Read the description back.
-    pub(crate) fn from_byte(byte: u8, geometry: Geometry) -> Result<Self> {
+    pub(crate) fn from_byte(byte: u8, geometry: FloatFields) -> Result<Self> {
         let sign = match byte >> 5 {
             0 => TailSign::Stored,
             1 => TailSign::Clear,
@@ -123,7 +123,7 @@ word!(u8, u16, u32);
 
 /// Read the exponents of a chunk and find out which bits of its tail must be stored.
 #[inline(always)]
-pub(crate) fn split<T: TailWord>(elements: &[u8], geometry: Geometry, exponents: &mut [u8]) -> Tail {
+pub(crate) fn split<T: TailWord>(elements: &[u8], geometry: FloatFields, exponents: &mut [u8]) -> Tail {
     let (mut any, mut all) = (T::truncate(0), T::truncate(u32::MAX));
     let mask = T::truncate(geometry.exponent_mask());
     for (element, exponent) in elements.chunks_exact(T::BYTES).zip(exponents) {

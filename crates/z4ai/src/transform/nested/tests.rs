@@ -6,11 +6,11 @@ use super::*;
 use crate::arch::Kernel;
 use proptest::prelude::*;
 
-const GEOMETRIES: [Geometry; 5] =
-    [Geometry::BF16, Geometry::FP16, Geometry::FP32, Geometry::FP8_E4M3, Geometry::FP8_E5M2];
+const GEOMETRIES: [FloatFields; 5] =
+    [FloatFields::BF16, FloatFields::FP16, FloatFields::FP32, FloatFields::FP8_E4M3, FloatFields::FP8_E5M2];
 
 /// Roughly normal weights with the given step of scale per row, as bf16 or the top of fp32.
-pub(super) fn weights(count: usize, row_length: usize, geometry: Geometry) -> Vec<u8> {
+pub(super) fn weights(count: usize, row_length: usize, geometry: FloatFields) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut uniform = || {
         state ^= state << 13;
@@ -51,7 +51,7 @@ pub(super) fn mean_shifts(exponents: &[u8], row_length: usize) -> (Vec<u8>, Vec<
 }
 
 /// Encode and decode with every kernel of this processor; all must agree.
-fn all_kernels(elements: &[u8], geometry: Geometry, shifts: Shifts<'_>) -> Vec<u8> {
+fn all_kernels(elements: &[u8], geometry: FloatFields, shifts: Shifts<'_>) -> Vec<u8> {
     let mut reference = Vec::new();
     Kernel::PORTABLE.run(|| encode(elements, geometry, shifts, &mut reference)).unwrap();
     for kernel in Kernel::available() {
@@ -68,7 +68,7 @@ fn all_kernels(elements: &[u8], geometry: Geometry, shifts: Shifts<'_>) -> Vec<u
 }
 
 /// Decode bytes that may be damaged with every kernel; all must agree on the error or on the elements.
-fn decode_damaged(block: &[u8], geometry: Geometry, length: usize) -> Option<Vec<u8>> {
+fn decode_damaged(block: &[u8], geometry: FloatFields, length: usize) -> Option<Vec<u8>> {
     let results = Kernel::available().into_iter().map(|kernel| {
         kernel.run(|| {
             let mut out = vec![0; length];
@@ -83,7 +83,7 @@ fn decode_damaged(block: &[u8], geometry: Geometry, length: usize) -> Option<Vec
 }
 
 /// Elements as a mixture of clustered and arbitrary bit patterns: NaN payloads, infinities, zeros and denormals included.
-fn elements() -> impl Strategy<Value = (Vec<u8>, Geometry)> {
+fn elements() -> impl Strategy<Value = (Vec<u8>, FloatFields)> {
     let cluster = (any::<u32>(), 0_u32..32);
     (prop::collection::vec(any::<u32>(), 0..3000), cluster, 0..GEOMETRIES.len(), 0_u32..=100).prop_map(
         |(patterns, (centre, spread), geometry, wild)| {
@@ -154,24 +154,24 @@ fn normal_weights_reach_the_expected_size() {
         all_kernels(&weights(count, count, geometry), geometry, Shifts::default()).len() as f64 * 8.0
             / count as f64
     };
-    assert!(bits(Geometry::BF16) < 10.75, "{}", bits(Geometry::BF16));
-    assert!(bits(Geometry::FP32) < 26.75, "{}", bits(Geometry::FP32));
+    assert!(bits(FloatFields::BF16) < 10.75, "{}", bits(FloatFields::BF16));
+    assert!(bits(FloatFields::FP32) < 26.75, "{}", bits(FloatFields::FP32));
 }
 
 #[test]
 fn constant_bits_are_not_stored() {
     let constant: Vec<u8> = std::iter::repeat_n(0x3f80_0000_u32.to_le_bytes(), 10_000).flatten().collect();
-    assert!(all_kernels(&constant, Geometry::FP32, Shifts::default()).len() < 64);
+    assert!(all_kernels(&constant, FloatFields::FP32, Shifts::default()).len() < 64);
     let top_only: Vec<u8> =
-        weights(4096, 4096, Geometry::BF16).chunks(2).flat_map(|two| [0, 0, two[0], two[1]]).collect();
-    let bytes = all_kernels(&top_only, Geometry::FP32, Shifts::default());
+        weights(4096, 4096, FloatFields::BF16).chunks(2).flat_map(|two| [0, 0, two[0], two[1]]).collect();
+    let bytes = all_kernels(&top_only, FloatFields::FP32, Shifts::default());
     assert!(bytes.len() * 8 < 11 * 4096 + 1024, "{}", bytes.len());
 }
 
 #[test]
 fn measured_shifts_make_scaled_rows_smaller() {
     let (rows, row_length) = (96, 700);
-    let mut bytes = weights(rows * row_length, row_length, Geometry::BF16);
+    let mut bytes = weights(rows * row_length, row_length, FloatFields::BF16);
     for (row, elements) in bytes.chunks_exact_mut(row_length * 2).enumerate() {
         elements
             .chunks_exact_mut(2)
@@ -182,10 +182,10 @@ fn measured_shifts_make_scaled_rows_smaller() {
     let (rows, columns) = mean_shifts(&exponents, row_length);
     let shifted = all_kernels(
         &bytes,
-        Geometry::BF16,
+        FloatFields::BF16,
         Shifts { rows: &rows, columns: &columns, row_length, first_column: 0 },
     );
-    let plain = all_kernels(&bytes, Geometry::BF16, Shifts::default());
+    let plain = all_kernels(&bytes, FloatFields::BF16, Shifts::default());
     assert!(
         shifted.len() + rows.len() + columns.len() < plain.len() * 95 / 100,
         "{} {}",
@@ -196,15 +196,15 @@ fn measured_shifts_make_scaled_rows_smaller() {
 
 #[test]
 fn truncations_are_refused_and_flips_stay_in_bounds() {
-    let elements = weights(900, 30, Geometry::FP16);
-    let block = all_kernels(&elements, Geometry::FP16, Shifts::default());
+    let elements = weights(900, 30, FloatFields::FP16);
+    let block = all_kernels(&elements, FloatFields::FP16, Shifts::default());
     for end in 0..block.len() {
-        assert_eq!(decode_damaged(&block[..end], Geometry::FP16, elements.len()), None);
+        assert_eq!(decode_damaged(&block[..end], FloatFields::FP16, elements.len()), None);
     }
     for bit in 0..block.len() * 8 {
         let mut flipped = block.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        decode_damaged(&flipped, Geometry::FP16, elements.len());
+        decode_damaged(&flipped, FloatFields::FP16, elements.len());
     }
 }
 
@@ -227,7 +227,7 @@ fn kernels_agree_on_damage_in_long_blocks() {
 /// Planes of every number of bits, with stored and with constant signs.
 #[test]
 fn mantissas_of_any_length_come_back() {
-    for geometry in [Geometry::BF16, Geometry::FP16, Geometry::FP32] {
+    for geometry in [FloatFields::BF16, FloatFields::FP16, FloatFields::FP32] {
         for zeros in 0..=geometry.mantissa_bits {
             for (clear, set) in [(0, 0), (1 << geometry.sign_bit(), 0), (0, 1_u32 << geometry.sign_bit())] {
                 let mut elements = weights(CHUNK + 400, 50, geometry);
@@ -244,8 +244,8 @@ fn mantissas_of_any_length_come_back() {
 
 #[test]
 fn a_block_for_another_count_is_refused() {
-    let block = all_kernels(&weights(1000, 100, Geometry::BF16), Geometry::BF16, Shifts::default());
+    let block = all_kernels(&weights(1000, 100, FloatFields::BF16), FloatFields::BF16, Shifts::default());
     for bytes in [0, 1, 1998, 2002, 4000] {
-        assert_eq!(decode_damaged(&block, Geometry::BF16, bytes), None);
+        assert_eq!(decode_damaged(&block, FloatFields::BF16, bytes), None);
     }
 }

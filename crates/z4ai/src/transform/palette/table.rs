@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Most entries of a palette of elements wider than two bytes.
 const MOST_ENTRIES: usize = 4096;
 /// Elements looked at before the whole tensor is.
-const SAMPLE: usize = 1024;
+const FIRST_LOOK: usize = 1024;
 
 /// The distinct elements of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Palette {
         }
         let mut lookup = Lookup::new(most);
         // Equal steps alone would see a single column of a matrix with a power of two of them, so short runs are taken.
-        let step = (count / (SAMPLE / 16)).max(16) * width;
+        let step = (count / (FIRST_LOOK / 16)).max(16) * width;
         let sample = elements.chunks(step).flat_map(|part| part.chunks_exact(width).take(16));
         let (mut seen, mut distinct) = (0, 0);
         for element in sample {
@@ -55,7 +55,7 @@ impl Palette {
             }
         }
         // So many draws from a full palette repeat at least this often.
-        if seen >= SAMPLE / 2 && distinct * 16 > seen * 15 {
+        if seen >= FIRST_LOOK / 2 && distinct * 16 > seen * 15 {
             return None;
         }
         for element in elements.chunks_exact(width) {

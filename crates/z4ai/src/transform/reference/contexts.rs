@@ -21,13 +21,13 @@ pub(super) struct Contexts {
 }
 
 /// Pairs that share a context.
-struct Group {
+struct ContextGroup {
     pairs: Vec<(usize, usize)>,
     counts: Box<Histogram>,
     cost: u64,
 }
 
-impl Group {
+impl ContextGroup {
     fn merged_cost(&self, other: &Self) -> u64 {
         let mut counts = *self.counts;
         counts.iter_mut().zip(&*other.counts).for_each(|(sum, count)| *sum += count);
@@ -58,9 +58,9 @@ impl Group {
 impl Contexts {
     /// Makes contexts for these counts, and says how many bits the symbols will take.
     pub fn choose(counts: &Counts) -> Result<(Self, u64)> {
-        let mut groups: Vec<Group> = counts
+        let mut groups: Vec<ContextGroup> = counts
             .used()
-            .map(|(class, exponent, histogram)| Group {
+            .map(|(class, exponent, histogram)| ContextGroup {
                 pairs: vec![(class, exponent)],
                 counts: Box::new(*histogram),
                 cost: entropy_bits(histogram),
@@ -86,7 +86,7 @@ impl Contexts {
                 last = *context;
             }
         }
-        let tables: Vec<_> = groups.iter().map(Group::table).collect();
+        let tables: Vec<_> = groups.iter().map(ContextGroup::table).collect();
         let bits = groups.iter().map(|group| group.cost + group.table_bits()).sum();
         Ok((Self::new(map, used, tables)?, bits))
     }
@@ -171,8 +171,8 @@ impl Contexts {
 }
 
 /// Merges neighbours, the cheapest first, until few enough are left and each is worth its table.
-fn merge(groups: &mut Vec<Group>) {
-    let price = |groups: &[Group], at: usize| -> Option<u64> {
+fn merge(groups: &mut Vec<ContextGroup>) {
+    let price = |groups: &[ContextGroup], at: usize| -> Option<u64> {
         let (first, second) = (groups.get(at)?, groups.get(at + 1)?);
         Some(first.merged_cost(second).saturating_sub(first.cost + second.cost))
     };

@@ -79,7 +79,7 @@ impl<'m, 'f: 'm> CodedBlock<'m, 'f> {
             (true, 0) => None,
             (true, _) => return Err(Error::corrupt("differences of chunks without differences")),
             (_, lanes @ (1 | 4 | LANES)) => {
-                Some(rans::Decoder::open_in(lanes, model.contexts.tables.decoder(), reader)?)
+                Some(rans::SymbolDecoder::open_in(lanes, model.contexts.tables.decoder(), reader)?)
             }
             _ => return Err(Error::corrupt("differences in an unknown number of lanes")),
         };
@@ -90,7 +90,7 @@ impl<'m, 'f: 'm> CodedBlock<'m, 'f> {
 
     /// Fails unless everything was used.
     fn finish(&self) -> Result<()> {
-        self.stream.as_ref().map_or(Ok(()), rans::Decoder::finish)?;
+        self.stream.as_ref().map_or(Ok(()), rans::SymbolDecoder::finish)?;
         self.raw.finish()
     }
 }

@@ -1,7 +1,7 @@
 //! The arithmetic of one element, in words of its own width so that compilers vectorise it. Everything wraps, so that any pair of bit patterns, NaNs included, comes back.
 
 use super::decay::Decay;
-use super::encode::BlockScratch;
+use super::encode::DeltaScratch;
 use std::cell::RefCell;
 
 /// The bits of an element.
@@ -26,7 +26,7 @@ pub(crate) trait Word: Copy + Default + Send + Sync + 'static {
     fn length(self) -> u32;
 
     /// Runs `work` with this thread's memory for blocks of such elements.
-    fn with_scratch<R>(work: impl FnOnce(&mut BlockScratch<Self>) -> R) -> R;
+    fn with_scratch<R>(work: impl FnOnce(&mut DeltaScratch<Self>) -> R) -> R;
 }
 
 macro_rules! word {
@@ -96,9 +96,9 @@ macro_rules! word {
                 Self::BITS - self.leading_zeros()
             }
 
-            fn with_scratch<R>(work: impl FnOnce(&mut BlockScratch<Self>) -> R) -> R {
+            fn with_scratch<R>(work: impl FnOnce(&mut DeltaScratch<Self>) -> R) -> R {
                 thread_local! {
-                    static SCRATCH: RefCell<BlockScratch<$unsigned>> = RefCell::default();
+                    static SCRATCH: RefCell<DeltaScratch<$unsigned>> = RefCell::default();
                 }
                 SCRATCH.with_borrow_mut(work)
             }

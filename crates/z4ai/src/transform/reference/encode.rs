@@ -29,7 +29,7 @@ impl ReferenceModel {
 
 /// What is put together for a block before it is coded. Blocks are about equally long, so each thread keeps the memory.
 #[derive(Debug, Default)]
-pub(crate) struct BlockScratch<W> {
+pub(crate) struct DeltaScratch<W> {
     classes: Vec<u8>,
     symbols: Vec<u8>,
     contexts: Vec<u8>,
@@ -51,7 +51,7 @@ fn encode<W: Word>(model: &ReferenceModel, bytes: &[u8], reference: &[u8], out: 
     })
 }
 
-impl<W: Word> BlockScratch<W> {
+impl<W: Word> DeltaScratch<W> {
     /// Appends the length and the sets of elements of the chunks that list them.
     fn encode_sets(&mut self, out: &mut Vec<u8>) {
         let Self { classes, listed, sets, .. } = self;

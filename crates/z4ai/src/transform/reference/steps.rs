@@ -72,7 +72,7 @@ pub(crate) struct CodedBlock<'m, 'f> {
     pub chunks: Vec<CodedChunk>,
     /// Elements of the chunks that have been made.
     pub made: usize,
-    pub stream: Option<rans::Decoder<'m>>,
+    pub stream: Option<rans::SymbolDecoder<'m>>,
     pub raw: RawReader<'f>,
 }
 
@@ -123,7 +123,7 @@ fn restore_chunk<W: Word, K: Steps>(
     kernel: K,
     model: &ReferenceModel,
     row: &[u8; EXPONENTS],
-    stream: &mut rans::Decoder,
+    stream: &mut rans::SymbolDecoder,
     raw: &mut RawReader,
     base: &[u8],
     out: &mut [u8],

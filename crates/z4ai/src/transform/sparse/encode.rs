@@ -86,7 +86,7 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
 
 /// The signs of the zeros.
 fn zero_signs<const WIDTH: usize>(elements: &[[u8; WIDTH]], zeros: Zeros) -> Vec<u8> {
-    let mut bits = Bits::with_room_for(elements.len());
+    let mut bits = ZeroSignBits::with_room_for(elements.len());
     for group in elements.chunks(8) {
         let (mut signs, mut found) = (0u16, 0);
         for element in group {
@@ -99,15 +99,15 @@ fn zero_signs<const WIDTH: usize>(elements: &[[u8; WIDTH]], zeros: Zeros) -> Vec
     bits.finish()
 }
 
-/// Bits appended from the low end of each byte up.
-struct Bits {
+/// ZeroSignBits appended from the low end of each byte up.
+struct ZeroSignBits {
     bytes: Vec<u8>,
     /// Those that do not fill a byte yet.
     last: u16,
     count: u32,
 }
 
-impl Bits {
+impl ZeroSignBits {
     fn with_room_for(bits: usize) -> Self {
         Self { bytes: Vec::with_capacity(bits.div_ceil(8)), last: 0, count: 0 }
     }

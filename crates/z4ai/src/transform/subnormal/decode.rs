@@ -13,7 +13,7 @@ impl SubnormalModel {
     pub(super) fn decode_block(&self, reader: &mut Reader, start: usize, out: &mut [u8]) -> Result<()> {
         let tables = self.tables.decoder();
         let lanes = most_lanes_for(out.len() / 2);
-        let mut stream = rans::Decoder::open_in(lanes, tables, reader)?;
+        let mut stream = rans::SymbolDecoder::open_in(lanes, tables, reader)?;
         let mut restorer = Restorer::new(reader.peek(), self.signs);
         let (mut expected, mut offsets, mut symbols) = ([0i16; CHUNK], [0u16; CHUNK], [0u8; CHUNK]);
         for (index, chunk) in out.chunks_mut(2 * CHUNK).enumerate() {

@@ -1,7 +1,7 @@
 //! A block to a stream of symbols, and a bit stream with what symbols leave open.
 
 use super::element::MEANINGS;
-use super::model::{Signs, SubnormalModel, fill_symbols};
+use super::model::{SubnormalModel, SubnormalSigns, fill_symbols};
 use super::steps::TOGETHER;
 use crate::arch;
 use crate::entropy::rans::{self, most_lanes_for};
@@ -26,8 +26,8 @@ impl SubnormalModel {
         );
         rans::encode_in(most_lanes_for(count), self.tables.encoder(), &symbols, &contexts, out);
         match self.signs {
-            Signs::Verbatim => write_bits::<1>(bytes, &symbols, out),
-            Signs::Positive | Signs::Negative => write_bits::<0>(bytes, &symbols, out),
+            SubnormalSigns::Verbatim => write_bits::<1>(bytes, &symbols, out),
+            SubnormalSigns::Positive | SubnormalSigns::Negative => write_bits::<0>(bytes, &symbols, out),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Chooses what a section shares. Zeros count here: how many there are is what tells rows and columns of the smallest numbers apart.
 
 use super::element::MEANINGS;
-use super::model::{CONTEXTS, PRECISION, Signs, SubnormalModel, context, fill_symbols};
+use super::model::{CONTEXTS, PRECISION, SubnormalModel, SubnormalSigns, context, fill_symbols};
 use crate::arch;
 use crate::entropy::plane;
 use crate::entropy::rans::Tables;
@@ -12,7 +12,7 @@ use crate::transform::float::CHUNK;
 use crate::transform::float::scale::Scales;
 
 /// Elements that scales are compared on, about.
-const SAMPLE: usize = 1 << 15;
+const COMPARED_ELEMENTS: usize = 1 << 15;
 /// Elements per row where nobody knows of rows: short enough to follow the scale from tensor to tensor in a concatenation.
 const ROW_WITHOUT_SHAPE: usize = 1024;
 /// Quarters of an octave that a context spans.
@@ -82,14 +82,14 @@ fn table(counts: &Histogram) -> FrequencyTable {
 }
 
 /// The sign that all elements have, if they have the same.
-fn signs(bytes: &[u8]) -> Signs {
+fn signs(bytes: &[u8]) -> SubnormalSigns {
     let (elements, _) = bytes.as_chunks::<2>();
     let (any, all) =
         elements.iter().fold((0, 0x80), |(any, all), element| (any | element[1], all & element[1]));
     match (any & 0x80, all) {
-        (0, _) => Signs::Positive,
-        (_, 0) => Signs::Verbatim,
-        _ => Signs::Negative,
+        (0, _) => SubnormalSigns::Positive,
+        (_, 0) => SubnormalSigns::Verbatim,
+        _ => SubnormalSigns::Negative,
     }
 }
 
@@ -143,17 +143,17 @@ fn mean_16((sum, count): (u64, u64)) -> i64 {
 /// Scales, and what they make elements cost.
 struct Candidate {
     scales: Scales,
-    window: Window,
+    window: ContextWindow,
     cost: u64,
 }
 
 impl Candidate {
     fn new(scales: Scales, symbols: &[u8]) -> Self {
         let pieces = symbols.len().div_ceil(CHUNK);
-        let stride = pieces.div_ceil(SAMPLE / CHUNK).max(1);
+        let stride = pieces.div_ceil(COMPARED_ELEMENTS / CHUNK).max(1);
         let sample =
             || symbols.chunks(CHUNK).enumerate().step_by(stride).map(|(at, part)| (at * CHUNK, part));
-        let window = Window::choose(&scales, sample().map(|(start, part)| (start, part.len())));
+        let window = ContextWindow::choose(&scales, sample().map(|(start, part)| (start, part.len())));
         let counts = window.count(&scales, sample());
         let sampled: usize = sample().map(|(_, part)| part.len()).sum();
         let coded: u64 = counts.iter().map(|counts| entropy_bits(counts)).sum();
@@ -168,20 +168,20 @@ impl Candidate {
     }
 }
 
-type Counts = Box<[Histogram; CONTEXTS]>;
+type SymbolHistograms = Box<[Histogram; CONTEXTS]>;
 
-fn empty_counts() -> Counts {
+fn empty_counts() -> SymbolHistograms {
     Box::new([[0; SYMBOLS]; CONTEXTS])
 }
 
 /// Which expectations have contexts of their own.
 #[derive(Debug, Clone, Copy)]
-struct Window {
+struct ContextWindow {
     first: i16,
     contexts: usize,
 }
 
-impl Window {
+impl ContextWindow {
     /// The window with most of a sample, of which the first elements and their numbers are given.
     fn choose(scales: &Scales, sample: impl Iterator<Item = (usize, usize)>) -> Self {
         let mut counts = vec![0u32; 1 << 11];
@@ -209,7 +209,7 @@ impl Window {
     }
 
     /// How often each symbol occurs in each context, in pieces that are no longer than a chunk and have the number of their first element.
-    fn count<'s>(self, scales: &Scales, pieces: impl Iterator<Item = (usize, &'s [u8])>) -> Counts {
+    fn count<'s>(self, scales: &Scales, pieces: impl Iterator<Item = (usize, &'s [u8])>) -> SymbolHistograms {
         let mut counts = empty_counts();
         let mut expected = [0; CHUNK];
         for (start, symbols) in pieces {

@@ -17,7 +17,7 @@ pub(super) const CONTEXTS: usize = 16;
 /// The shared description of a section.
 #[derive(Debug)]
 pub(crate) struct SubnormalModel {
-    pub(super) signs: Signs,
+    pub(super) signs: SubnormalSigns,
     pub(super) scales: Scales,
     /// The expectation of the first context.
     pub(super) first: i16,
@@ -26,7 +26,7 @@ pub(crate) struct SubnormalModel {
 
 /// The signs of a section's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Signs {
+pub(super) enum SubnormalSigns {
     Verbatim,
     Positive,
     Negative,
@@ -58,9 +58,9 @@ impl Transform for SubnormalModel {
         let elements = section.elements();
         let flags = reader.u8()?;
         let signs = match flags & 3 {
-            0 => Signs::Verbatim,
-            1 => Signs::Positive,
-            2 => Signs::Negative,
+            0 => SubnormalSigns::Verbatim,
+            1 => SubnormalSigns::Positive,
+            2 => SubnormalSigns::Negative,
             _ => return Err(Error::corrupt("unknown signs of subnormal floats")),
         };
         let contexts = 1usize.checked_shl(u32::from(flags >> 2)).filter(|&contexts| contexts <= CONTEXTS);

@@ -1,7 +1,7 @@
 //! The hot loop of subnormal floats: elements from their symbols and verbatim bits.
 
 use super::element::MEANINGS;
-use super::model::Signs;
+use super::model::SubnormalSigns;
 use crate::arch::Instructions;
 use crate::entropy::table::SYMBOLS;
 
@@ -40,8 +40,8 @@ pub(crate) struct Restorer<'a> {
 }
 
 impl<'a> Restorer<'a> {
-    pub(super) fn new(bytes: &'a [u8], signs: Signs) -> Self {
-        let (negative, signs) = (signs == Signs::Negative, signs == Signs::Verbatim);
+    pub(super) fn new(bytes: &'a [u8], signs: SubnormalSigns) -> Self {
+        let (negative, signs) = (signs == SubnormalSigns::Negative, signs == SubnormalSigns::Verbatim);
         let sign = if negative { 0x8000 } else { 0 };
         let entry = |symbol: usize| {
             let meaning = MEANINGS[symbol];
@@ -126,13 +126,13 @@ mod tests {
             let symbols: Vec<u8> = elements.iter().map(|&element| symbol(element)).collect();
             let negative = elements.iter().all(|element| element >> 15 == 1);
             let signs = match elements.iter().any(|element| element >> 15 == 1) {
-                false => Signs::Positive,
-                true if negative => Signs::Negative,
-                true => Signs::Verbatim,
+                false => SubnormalSigns::Positive,
+                true if negative => SubnormalSigns::Negative,
+                true => SubnormalSigns::Verbatim,
             };
             let mut out = Vec::new();
             match signs {
-                Signs::Verbatim => write_bits::<1>(&bytes, &symbols, &mut out),
+                SubnormalSigns::Verbatim => write_bits::<1>(&bytes, &symbols, &mut out),
                 _ => write_bits::<0>(&bytes, &symbols, &mut out),
             }
             let length = out.len();
@@ -152,7 +152,7 @@ mod tests {
         fn any_bytes_give_the_same_elements_with_every_kernel(
             symbols in prop::collection::vec(0u8..168, 0..400), bytes in prop::collection::vec(any::<u8>(), 0..500), signs in 0..3,
         ) {
-            let signs = [Signs::Verbatim, Signs::Positive, Signs::Negative][signs as usize];
+            let signs = [SubnormalSigns::Verbatim, SubnormalSigns::Positive, SubnormalSigns::Negative][signs as usize];
             let made: Vec<_> = Kernel::available().into_iter().map(|kernel| kernel.run(|| {
                 let (mut restorer, mut out) = (Restorer::new(&bytes, signs), vec![0; 2 * symbols.len()]);
                 restorer.restore(&symbols, &mut out);

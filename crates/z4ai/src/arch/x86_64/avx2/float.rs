@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::Avx2;
-use super::rans::{Lookup, Places, load_states, reach, store_states};
+use super::rans::{Lookup, SpilledIndices, load_states, reach, store_states};
 use crate::arch::x86_64::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
 use crate::entropy::rans::LANES;
 use crate::error::Result;
@@ -60,7 +60,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
             }
         }
     };
-    let mut places = [[Places::default(); LANES / 8]; PARTS];
+    let mut places = [[SpilledIndices::default(); LANES / 8]; PARTS];
     if done < range.end {
         for (part, (places, state)) in places.iter_mut().zip(&registers).enumerate() {
             for (vector, (places, &state)) in places.iter_mut().zip(state).enumerate() {
@@ -150,10 +150,10 @@ fn escapes_of(symbols: [__m256i; 2]) -> u32 {
 
 /// Where the parts of packed fields are, for as many fields as the shifts stay the same. See `low_bits` for how fields are stored.
 pub(in crate::arch) struct LowBits<const BITS: usize> {
-    eights: Part<BITS, 8>,
-    fours: Part<BITS, 4>,
-    twos: Part<BITS, 2>,
-    ones: Part<BITS, 1>,
+    eights: BitField<BITS, 8>,
+    fours: BitField<BITS, 4>,
+    twos: BitField<BITS, 2>,
+    ones: BitField<BITS, 1>,
     /// The first field that this is not true for.
     pub end: usize,
 }
@@ -166,10 +166,10 @@ impl<const BITS: usize> LowBits<BITS> {
         let narrowest = BITS & BITS.wrapping_neg();
         let stride = (count / 8 * narrowest).max(1);
         Self {
-            eights: Part::new(count, start),
-            fours: Part::new(count, start),
-            twos: Part::new(count, start),
-            ones: Part::new(count, start),
+            eights: BitField::new(count, start),
+            fours: BitField::new(count, start),
+            twos: BitField::new(count, start),
+            ones: BitField::new(count, start),
             end: (start / stride + 1) * stride,
         }
     }
@@ -195,13 +195,13 @@ impl<const BITS: usize> LowBits<BITS> {
 }
 
 /// Where the parts of WIDTH bits of packed fields are, if fields of BITS bits have such parts.
-struct Part<const BITS: usize, const WIDTH: usize> {
+struct BitField<const BITS: usize, const WIDTH: usize> {
     /// Where the byte of field 0 would be, if its bits were in the place of these; may lie before the packed fields.
     start: isize,
     shift: __m128i,
 }
 
-impl<const BITS: usize, const WIDTH: usize> Part<BITS, WIDTH> {
+impl<const BITS: usize, const WIDTH: usize> BitField<BITS, WIDTH> {
     /// Where the part is in a field; wider parts are below it.
     const POSITION: usize = BITS & !(2 * WIDTH - 1);
 

@@ -4,15 +4,15 @@ pub(in crate::arch) mod encode;
 
 use super::Avx2;
 use crate::entropy::rans::{
-    self, Decoder, DecoderTables, EncoderTables, LANES, MOST_LANES, STATE_MIN, Steps,
+    self, DecoderTables, EncoderTables, LANES, MOST_LANES, STATE_MIN, Steps, SymbolDecoder,
 };
 use crate::error::Result;
 use std::arch::asm;
 use std::arch::x86_64::*;
 
 impl Steps for Avx2 {
-    fn decode_symbols(self, stream: &mut Decoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
-        let Decoder { tables, states, lanes, words } = stream;
+    fn decode_symbols(self, stream: &mut SymbolDecoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
+        let SymbolDecoder { tables, states, lanes, words } = stream;
         if *lanes < LANES {
             return rans::decode_symbols(self, stream, offsets, out);
         }
@@ -47,15 +47,15 @@ impl Steps for Avx2 {
 }
 
 /// For each 8-bit mask of lanes that want a word: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
-pub(in crate::arch) static WORDS_TO_LANES: [Shuffle; 256] = words_to_lanes();
+pub(in crate::arch) static WORDS_TO_LANES: [RefillShuffle; 256] = words_to_lanes();
 
 /// A byte shuffle, aligned so that none lies in two cache lines.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
-pub(in crate::arch) struct Shuffle([u8; 32]);
+pub(in crate::arch) struct RefillShuffle([u8; 32]);
 
-const fn words_to_lanes() -> [Shuffle; 256] {
-    let mut table = [Shuffle([0x80; 32]); 256];
+const fn words_to_lanes() -> [RefillShuffle; 256] {
+    let mut table = [RefillShuffle([0x80; 32]); 256];
     let mut mask = 0;
     while mask < 256 {
         let (mut lane, mut place) = (0, 0);
@@ -221,13 +221,13 @@ pub(in crate::arch) fn pairs_of(numbers: __m256i) -> [u64; 4] {
     [first, second, third, fourth]
 }
 
-/// Eight places in a table, in memory: loading each from there takes fewer instructions than moving it out of a register. They wait there until the loads that they tell of
-/// have something else to run beside.
+/// Eight table indices, spilled to memory: loading an index from there takes fewer instructions than extracting it from a register, and stored early,
+/// the dependent loads overlap with the next group's arithmetic.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(32))]
-pub(in crate::arch) struct Places([u32; 8]);
+pub(in crate::arch) struct SpilledIndices([u32; 8]);
 
-impl Places {
+impl SpilledIndices {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn store(&mut self, index: __m256i) {
@@ -308,7 +308,7 @@ impl<'a> Lookup<'a> {
     /// The places must have been made by [`Lookup::index`] with offsets of contexts that the table has.
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub unsafe fn entry_at(&self, state: __m256i, places: &Places) -> (__m256i, __m256i) {
+    pub unsafe fn entry_at(&self, state: __m256i, places: &SpilledIndices) -> (__m256i, __m256i) {
         // SAFETY: the caller vouches for the places.
         let number = |at: usize| unsafe { self.slots.as_ptr().cast::<i32>().add(places.read(at)).read() };
         let entry = _mm256_setr_epi32(

@@ -14,17 +14,17 @@ impl Steps for Avx2 {
 }
 
 /// For each set of four numbers of four bytes: the byte shuffle that moves the next ones to their places, and zeros to the others.
-static LONG: [Shuffle; 16] = shuffles::<16>(4);
+static LONG: [ElementShuffle; 16] = shuffles::<16>(4);
 /// The same for eight numbers of two bytes.
-static SHORT: [Shuffle; 256] = shuffles::<256>(2);
+static SHORT: [ElementShuffle; 256] = shuffles::<256>(2);
 
 /// A byte shuffle.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
-struct Shuffle([u8; 16]);
+struct ElementShuffle([u8; 16]);
 
-const fn shuffles<const SETS: usize>(width: usize) -> [Shuffle; SETS] {
-    let mut table = [Shuffle([0x80; 16]); SETS];
+const fn shuffles<const SETS: usize>(width: usize) -> [ElementShuffle; SETS] {
+    let mut table = [ElementShuffle([0x80; 16]); SETS];
     let mut set = 0;
     while set < SETS {
         let (mut byte, mut taken) = (0, 0);
@@ -80,7 +80,7 @@ fn spread<const WIDTH: usize>(
 /// Sixteen bytes must be readable.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn moved(bytes: *const __m128i, shuffle: &Shuffle) -> __m128i {
+unsafe fn moved(bytes: *const __m128i, shuffle: &ElementShuffle) -> __m128i {
     // SAFETY: the caller vouches for the bytes; a shuffle has as many.
     unsafe { _mm_shuffle_epi8(_mm_loadu_si128(bytes), _mm_load_si128(shuffle.0.as_ptr().cast())) }
 }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::Avx512;
-use super::rans::step::{Lookup, Places};
+use super::rans::step::{Lookup, SpilledIndices};
 use super::rans::{load_states, reach, store_states};
 use crate::arch::x86_64::avx2::LowBits;
 use crate::arch::x86_64::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
@@ -65,7 +65,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
             }
         }
     };
-    let mut places = [[Places::default(); LANES / 16]; PARTS];
+    let mut places = [[SpilledIndices::default(); LANES / 16]; PARTS];
     if done < range.end {
         for (part, (places, state)) in places.iter_mut().zip(&registers).enumerate() {
             for (vector, (places, &state)) in places.iter_mut().zip(state).enumerate() {

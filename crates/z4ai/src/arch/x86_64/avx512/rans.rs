@@ -5,14 +5,14 @@ mod encode_contexts;
 pub(in crate::arch) mod step;
 
 use super::Avx512;
-use crate::entropy::rans::{self, Decoder, DecoderTables, EncoderTables, LANES, MOST_LANES, Steps};
+use crate::entropy::rans::{self, DecoderTables, EncoderTables, LANES, MOST_LANES, Steps, SymbolDecoder};
 use crate::error::Result;
 use std::arch::x86_64::*;
-use step::{Lookup, Places};
+use step::{Lookup, SpilledIndices};
 
 impl Steps for Avx512 {
-    fn decode_symbols(self, stream: &mut Decoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
-        let Decoder { tables, states, lanes, words } = stream;
+    fn decode_symbols(self, stream: &mut SymbolDecoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
+        let SymbolDecoder { tables, states, lanes, words } = stream;
         if *lanes < LANES {
             return rans::decode_symbols(self, stream, offsets, out);
         }
@@ -102,7 +102,7 @@ fn decode<const PARTS: usize, const OFFSETS: bool>(
                 } else {
                     _mm512_setzero_si512()
                 };
-                let mut places = Places::default();
+                let mut places = SpilledIndices::default();
                 places.store(lookup.index(*state, offset));
                 let entries = lookup.entries(&places);
                 *state = lookup.refill(lookup.without(*state, entries), words.as_ptr(), &mut bytes);

@@ -56,7 +56,7 @@ pub(in crate::arch) fn decode(decoder: &mut MagnitudeDecoder, first: usize, run:
             let sixteenths = _mm256_srli_epi32::<{ OCTAVE_BITS as i32 - 4 }>(magnitude);
             let below = _mm256_sub_epi32(all(2), _mm256_and_si256(sixteenths, all(15)));
             let slot = stream.slots();
-            let found = Found::look_up(
+            let found = FoundMagnitudes::look_up(
                 tables,
                 run.moves,
                 _mm256_add_epi32(_mm256_slli_epi32::<2>(table), slot),
@@ -104,13 +104,13 @@ pub(in crate::arch) fn decode(decoder: &mut MagnitudeDecoder, first: usize, run:
 }
 
 /// What is looked up for the eight lanes of a step.
-struct Found {
+struct FoundMagnitudes {
     symbols: __m256i,
     shares: __m256i,
     moves: __m256i,
 }
 
-impl Found {
+impl FoundMagnitudes {
     /// The symbols at `places`, in bytes from the first table on; their shares, in numbers of 32 bits from it on, behind `shares`; and the moves of four times the symbol and `below`, modulo their
     /// number. A symbol goes on to the next tables as it is, since in a register it would wait for the other lanes, and their way there and back takes longer than the look-up.
     ///

@@ -7,15 +7,15 @@ use crate::entropy::table::EncoderSymbol;
 use std::arch::x86_64::*;
 
 /// For each 8-bit mask of lanes that give a word away: the byte shuffle that moves their words to the end of a register.
-pub(in crate::arch) static WORDS_TO_END: [Shuffle; 256] = words_to_end();
+pub(in crate::arch) static WORDS_TO_END: [SpillShuffle; 256] = words_to_end();
 
 /// A byte shuffle, aligned so that none lies in two cache lines.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
-pub(in crate::arch) struct Shuffle([u8; 16]);
+pub(in crate::arch) struct SpillShuffle([u8; 16]);
 
-const fn words_to_end() -> [Shuffle; 256] {
-    let mut table = [Shuffle([0x80; 16]); 256];
+const fn words_to_end() -> [SpillShuffle; 256] {
+    let mut table = [SpillShuffle([0x80; 16]); 256];
     let mut mask = 0;
     while mask < 256 {
         let (mut lane, mut place) = (8, 16);

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 /// `table[index % 32]` for whole registers of indices; returns how many bytes those were.
 #[target_feature(enable = "avx2")]
 pub(in crate::arch) fn look_up(table: &[u8; 32], indices: &[u8], found: &mut [u8]) -> usize {
-    let table = Table::new(table);
+    let table = ContextTable::new(table);
     let mut done = 0;
     for (indices, found) in indices.chunks_exact(32).zip(found.chunks_exact_mut(32)) {
         // SAFETY: both pieces have 32 bytes.
@@ -20,12 +20,12 @@ pub(in crate::arch) fn look_up(table: &[u8; 32], indices: &[u8], found: &mut [u8
 }
 
 /// The table in registers, each half of it twice.
-pub(in crate::arch) struct Table {
+pub(in crate::arch) struct ContextTable {
     low: __m256i,
     high: __m256i,
 }
 
-impl Table {
+impl ContextTable {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn new(table: &[u8; 32]) -> Self {

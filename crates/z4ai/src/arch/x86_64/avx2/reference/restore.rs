@@ -3,10 +3,10 @@
 #![allow(unsafe_code)]
 
 use super::differences::{Numbering, long_decay, short_decay};
-use super::look_up::Table;
+use super::look_up::ContextTable;
 use super::raw_bits::{RawRegisters, RawSplit};
-use crate::arch::x86_64::avx2::rans::{Lookup, Places, REACH, pack_symbols};
-use crate::entropy::rans::{Decoder, DecoderTables, LANES};
+use crate::arch::x86_64::avx2::rans::{Lookup, REACH, SpilledIndices, pack_symbols};
+use crate::entropy::rans::{DecoderTables, LANES, SymbolDecoder};
 use crate::transform::reference::{
     Alphabet, CHUNK, CLASSES, CodedBlock, CodedChunk, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, Word,
     read_differences,
@@ -44,14 +44,15 @@ fn decode<W: Word, const DECAY: bool>(
 ) -> usize {
     let (movement, contexts) = (block.model.movement(), block.model.context_rows());
     let CodedBlock { chunks, made, stream, raw, .. } = block;
-    let Some(Decoder { tables, states, words, .. }) = stream else { return 0 };
+    let Some(SymbolDecoder { tables, states, words, .. }) = stream else { return 0 };
     let Some(states) = states.first_chunk_mut::<LANES>() else { return 0 };
     let words = other_words.unwrap_or(words);
     const { assert!(PIECE == LANES && CHUNK.is_multiple_of(PIECE)) };
     let whole = out.len().min(base.len()) / (CHUNK * W::BYTES);
     let whole = chunks.iter().take_while(|chunk| (chunk.number as usize) < whole).count();
     let (begin, pieces) = (*made / PIECE, whole * (CHUNK / PIECE));
-    let Some(contexts) = Contexts::new::<W>(tables, contexts, movement).filter(|_| begin < pieces) else {
+    let Some(contexts) = ContextRegisters::new::<W>(tables, contexts, movement).filter(|_| begin < pieces)
+    else {
         return 0;
     };
     let mut walk = ChunkWalk::new(&chunks[..whole], begin);
@@ -68,7 +69,7 @@ fn decode<W: Word, const DECAY: bool>(
         movement,
     };
     let mut state = [_mm256_setzero_si256(); LANES / 8];
-    let mut places = [Places::default(); LANES / 8];
+    let mut places = [SpilledIndices::default(); LANES / 8];
     let offsets = offsets_of(&walk);
     for (at, lanes) in states.chunks_exact(8).enumerate() {
         // SAFETY: `lanes` holds eight u32.
@@ -77,7 +78,7 @@ fn decode<W: Word, const DECAY: bool>(
     }
     let [mut first, mut second, mut third, mut fourth] = state;
     let mut symbols = [_mm256_setzero_si256(); 4];
-    // Before the first piece there is none to be made: its own elements are, without differences, and once more later.
+    // Software pipelining: the first iteration writes garbage over its own piece, which the second overwrites.
     let mut before = walk.element;
     let (mut piece, mut bytes) = (begin, 0usize);
     while piece < pieces && words.len() - bytes >= REACH {
@@ -164,13 +165,13 @@ impl<'a> ChunkWalk<'a> {
 }
 
 /// Where the contexts of elements begin in the decoder's table.
-struct Contexts {
+struct ContextRegisters {
     /// The second byte of the offset for each class and number of an exponent.
     rows: [[u8; EXPONENTS]; CLASSES],
     numbering: Numbering,
 }
 
-impl Contexts {
+impl ContextRegisters {
     /// Nothing if a context is not in the table, or offsets are not of one byte.
     #[target_feature(enable = "avx2")]
     fn new<W: Word>(
@@ -208,7 +209,7 @@ impl Contexts {
         };
         // Each half has every other group of four elements, which is how unpacking puts eights together.
         let row = &self.rows[usize::from(class) % CLASSES];
-        let found = Table::new(row).look_up(self.numbering.numbers(exponents));
+        let found = ContextTable::new(row).look_up(self.numbering.numbers(exponents));
         let zero = _mm256_setzero_si256();
         let (low, high) = (_mm256_unpacklo_epi8(zero, found), _mm256_unpackhi_epi8(zero, found));
         [

@@ -40,10 +40,10 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
         let fivefold = _mm256_add_epi32(_mm256_slli_epi32::<2>(bias), bias);
         _mm256_srai_epi32::<15>(_mm256_add_epi32(fivefold, all(11 << 14)))
     };
-    let bias_odds: [Table; 2] = std::array::from_fn(|half| Table::new(run.bias_odds, half, MIDDLE));
+    let bias_odds: [OddsTable; 2] = std::array::from_fn(|half| OddsTable::new(run.bias_odds, half, MIDDLE));
     // SAFETY: numbers with and without a sign are stored alike.
     let chances = unsafe { &*std::ptr::from_ref(run.chances).cast::<[i32; 8 * SUMS]>() };
-    let chances: [Table; CLASSES] = std::array::from_fn(|class| Table::new(chances, class, 0));
+    let chances: [OddsTable; CLASSES] = std::array::from_fn(|class| OddsTable::new(chances, class, 0));
     for step in 0..steps {
         let above = run.above.of(run.first + step, run.signs);
         // SAFETY: `step` is below the number of steps, with which the lengths above agree; indices are made to be inside their tables.
@@ -115,9 +115,9 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
 }
 
 /// Sixty-four numbers of 16 bits in two registers.
-struct Table(__m512i, __m512i);
+struct OddsTable(__m512i, __m512i);
 
-impl Table {
+impl OddsTable {
     /// Those from 64 times `part` on, each with something added, which must fit then.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]

@@ -10,9 +10,9 @@ use std::arch::x86_64::*;
 const COMPARED: usize = 12;
 
 /// A byte for each of the 256 symbols.
-struct Table([__m512i; 4]);
+struct RankTable([__m512i; 4]);
 
-impl Table {
+impl RankTable {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn new(bytes: &[u8; 256]) -> Self {
@@ -47,7 +47,7 @@ pub(in crate::arch) fn histogram(symbols: &[u8]) -> [u32; 256] {
     }
     let mut others = [0xff; 256];
     compared.iter().for_each(|&symbol| others[usize::from(symbol)] = 0);
-    let others = Table::new(&others);
+    let others = RankTable::new(&others);
     let wanted = compared.map(|symbol| _mm512_set1_epi8(symbol as i8));
     let mut counts = [0_u32; 256];
     let (registers, rest) = symbols.as_chunks::<LANES>();
@@ -94,7 +94,7 @@ pub(in crate::arch) fn encode_symbols(
     levels: &mut [BitStream],
     spelled: &mut Vec<u8>,
 ) {
-    let rank_of = Table::new(&code.ranks());
+    let rank_of = RankTable::new(&code.ranks());
     let none = Line([0; LANES]);
     let mut state = Chunk { escapes: [0; MASKS], ranks: [none; MASKS], symbols: [none; MASKS] };
     // The padding has rank 0.
@@ -128,7 +128,7 @@ impl Chunk {
     /// Begins a chunk, all of whose elements are to be named by the first level.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    fn put_in_order(&mut self, symbols: &[u8; CHUNK], rank_of: &Table, masks: usize) {
+    fn put_in_order(&mut self, symbols: &[u8; CHUNK], rank_of: &RankTable, masks: usize) {
         self.escapes = [u64::MAX; MASKS];
         let order = [line(&ELEMENTS[0]), line(&ELEMENTS[1])];
         let ranks = self.ranks.as_chunks_mut::<2>().0.iter_mut().zip(self.symbols.as_chunks_mut::<2>().0);
@@ -154,7 +154,7 @@ impl Chunk {
         let (lowest, escape) = (_mm512_set1_epi8(base as i8), _mm512_set1_epi8((base + top) as i8));
         // Two bits for each element at most, and a word that is not full.
         stream.bytes.reserve(masks * 16 + 16);
-        let mut bits = Bits {
+        let mut bits = LevelBits {
             // SAFETY: the end of the vector.
             next: unsafe { stream.bytes.as_mut_ptr().add(stream.bytes.len()) },
             pending: stream.pending,
@@ -208,13 +208,13 @@ impl Chunk {
 }
 
 /// The end of a bit stream, in registers.
-struct Bits {
+struct LevelBits {
     next: *mut u8,
     pending: u64,
     filled: u32,
 }
 
-impl Bits {
+impl LevelBits {
     /// Appends `count` bits, above which there are zeros. Whether that fills a word is as good as random, so there is no branch.
     ///
     /// # Safety

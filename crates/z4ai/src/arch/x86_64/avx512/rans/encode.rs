@@ -78,12 +78,12 @@ fn encode<const PARTS: usize, const HALF: bool>(
     start
 }
 
-/// States of 32 lanes: of each eight the first four in one register and the others in another, which is how words of 16 bits are put together to numbers of 32.
-type States = [__m512i; 2];
+/// PartStates of 32 lanes: of each eight the first four in one register and the others in another, which is how words of 16 bits are put together to numbers of 32.
+type PartStates = [__m512i; 2];
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_states(lanes: &[u32; LANES]) -> States {
+fn load_states(lanes: &[u32; LANES]) -> PartStates {
     // SAFETY: there are 32 numbers.
     let (first, second) = unsafe {
         (_mm512_loadu_si512(lanes.as_ptr().cast()), _mm512_loadu_si512(lanes.as_ptr().add(16).cast()))
@@ -95,7 +95,7 @@ fn load_states(lanes: &[u32; LANES]) -> States {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store_states([low, high]: States, lanes: &mut [u32; LANES]) {
+fn store_states([low, high]: PartStates, lanes: &mut [u32; LANES]) {
     let first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     let second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
     // SAFETY: there are 32 numbers.
@@ -200,7 +200,7 @@ impl Constants {
     /// The 64 bytes before `words + start` must be writable.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
-    unsafe fn step(&self, states: &mut States, entries: Entries, words: *mut u8, start: &mut usize) {
+    unsafe fn step(&self, states: &mut PartStates, entries: Entries, words: *mut u8, start: &mut usize) {
         let fields =
             [_mm512_unpacklo_epi16(entries[0], entries[1]), _mm512_unpackhi_epi16(entries[0], entries[1])];
         let reciprocals =

@@ -13,8 +13,8 @@ pub(in crate::arch) struct ContextStream<'a> {
     pub precision: u32,
 }
 
-/// States of 64 lanes: of each sixteen the first four in the first register, the next four in the second, and so on, which is how bytes are put together to numbers of 32 bits.
-type States = [__m512i; 4];
+/// ContextStates of 64 lanes: of each sixteen the first four in the first register, the next four in the second, and so on, which is how bytes are put together to numbers of 32 bits.
+type ContextStates = [__m512i; 4];
 
 /// 32-bit numbers in the same order.
 type Numbers = [__m512i; 4];
@@ -106,7 +106,7 @@ fn lane(register: usize, place: usize) -> usize {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_states(lanes: &[u32; MOST_LANES]) -> States {
+fn load_states(lanes: &[u32; MOST_LANES]) -> ContextStates {
     let mut states = [_mm512_setzero_si512(); 4];
     for (register, state) in states.iter_mut().enumerate() {
         let ordered: [u32; 16] = std::array::from_fn(|place| lanes[lane(register, place)]);
@@ -118,7 +118,7 @@ fn load_states(lanes: &[u32; MOST_LANES]) -> States {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store_states(states: States, lanes: &mut [u32; MOST_LANES]) {
+fn store_states(states: ContextStates, lanes: &mut [u32; MOST_LANES]) {
     for (register, state) in states.into_iter().enumerate() {
         let mut ordered = [0u32; 16];
         // SAFETY: there are sixteen numbers.
@@ -153,7 +153,7 @@ impl WordOrder {
     /// The low words of the states, in the order of lanes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    fn low_words(&self, [a, b, c, d]: States) -> [__m512i; 2] {
+    fn low_words(&self, [a, b, c, d]: ContextStates) -> [__m512i; 2] {
         let (few, more) =
             (_mm512_permutex2var_epi16(a, self.pairs, b), _mm512_permutex2var_epi16(c, self.pairs, d));
         [_mm512_permutex2var_epi64(few, self.first, more), _mm512_permutex2var_epi64(few, self.second, more)]

@@ -8,9 +8,9 @@ use std::arch::x86_64::*;
 /// Sixteen places in a table, in memory: loading them from there takes fewer instructions than moving them out of a register.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
-pub(in crate::arch) struct Places([u64; 8]);
+pub(in crate::arch) struct SpilledIndices([u64; 8]);
 
-impl Places {
+impl SpilledIndices {
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn store(&mut self, index: __m512i) {
@@ -60,7 +60,7 @@ impl<'a> Lookup<'a> {
     /// The places must have been made by [`Lookup::index`] with offsets of contexts that the table has.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-    pub unsafe fn entries(&self, places: &Places) -> __m512i {
+    pub unsafe fn entries(&self, places: &SpilledIndices) -> __m512i {
         let table = self.slots.as_ptr();
         // Compilers would do the loads here, put what they give on the stack, and the rest elsewhere.
         let four = |at: usize| {

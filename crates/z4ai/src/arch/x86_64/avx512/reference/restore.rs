@@ -4,8 +4,8 @@
 use super::differences::{NUMBERS, Numbering, look_up, short_decay};
 use super::raw_bits::{RawRegisters, RawSplit};
 use crate::arch::x86_64::avx2::{ChunkWalk, prefetch};
-use crate::arch::x86_64::avx512::rans::step::{Lookup, Places};
-use crate::entropy::rans::{Decoder, DecoderTables, LANES};
+use crate::arch::x86_64::avx512::rans::step::{Lookup, SpilledIndices};
+use crate::entropy::rans::{DecoderTables, LANES, SymbolDecoder};
 use crate::transform::reference::{
     Alphabet, CHUNK, CLASSES, CodedBlock, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, ReferenceModel,
     read_differences,
@@ -48,7 +48,8 @@ fn decode_two<const DECAY: bool>(
     bases: [&[u8]; 2],
     [out, second_out]: [&mut [u8]; 2],
 ) -> [(usize, usize); 2] {
-    let (mut first_places, mut second_places) = ([Places::default(); 2], [Places::default(); 2]);
+    let (mut first_places, mut second_places) =
+        ([SpilledIndices::default(); 2], [SpilledIndices::default(); 2]);
     let (Some(mut first), Some(mut second)) = (
         BlockStream::new(shared, first, bases[0], out, &mut first_places),
         BlockStream::new(shared, second, bases[1], second_out, &mut second_places),
@@ -68,7 +69,7 @@ fn decode_two<const DECAY: bool>(
 /// What the blocks of a section share.
 struct Shared<'a> {
     lookup: Lookup<'a>,
-    contexts: Contexts,
+    contexts: ContextRegisters,
     split: RawSplit,
     movement: Movement,
 }
@@ -79,14 +80,14 @@ impl<'a> Shared<'a> {
         let (tables, movement) = (model.decoder_tables(), model.movement());
         Some(Self {
             lookup: Lookup::new(tables),
-            contexts: Contexts::new(tables, model.context_rows(), movement)?,
+            contexts: ContextRegisters::new(tables, model.context_rows(), movement)?,
             split: RawSplit::new(Alphabet::of_width(WIDTH)),
             movement,
         })
     }
 }
 
-/// A block on the way. The symbols of a piece are decoded in one step and its elements made in the next.
+/// A block being decoded, software-pipelined: the symbols of a piece are decoded in one step and its elements made in the next.
 struct BlockStream<'b, 'r> {
     walk: ChunkWalk<'b>,
     base: &'b [u8],
@@ -117,11 +118,11 @@ impl<'b, 'r> BlockStream<'b, 'r> {
         block: &'b mut CodedBlock<'_, 'r>,
         base: &'b [u8],
         out: &'b mut [u8],
-        places: &mut [Places; 2],
+        places: &mut [SpilledIndices; 2],
     ) -> Option<Self> {
         const { assert!(PIECE == LANES && CHUNK.is_multiple_of(PIECE)) };
         let CodedBlock { chunks, made, stream, raw, .. } = block;
-        let Decoder { states, words, .. } = stream.as_mut()?;
+        let SymbolDecoder { states, words, .. } = stream.as_mut()?;
         let states = states.first_chunk_mut::<LANES>()?;
         let whole = out.len().min(base.len()) / (CHUNK * WIDTH);
         let whole = chunks.iter().take_while(|chunk| (chunk.number as usize) < whole).count();
@@ -143,7 +144,7 @@ impl<'b, 'r> BlockStream<'b, 'r> {
             }
             (first, second)
         };
-        // Before the first piece there is none to be made: its own elements are, without differences, and once more later.
+        // Software pipelining: the first iteration writes garbage over its own piece, which the second overwrites.
         let (symbols, before) = ([_mm512_setzero_si512(); 2], walk.element);
         let lanes = RawRegisters::load(&raw.state);
         Some(Self {
@@ -181,7 +182,7 @@ impl<'b, 'r> BlockStream<'b, 'r> {
     unsafe fn step<const DECAY: bool, const SITE: usize>(
         &mut self,
         shared: &Shared,
-        places: &mut [Places; 2],
+        places: &mut [SpilledIndices; 2],
     ) {
         let lookup = &shared.lookup;
         let element = self.walk.element;
@@ -266,13 +267,13 @@ fn give_back(lanes: RawRegisters, bytes: usize, raw: &mut RawReader) {
 }
 
 /// Where the contexts of elements begin in the decoder's table.
-struct Contexts {
+struct ContextRegisters {
     /// The second byte of the offset for each class and place in [`NUMBERS`].
     rows: [[u8; NUMBERS.len()]; CLASSES],
     numbering: Numbering,
 }
 
-impl Contexts {
+impl ContextRegisters {
     /// Nothing if a context is not in the table, or offsets are not of one byte.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn new(
