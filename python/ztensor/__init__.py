@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from . import _arrays as _arrays
-from ._errors import SkippedTensorWarning, ZTensorError
+from ._errors import RecoveredFileWarning, SkippedTensorWarning, ZTensorError
 from ._native import (
     Limits,
     Reader,
@@ -33,6 +33,7 @@ from ._native import (
 __all__ = [
     "Limits",
     "Reader",
+    "RecoveredFileWarning",
     "SkippedTensorWarning",
     "Tensor",
     "TensorMetadata",

@@ -110,6 +110,18 @@ class SkippedTensorWarning(UserWarning):
     __module__ = "ztensor"
 
 
+class RecoveredFileWarning(UserWarning):
+    """A write to a file was interrupted or is going on: its last complete state was opened. ``Reader.recovered`` says more."""
+
+    __module__ = "ztensor"
+
+
+def warn_of_recovered(message: str, path: str | None) -> None:
+    """Says that a file was opened in its last complete state."""
+    where = f'"{path}": ' if path is not None else ""
+    warnings.warn(f"{where}{message}. The next write to the file tidies up.", RecoveredFileWarning, stacklevel=2)
+
+
 def warn_of_skipped(skipped: dict[str, str], path: str | os.PathLike[str] | None, level: int = 3) -> None:
     """Says which tensors a bulk load leaves out, so that none goes missing unnoticed."""
     if not skipped:

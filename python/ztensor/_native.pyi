@@ -245,6 +245,12 @@ class Reader:
         """The file's own metadata."""
     def skipped(self) -> dict[str, str]:
         """What the file holds but cannot be read, with the reasons."""
+    @property
+    def recovered(self) -> dict[str, Any] | None:
+        """What is not finished, where a write to the file was interrupted or is going on: this is its last complete state.
+
+        "edit" ("append", "replace", "repair") and "unfinished_bytes". None for files that are complete.
+        """
     @overload
     def metadata(self, name: str) -> TensorMetadata: ...
     @overload
@@ -556,10 +562,17 @@ def remove_tensors(input: _Path, output: _Path, names: Sequence[str]) -> None:
     """Writes a copy of a .zt file without some of its tensors; encodings, checksums and attributes of the others are kept."""
 
 def replace_tensor(path: _Path, name: str, data: _Array) -> None:
-    """Replaces the data of a dense, uncompressed tensor inside a .zt file by an array of the same type and byte size."""
+    """Replaces the data of a dense, uncompressed tensor inside a .zt file by an array of the same type and byte size.
 
-def repair(path: _Path) -> bool:
-    """Recovers the last complete state of a .zt file whose append or replacement was interrupted. Returns whether it had to."""
+    Who has the file open keeps the old data.
+    """
+
+def repair(path: _Path, *, at: int | None = None) -> bool:
+    """Cuts off what an interrupted append or replacement left behind the last complete state of a .zt file.
+
+    Returns whether there was something. at: go back to the state that ended at this offset, in a file of an earlier version that does
+    not say where its last complete state ends.
+    """
 
 def read_metadata(path: _Path) -> dict[str, Any]:
     """The metadata of a file of any format."""

@@ -42,11 +42,17 @@ pub(crate) fn options() -> OpenOptions {
     OpenOptions::within(&current())
 }
 
-/// Opens a file within the limits of the command; `-` is standard input, which is read into memory.
+/// Opens a file within the limits of the command; `-` is standard input, which is read into memory. Says so where a write to the file is not finished.
 pub(crate) fn open(path: impl AsRef<Path>) -> ztensor::Result<Reader> {
-    if path.as_ref() != Path::new("-") {
-        return options().open(path);
+    let path = path.as_ref();
+    let reader = if path == Path::new("-") { from_standard_input()? } else { options().open(path)? };
+    if let Some(recovered) = reader.recovered() {
+        crate::display::complain(&format!("{}: {recovered}", path.display()));
     }
+    Ok(reader)
+}
+
+fn from_standard_input() -> ztensor::Result<Reader> {
     let most = current().stream_bytes;
     let mut bytes = Vec::new();
     std::io::stdin().lock().take(most.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -21,7 +21,8 @@ pub(crate) fn remove_tensors(
     py.work(|| ztensor::remove_tensors(&input, &output, &names)).or_raise()
 }
 
-/// Replaces the data of a dense, uncompressed tensor inside a .zt file by an array of the same type and byte size.
+/// Replaces the data of a dense, uncompressed tensor inside a .zt file by an array of the same type and byte size. Who has the file open keeps the old
+/// data.
 #[pyfunction]
 pub(crate) fn replace_tensor(
     py: Python<'_>,
@@ -34,8 +35,15 @@ pub(crate) fn replace_tensor(
     py.work(|| ztensor::replace_tensor(&path, name, element, bytes)).or_raise()
 }
 
-/// Recovers the last complete state of a .zt file whose append or replacement was interrupted. Returns whether it had to.
+/// Cuts off what an interrupted append or replacement left behind the last complete state of a .zt file. Returns whether there was something.
+///
+/// at: go back to the state that ended at this offset, in a file of an earlier version that does not say where its last complete state ends.
 #[pyfunction]
-pub(crate) fn repair(py: Python<'_>, path: PathBuf) -> PyResult<bool> {
-    py.work(|| ztensor::repair(&path)).or_raise().map(|done| done.removed > 0)
+#[pyo3(signature = (path, *, at=None))]
+pub(crate) fn repair(py: Python<'_>, path: PathBuf, at: Option<u64>) -> PyResult<bool> {
+    let repaired = py.work(|| match at {
+        Some(end) => ztensor::repair_at(&path, end),
+        None => ztensor::repair(&path),
+    });
+    repaired.or_raise().map(|done| done.removed > 0)
 }

@@ -1,6 +1,6 @@
 //! `Reader`: an opened model file of any format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pyo3::exceptions::PyTypeError;
@@ -31,8 +31,13 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    fn new(file: ztensor::Reader) -> Self {
-        Reader { file: RwLock::new(Some(Arc::new(file))) }
+    /// Wraps an opened file; warns where a write to it is not finished.
+    fn new(py: Python<'_>, file: ztensor::Reader) -> PyResult<Self> {
+        if let Some(recovered) = file.recovered() {
+            let path = file.sources().first().and_then(|source| source.path()).map(Path::as_os_str);
+            py.import("ztensor._errors")?.call_method1("warn_of_recovered", (recovered.to_string(), path))?;
+        }
+        Ok(Reader { file: RwLock::new(Some(Arc::new(file))) })
     }
 
     /// The file, unless the reader was closed.
@@ -58,7 +63,7 @@ impl Reader {
             base: base.map(archive::opened).transpose()?,
             ..OpenOptions::within(&limits::given(limits))
         };
-        py.work(|| options.open(path)).or_raise().map(Reader::new)
+        Reader::new(py, py.work(|| options.open(path)).or_raise()?)
     }
 }
 
@@ -91,7 +96,7 @@ impl Reader {
         let base = base.map(archive::opened).transpose()?;
         let limits = limits::given(limits);
         let options = OpenOptions { skip_checksums: !verify, base, ..OpenOptions::within(&limits) };
-        py.work(|| options.open_bytes(data)).or_raise().map(Reader::new)
+        Reader::new(py, py.work(|| options.open_bytes(data)).or_raise()?)
     }
 
     /// The names of all tensors.
@@ -137,6 +142,18 @@ impl Reader {
             }
         }
         Ok(dict)
+    }
+
+    /// What is not finished, where a write to the file was interrupted or is going on and the file was opened in its last complete state: "edit"
+    /// ("append", "replace", "repair") and "unfinished_bytes". None for files that are complete.
+    #[getter]
+    fn recovered<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let file = self.file()?;
+        let Some(recovered) = file.recovered() else { return Ok(None) };
+        let dict = PyDict::new(py);
+        dict.set_item("edit", recovered.edit.name())?;
+        dict.set_item("unfinished_bytes", recovered.unfinished)?;
+        Ok(Some(dict))
     }
 
     /// Metadata of one tensor, or of a list of tensors, without reading them.

@@ -63,6 +63,59 @@ pub struct Index {
     pub skipped: Vec<Skipped>,
     /// Stored checksums of whole files beside the one that was opened. They are checked on request only.
     pub file_digests: Vec<(FileId, DigestValue)>,
+    /// Set where a write to the file is not finished: the index is that of the state before it.
+    pub recovered: Option<Recovered>,
+}
+
+/// A write that was interrupted, or is going on in another process: the file was opened in its last complete state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// What the write does.
+    pub edit: Edit,
+    /// Bytes behind the last complete state.
+    pub unfinished: u64,
+}
+
+/// What changes a file in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Edit {
+    /// Tensors are appended.
+    Append,
+    /// A tensor is replaced.
+    Replace,
+    /// An incomplete write is cut off.
+    Repair,
+    /// Something that a later version of this library does.
+    Other,
+}
+
+impl Edit {
+    /// What it is called: `append`, `replace`, `repair` or `other`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Edit::Append => "append",
+            Edit::Replace => "replace",
+            Edit::Repair => "repair",
+            Edit::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.edit {
+            Edit::Append => "an append",
+            Edit::Replace => "a replacement",
+            Edit::Repair => "a repair",
+            Edit::Other => "a write",
+        };
+        write!(
+            f,
+            "{what} was interrupted or is still going on: this is the last complete state, without the {} bytes behind it",
+            self.unfinished
+        )
+    }
 }
 
 impl Index {
@@ -76,6 +129,7 @@ impl Index {
             states_attributes: false,
             skipped: Vec::new(),
             file_digests: Vec::new(),
+            recovered: None,
         }
     }
 

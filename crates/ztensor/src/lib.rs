@@ -25,10 +25,10 @@ pub mod zt;
 
 pub use decode::{View, codec_dtype, codec_options};
 pub use error::{Caller, Error, Hints, Kind, Result};
-pub use index::{Format, Skipped};
+pub use index::{Edit, Format, Recovered, Skipped};
 pub use limits::Limits;
 pub use open::{OpenOptions, open};
-pub use output::Output;
+pub use output::{Output, make_durable};
 pub use printable::{is_hidden, printable};
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Ranges, Source};
@@ -36,5 +36,5 @@ pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, S
 pub use z4ai::Effort;
 pub use zt::{
     Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Version, Writer, remove_tensors,
-    repair, replace_tensor,
+    repair, repair_at, replace_tensor,
 };

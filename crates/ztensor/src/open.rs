@@ -217,13 +217,15 @@ fn detect(input: &mut Input) -> Result<Index> {
         return Err(Error::new(Kind::Truncated, "the file is empty").with_hint("Download or copy it again."));
     }
     let head = source.head(HEAD)?.into_owned();
+    // A parser may put another source in its place.
+    drop(source);
     if let Some(parser) = PARSERS.iter().find(|parser| (parser.matches)(&head, input)) {
         return (parser.index)(input);
     }
     // A download of a checkpoint that was cut off has lost the directory, and with it what tells which format it was.
     #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
     if formats::zip::matches(&head) {
-        formats::zip::members(&source, &mut input.budget)?;
+        formats::zip::members(&input.source(), &mut input.budget)?;
     }
     Err(formats::unknown(&head, input))
 }

@@ -2,13 +2,21 @@
 //! file. Small writes are gathered; large ones go straight to the operating system.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
+#[cfg(all(test, target_os = "linux"))]
+mod crash;
+pub(crate) mod disk;
+mod owner;
+#[cfg(all(test, target_os = "linux"))]
+mod record;
+mod replaced;
 mod temporary;
 
+pub(crate) use owner::Owner;
 use temporary::Temporary;
 
 /// Writes below this are gathered in a buffer of this size.
@@ -18,7 +26,9 @@ const BUFFER: usize = 1 << 20;
 pub struct Output {
     sink: Sink,
     buffer: Vec<u8>,
-    position: u64,
+    /// Where the buffer's first byte goes.
+    sent: u64,
+    owner: Owner,
 }
 
 enum Sink {
@@ -44,9 +54,12 @@ impl Output {
             let file = OpenOptions::new().write(true).open(&target).map_err(fail)?;
             return Ok(Output::over(Sink::New { file, temporary: None, target }));
         }
-        let (file, temporary) = Temporary::create(folder_of(&target)).map_err(fail)?;
-        if let Some(metadata) = existing {
-            file.set_permissions(metadata.permissions()).map_err(fail)?;
+        if let Some(metadata) = &existing {
+            replaced::check(&target, metadata)?;
+        }
+        let (file, temporary) = Temporary::create(&target).map_err(fail)?;
+        if let Some(metadata) = &existing {
+            replaced::take_over(&file, metadata).map_err(fail)?;
         }
         Ok(Output::over(Sink::New { file, temporary: Some(temporary), target }))
     }
@@ -56,28 +69,31 @@ impl Output {
         Output::over(Sink::Memory(Vec::new()))
     }
 
-    /// An existing file, extended from its end.
-    pub(crate) fn extend(mut file: File, path: &Path) -> Result<Output> {
-        let position =
-            file.seek(SeekFrom::End(0)).map_err(|cause| Error::io("cannot extend the file", path, cause))?;
+    /// An existing file, extended from a position on.
+    pub(crate) fn extend(file: File, path: &Path, position: u64) -> Output {
         let mut output = Output::over(Sink::Existing { file, path: path.to_path_buf() });
-        output.position = position;
-        Ok(output)
+        output.sent = position;
+        output
     }
 
     fn over(sink: Sink) -> Output {
-        Output { sink, buffer: Vec::new(), position: 0 }
+        Output { sink, buffer: Vec::new(), sent: 0, owner: Owner::current() }
+    }
+
+    /// The process that writes.
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
     }
 
     /// Bytes written so far, counted from the start of the file.
     pub fn position(&self) -> u64 {
-        self.position
+        self.sent + self.buffer.len() as u64
     }
 
     /// Writes zeros up to the next multiple of `alignment`.
     pub(crate) fn align(&mut self, alignment: u64) -> Result<()> {
         const ZEROS: [u8; 4096] = [0; 4096];
-        let mut gap = self.position.next_multiple_of(alignment) - self.position;
+        let mut gap = self.position().next_multiple_of(alignment) - self.position();
         while gap > 0 {
             let piece = gap.min(ZEROS.len() as u64);
             self.write(&ZEROS[..piece as usize])?;
@@ -88,9 +104,9 @@ impl Output {
 
     /// Writes some bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.position += bytes.len() as u64;
         if let Sink::Memory(memory) = &mut self.sink {
             memory.extend_from_slice(bytes);
+            self.sent += bytes.len() as u64;
             return Ok(());
         }
         let direct = bytes.len() >= BUFFER / 4;
@@ -117,6 +133,7 @@ impl Output {
     ) -> Result<()> {
         /// Copied between two calls of `progress`.
         const PIECE: u64 = 64 << 20;
+        self.owner.check()?;
         self.flush()?;
         let mut source = source;
         source.seek(SeekFrom::Start(offset))?;
@@ -125,15 +142,18 @@ impl Output {
             let piece = left.min(PIECE);
             let mut part = source.take(piece);
             let copied = match &mut self.sink {
+                Sink::New { file, temporary: None, target } => {
+                    std::io::copy(&mut part, file).map_err(|cause| write_error(target, cause))?
+                }
                 Sink::New { file, target: path, .. } | Sink::Existing { file, path } => {
-                    std::io::copy(&mut part, file).map_err(|cause| write_error(path, cause))?
+                    disk::copy_at(file, &mut part, self.sent).map_err(|cause| write_error(path, cause))?
                 }
                 Sink::Memory(memory) => std::io::copy(&mut part, memory)?,
             };
             if copied != piece {
                 return Err(Error::truncated("the file became shorter while it was copied"));
             }
-            self.position += copied;
+            self.sent += copied;
             left -= copied;
             progress(copied)?;
         }
@@ -172,32 +192,53 @@ impl Output {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        let (file, path) = match &mut self.sink {
-            Sink::New { file, target, .. } => (file, &*target),
-            Sink::Existing { file, path } => (file, &*path),
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.owner.check()?;
+        let written = match &mut self.sink {
+            Sink::New { file, temporary: None, target } => {
+                disk::write(file, bytes).map_err(|cause| write_error(target, cause))
+            }
+            Sink::New { file, target: path, .. } | Sink::Existing { file, path } => {
+                disk::write_at(file, bytes, self.sent).map_err(|cause| write_error(path, cause))
+            }
             Sink::Memory(memory) => {
                 memory.extend_from_slice(bytes);
-                return Ok(());
+                Ok(())
             }
         };
-        file.write_all(bytes).map_err(|cause| write_error(path, cause))
+        self.sent += bytes.len() as u64;
+        written
+    }
+
+    /// Waits until all that was written is on the disk.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        match &self.sink {
+            Sink::New { file, target: path, .. } | Sink::Existing { file, path } => {
+                disk::sync(file).map_err(|cause| write_error(path, cause))
+            }
+            Sink::Memory(_) => Ok(()),
+        }
     }
 
     /// Publishes a new file under its name. With `durable`, or when it replaces a file, its bytes reach the disk first, so that a crash
     /// of the machine leaves the old file or the new one.
     pub fn publish(mut self, durable: bool) -> Result<()> {
+        self.owner.check()?;
         self.flush()?;
         match self.sink {
             Sink::Memory(_) => Ok(()),
-            Sink::Existing { file, path } => file.sync_all().map_err(|cause| write_error(&path, cause)),
+            Sink::Existing { file, path } => disk::sync(&file).map_err(|cause| write_error(&path, cause)),
             Sink::New { file, temporary, target } => {
                 let Some(temporary) = temporary else { return Ok(()) };
                 let durable = durable || target.exists();
                 if durable {
-                    file.sync_all().map_err(|cause| write_error(&target, cause))?;
+                    disk::sync(&file).map_err(|cause| write_error(&target, cause))?;
                 }
                 temporary
-                    .persist(file, &target)
+                    .persist(&file, &target)
                     .map_err(|cause| Error::io("cannot put the file in place", &target, cause))?;
                 if durable { sync_folder(&target) } else { Ok(()) }
             }
@@ -207,12 +248,13 @@ impl Output {
     /// Publishes a new file under its name if that is free; says whether it was. Of several at once exactly one succeeds. The bytes and the name
     /// have reached the disk then.
     pub fn publish_new(mut self) -> Result<bool> {
+        self.owner.check()?;
         self.flush()?;
         let Sink::New { file, temporary: Some(temporary), target } = self.sink else {
             return Err(Error::argument("only a new file can be published under a free name"));
         };
-        file.sync_all().map_err(|cause| write_error(&target, cause))?;
-        match temporary.persist_new(file, &target) {
+        disk::sync(&file).map_err(|cause| write_error(&target, cause))?;
+        match temporary.persist_new(&file, &target) {
             Ok(()) => sync_folder(&target).map(|()| true),
             Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
             Err(cause) => Err(Error::io("cannot put the file in place", &target, cause)),
@@ -250,17 +292,47 @@ fn folder_of(target: &Path) -> &Path {
 }
 
 /// Makes a rename durable.
-pub(crate) fn sync_folder(target: &Path) -> Result<()> {
+fn sync_folder(target: &Path) -> Result<()> {
     #[cfg(unix)]
     {
         let folder = folder_of(target);
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|cause| Error::io("cannot sync the folder", folder, cause))?;
+        disk::sync_folder(folder).map_err(|cause| Error::io("cannot sync the folder", folder, cause))?;
     }
     #[cfg(not(unix))]
     let _ = target;
     Ok(())
+}
+
+/// Waits until a file and its name are on the disk: to be called before something is removed that it was made from.
+pub fn make_durable(path: &Path) -> Result<()> {
+    let fail = |cause| Error::io("cannot sync", path, cause);
+    let target = behind_links(path).map_err(fail)?;
+    // Some systems sync only what was opened for writing.
+    let file = OpenOptions::new().read(true).write(cfg!(windows)).open(&target).map_err(fail)?;
+    disk::sync(&file).map_err(fail)?;
+    sync_folder(&target)
+}
+
+/// Whether two paths lead to the same file, which is there.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((std::fs::canonicalize(one), std::fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Whether a path leads to this very file, not to one that has taken its place.
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let (file, path) = (file.metadata().map(identity), std::fs::metadata(path).map(identity));
+        matches!((file, path), (Ok(file), Ok(path)) if file == path)
+    }
+    #[cfg(not(unix))]
+    {
+        // An open file is not replaced there without the knowledge of who opened it.
+        let _ = file;
+        path.exists()
+    }
 }
 
 pub(crate) fn write_error(path: &Path, cause: std::io::Error) -> Error {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::archive::ArchiveInfo;
 use crate::decode::{self, View};
 use crate::error::{Error, Hints, Kind, Result};
-use crate::index::{Component, Format, Index, Object, Skipped, Span};
+use crate::index::{Component, Format, Index, Object, Recovered, Skipped, Span};
 use crate::limits::Limits;
 use crate::open::OpenOptions;
 use crate::source::assembly::Announcement;
@@ -171,6 +171,11 @@ impl Reader {
     /// What the file holds but this library does not read, with reasons.
     pub fn skipped(&self) -> &[Skipped] {
         &self.index.skipped
+    }
+
+    /// What is not finished, where a write to the file was interrupted or is going on: the file was then opened in its last complete state.
+    pub fn recovered(&self) -> Option<&Recovered> {
+        self.index.recovered.as_ref()
     }
 
     /// The description of one tensor.

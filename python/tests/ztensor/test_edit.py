@@ -39,7 +39,7 @@ def test_removing_what_is_not_there(path: Path) -> None:
     assert not path.with_name("trimmed.zt").exists()
 
 
-def test_replacing_in_place(path: Path) -> None:
+def test_replacing(path: Path) -> None:
     size = path.stat().st_size
     ztensor.replace_tensor(path, "raw", np.full(1000, 7, dtype=np.float32))
     assert path.stat().st_size == size
@@ -62,3 +62,23 @@ def test_a_complete_file_needs_no_repair(path: Path) -> None:
     before = path.read_bytes()
     assert ztensor.repair(path) is False
     assert path.read_bytes() == before
+
+
+def test_an_append_to_a_file_that_was_replaced_is_kept_beside_it(path: Path) -> None:
+    writer = Writer.append(path)
+    writer.write_numpy("new", np.arange(3))
+    with Writer(path) as other:
+        other.write_numpy("other", np.arange(5))
+    with pytest.raises(ztensor.ZTensorError, match=r"taken the place.*m\.appended-1\.zt"):
+        writer.finish()
+    assert Reader(path).keys() == ["other"]
+    assert Reader(path.with_name("m.appended-1.zt")).keys() == ["raw", "packed", "noted", "new"]
+
+
+def test_a_state_is_chosen_where_a_file_does_not_say_which(path: Path) -> None:
+    old = path.read_bytes()
+    path.write_bytes(old + bytes(-len(old) % 64) + old + b"cut off")
+    with pytest.raises(ztensor.ZTensorError, match=rf"may be {len(old)} \(3 tensors\).*at=offset"):
+        ztensor.repair(path)
+    assert ztensor.repair(path, at=len(old))
+    assert path.read_bytes() == old

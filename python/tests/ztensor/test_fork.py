@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import shutil
@@ -88,3 +89,55 @@ def test_workers_of_a_data_loader_load(files: list[Path]) -> None:
     loader = torch.utils.data.DataLoader(Shards(files), batch_size=None, num_workers=2, timeout=PATIENCE)
     expected = float(torch.from_numpy(ARRAYS["b"]).sum())
     assert [float(value) for value in loader] == pytest.approx([expected] * len(files))
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+@pytest.mark.parametrize("leave", ["exit", "discard", "finish", "write"])
+@pytest.mark.parametrize("existing", [True, False])
+def test_a_forked_process_leaves_what_its_parent_writes_alone(tmp_path: Path, existing: bool, leave: str) -> None:
+    path = tmp_path / "model.zt"
+    if existing:
+        ztensor.numpy.save_file({"old": np.arange(4)}, path)
+    writer = ztensor.Writer.append(path) if existing else ztensor.Writer(path)
+    # Larger than the buffer, so that it is in the file before the fork.
+    writer.write_numpy("first", ARRAYS["a"])
+
+    def child() -> None:
+        if leave == "discard":
+            writer.discard()
+        elif leave == "finish":
+            with pytest.raises(ztensor.ZTensorError, match="is a fork"):
+                writer.finish()
+        elif leave == "write":
+            with pytest.raises(ztensor.ZTensorError, match="is a fork"):
+                writer.write_numpy("mine", np.arange(3))
+        gc.collect()
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == 0
+    writer.write_numpy("second", ARRAYS["b"])
+    writer.finish()
+    loaded = ztensor.numpy.load_file(path, copy=True)
+    assert list(loaded) == (["old"] if existing else []) + ["first", "second"]
+    np.testing.assert_array_equal(loaded["first"], ARRAYS["a"])
+    np.testing.assert_array_equal(loaded["second"], ARRAYS["b"])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.zt"]
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_child_that_lives_on_does_not_keep_the_file_locked(tmp_path: Path) -> None:
+    path = tmp_path / "model.zt"
+    ztensor.numpy.save_file({"old": np.arange(4)}, path)
+    writer = ztensor.Writer.append(path)
+    done = multiprocessing.get_context("fork").Event()
+    process = multiprocessing.get_context("fork").Process(target=done.wait, args=(PATIENCE,))
+    process.start()
+    writer.write_numpy("new", np.arange(3))
+    writer.finish()
+    with ztensor.Writer.append(path) as another:
+        another.write_numpy("newer", np.arange(3))
+    done.set()
+    process.join(PATIENCE)
+    assert ztensor.Reader(path).keys() == ["old", "new", "newer"]

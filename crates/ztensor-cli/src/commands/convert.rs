@@ -253,6 +253,8 @@ fn delete_verified(reader: &Reader, input: &Path, output: &Path, selection: &Sel
             }
         }
     }
+    // What it is made from goes only when it is on the disk.
+    ztensor::make_durable(output)?;
     for source in reader.sources() {
         if let Some(path) = source.path() {
             std::fs::remove_file(path)?;

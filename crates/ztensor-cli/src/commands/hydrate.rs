@@ -48,6 +48,10 @@ impl Hydrate {
             say(&format!("{} -> {}", index.display(), target.display()))?;
         }
         if self.delete_archives {
+            // What they are made from goes only when they are on the disk.
+            for (_, target) in archives.iter().chain(&indexes) {
+                ztensor::make_durable(target)?;
+            }
             for (file, _) in archives.iter().chain(&indexes) {
                 std::fs::remove_file(file).map_err(|error| {
                     Failure::new(format!("\"{}\": cannot remove it: {error}", file.display()))

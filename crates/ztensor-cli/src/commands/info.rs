@@ -65,6 +65,9 @@ impl Info {
             }
         }
         say("")?;
+        if let Some(recovered) = reader.recovered() {
+            say(&format!("Not finished: {recovered}"))?;
+        }
         let totals = Totals::of(&tensors);
         totals.dtypes.iter().try_for_each(|(name, part)| say(&part.line(name, totals.all.bytes)))?;
         say(&summary(&reader, tensors.len(), &totals.all))?;
@@ -226,6 +229,9 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Result<Json> {
             "base": archive.base.as_ref().map(|base| json!({
                 "name": base.name, "length": base.length, "sha256": base.sha256,
             })),
+        })),
+        "recovered": reader.recovered().map(|recovered| json!({
+            "edit": recovered.edit.name(), "unfinished_bytes": recovered.unfinished,
         })),
         "metadata": json_map(reader.attributes()),
         "total": totals.all.document(),

@@ -78,8 +78,8 @@ pub(crate) enum Command {
     /// Compare two files of any formats, tensor by tensor
     #[command(after_help = "Examples:\n  ztensor diff model.safetensors model.zt")]
     Diff(diff::Diff),
-    /// Recover a .zt file whose append was interrupted
-    #[command(after_help = "Examples:\n  ztensor repair model.zt")]
+    /// Cut off what an interrupted append or replacement left in a .zt file
+    #[command(after_help = "Examples:\n  ztensor repair model.zt\n  ztensor repair model.zt --at 4096")]
     Repair(repair::Repair),
     /// Compress a model file of any format so that it can be restored byte for byte
     #[command(

@@ -11,11 +11,17 @@ use crate::{Outcome, Result};
 pub(crate) struct Repair {
     /// The .zt file
     file: PathBuf,
+    /// Go back to the state that ended at this offset, in a file that does not say where its last complete state ends
+    #[arg(long, value_name = "OFFSET")]
+    at: Option<u64>,
 }
 
 impl Repair {
     pub(crate) fn run(self) -> Result {
-        let result = ztensor::repair(&self.file)?;
+        let result = match self.at {
+            Some(end) => ztensor::repair_at(&self.file, end)?,
+            None => ztensor::repair(&self.file)?,
+        };
         let path = self.file.display();
         say(&match result.removed {
             0 => format!("{path} is complete: {}", tensors(result.tensors)),

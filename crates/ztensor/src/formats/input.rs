@@ -155,6 +155,20 @@ impl Input {
         FileId((self.files.len() - 1) as u32)
     }
 
+    /// Looks at the file that was asked for once more, because it has changed.
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        let mapped = self.files[0].is_addressable();
+        self.files[0] = Arc::new(self.files[0].refreshed(mapped)?);
+        Ok(())
+    }
+
+    /// Forgets what lies behind the state of the file that was asked for.
+    pub(crate) fn narrow(&mut self, length: u64) {
+        if let Some(source) = Arc::get_mut(&mut self.files[0]) {
+            source.narrow(length);
+        }
+    }
+
     /// The opened files, by [`FileId`].
     pub fn into_files(self) -> Vec<Arc<Source>> {
         self.files

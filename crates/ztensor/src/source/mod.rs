@@ -7,6 +7,7 @@ mod file_system;
 pub(crate) mod headers;
 mod map;
 mod remote;
+mod reopen;
 mod window;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use assembly::Piece;
+pub(crate) use reopen::Moment;
 
 use crate::error::{Error, Kind, Result};
 use crate::limits::{Limits, Meter};

@@ -1,55 +1,46 @@
-//! Appending. New blobs go behind the old footer, so that the old state is complete on disk until the new footer is; only then is the old tail
-//! cleared. A killed append leaves the old state for [`repair`](super::repair::repair), which the next append runs by itself.
+//! Appending. New blobs go behind the old footer, announced by a journal record; the old state is what the file holds until the new one is on
+//! disk as a whole. A process that is killed, a disk that is full and a machine that loses power leave the old state, which readers find through
+//! the record.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::manifest::{Item, Manifest};
-use super::read::Tail;
-use super::repair;
-use crate::archive::Description;
-use crate::error::{Error, Kind, Result};
-use crate::limits::{Budget, Limits};
-use crate::output::{Output, write_error};
+use super::exclusive::{Exclusive, State};
+use super::journal;
+use super::manifest::Item;
+use crate::error::{Error, Result};
+use crate::index::Edit;
+use crate::output::Output;
 use crate::tensor::Attributes;
 
 /// What an append keeps of the file that was there before.
 pub(super) struct Append {
-    path: PathBuf,
-    file: File,
-    tail: Tail,
-    manifest: Vec<u8>,
-    entries: Vec<(String, std::ops::Range<usize>)>,
+    file: Exclusive,
+    state: State,
     names: HashMap<String, ()>,
-    unknown: Vec<(String, Vec<u8>)>,
-    retired: bool,
+    /// Whether the record was written and there is something to take back.
+    announced: bool,
 }
 
 impl Append {
-    /// Opens and locks a file, repairs it if an earlier append was interrupted, and positions an output behind it.
+    /// Opens and locks a file and positions an output behind its last complete state.
     pub(super) fn open(path: &Path) -> Result<(Output, Attributes, Append)> {
-        let file = open_for_writing(path)?;
-        repair::repair_open(&file, path)?;
-        let (manifest, tail) = repair::last_manifest(path)?;
-        let parsed = Manifest::parse(&manifest, &mut Budget::new(Limits::default()))
-            .and_then(|parsed| Description::refuse_change(&parsed.attributes).map(|()| parsed))
-            .map_err(|error| error.with_path(path))?;
-        let fail = |cause| Error::io("cannot open for appending", path, cause);
-        let output = Output::extend(file.try_clone().map_err(fail)?, path)?;
-        let names = parsed.entries.iter().map(|entry| (entry.name.clone(), ())).collect();
-        let entries = parsed.entries.into_iter().map(|entry| (entry.name, entry.raw)).collect();
-        let append = Append {
-            path: path.to_path_buf(),
-            file,
-            tail,
-            manifest,
-            entries,
-            names,
-            unknown: parsed.unknown,
-            retired: false,
-        };
-        Ok((output, parsed.attributes, append))
+        let file = Exclusive::open(path)?;
+        let state = file.state()?;
+        let names = state.manifest.entries.iter().map(|entry| (entry.name.clone(), ())).collect();
+        let attributes = state.manifest.attributes.clone();
+        let (tail, source) = (state.tail, file.source()?);
+        let mut append = Append { file, state, names, announced: false };
+        if tail.offset < journal::END {
+            // No tensor is there, and no room for a record: the file is replaced.
+            let mut output = Output::create(path)?;
+            output.write(&source.bytes(0, tail.offset)?)?;
+            return Ok((output, attributes, append));
+        }
+        append.announced = true;
+        append.file.begin(Edit::Append, tail)?;
+        let output = Output::extend(append.file.file()?, path, tail.end());
+        Ok((output, attributes, append))
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
@@ -58,52 +49,75 @@ impl Append {
 
     /// The old objects, as they stand in the old manifest.
     pub(super) fn items(&self) -> impl Iterator<Item = (&str, Item<'_>)> {
-        self.entries.iter().map(|(name, raw)| (name.as_str(), Item::Raw(&self.manifest[raw.clone()])))
+        let State { manifest, bytes, .. } = &self.state;
+        manifest.entries.iter().map(|entry| (entry.name.as_str(), Item::Raw(&bytes[entry.raw.clone()])))
     }
 
     pub(super) fn unknown(&self) -> &[(String, Vec<u8>)] {
-        &self.unknown
+        &self.state.manifest.unknown
     }
 
-    /// Clears the old tail, once the new one is on disk: gaps between blobs are zero bytes.
-    pub(super) fn retire(mut self) -> Result<()> {
-        self.retired = true;
-        let zeros = vec![0; (self.tail.end() - self.tail.offset) as usize];
-        write_at(&self.file, &zeros, self.tail.offset).map_err(|cause| write_error(&self.path, cause))
+    /// Makes the new state, whose blobs and tail have been written, the state of the file.
+    pub(super) fn commit(mut self, mut output: Output) -> Result<()> {
+        if !self.announced {
+            if !self.file.is_in_place() {
+                return Err(self.file.displaced().with_hint("Nothing was changed; append again."));
+            }
+            return output.publish(true);
+        }
+        output.sync()?;
+        self.file.owner().check()?;
+        // Should this fail, the file holds the old state or the new one; either is complete.
+        self.announced = false;
+        self.file.commit()?;
+        if !self.file.is_in_place() {
+            return Err(self.keep_beside());
+        }
+        self.file.clear(self.state.tail);
+        Ok(())
     }
+
+    /// Copies the file, which its path no longer leads to, to a name beside it.
+    fn keep_beside(&self) -> Error {
+        let error = self.file.displaced();
+        match self.copy_beside() {
+            Ok(path) => error.with_hint(format!(
+                "What it held and what was appended are kept in \"{}\"; the file that is there now was not touched.",
+                path.display()
+            )),
+            Err(cause) => error.with_hint("What was appended could not be kept beside it.").with_cause(cause),
+        }
+    }
+
+    fn copy_beside(&self) -> Result<PathBuf> {
+        const PIECE: u64 = 16 << 20;
+        let source = self.file.source()?;
+        let path = beside(self.file.path());
+        let mut output = Output::create(&path)?;
+        let mut offset = 0;
+        while offset < source.len() {
+            let piece = source.bytes(offset, PIECE.min(source.len() - offset))?;
+            output.write(&piece)?;
+            offset += piece.len() as u64;
+        }
+        output.publish(true)?;
+        Ok(path)
+    }
+}
+
+/// A name that is free: `model.appended-1.zt` for `model.zt`, or with another number.
+fn beside(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let name = |number: u32| path.with_file_name(format!("{stem}.appended-{number}.zt"));
+    let free = (1..u32::MAX).map(name).find(|path| path.symlink_metadata().is_err());
+    free.unwrap_or_else(|| name(0))
 }
 
 impl Drop for Append {
     fn drop(&mut self) {
-        if !self.retired {
-            // Abandoned before its end: cut off what was written. Should that fail, the next append or repair does it.
-            let _ = self.file.set_len(self.tail.end());
+        if self.announced && self.file.owner().is_current() {
+            // Should that fail, the record stays: readers see the old state, and the next write takes the rest back.
+            let _ = self.file.abandon(self.state.tail);
         }
     }
-}
-
-/// Opens an existing file for reading and writing, alone.
-pub(super) fn open_for_writing(path: &Path) -> Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(|cause| Error::io("cannot open for writing", path, cause))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            Err(Error::new(Kind::Io, "another process is writing to this file")
-                .with_path(path)
-                .with_hint("Wait until it has finished."))
-        }
-        Err(std::fs::TryLockError::Error(cause)) => Err(Error::io("cannot lock the file", path, cause)),
-    }
-}
-
-/// Writes at a position.
-pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-    use std::io::{Seek, SeekFrom, Write};
-    let mut file = file;
-    file.seek(SeekFrom::Start(offset))?;
-    file.write_all(bytes)
 }

@@ -1,23 +1,24 @@
-//! Changing a finished file: removing tensors (by writing a new file) and replacing the bytes of one tensor in place.
+//! Changing a finished file: removing tensors (by writing a new file) and replacing the bytes of one tensor. Bytes that a state refers to are
+//! never overwritten: a reader that has the file open keeps what it opened.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::append::{open_for_writing, write_at};
 use super::cbor::Encoder;
+use super::exclusive::{Exclusive, State};
+use super::journal;
 use super::manifest::{self, Item, Manifest};
-use super::read::{ALIGNMENT, FOOTER};
-use super::write::Writer;
-use super::{MAGIC, repair, rules};
-use crate::archive::Description;
+use super::read::FOOTER;
+use super::write::{Writer, alignment};
+use super::{MAGIC, rules};
 use crate::decode::Hasher;
 use crate::error::{Error, Hints, Kind, Result};
 use crate::index::{
-    Component, Components, Coverage, Data, Digest, DigestValue, FileId, Format, Object, Span,
+    Component, Components, Coverage, Data, Digest, DigestValue, Edit, FileId, Format, Object, Span,
 };
-use crate::limits::{Budget, Limits};
 use crate::open::OpenOptions;
-use crate::output::write_error;
+use crate::output::is_same;
+use crate::reader::Reader;
 use crate::tensor::ElementType;
 
 /// What to do with a file of another format than the one that can be changed.
@@ -27,6 +28,10 @@ pub(super) const CONVERT_FIRST: Hints = Hints::new(
     "Convert it first: `ztensor convert`.",
 );
 
+/// Files up to this size are written anew when a tensor is replaced: that takes two syncs, where a change behind the end takes four, and the file
+/// does not grow. Tests have small files only.
+const SMALL: u64 = if cfg!(test) { 4 << 10 } else { 8 << 20 };
+
 /// Writes a copy of a `.zt` file without some of its tensors. Encodings, checksums and attributes of the others are kept, bytes that several
 /// tensors share stay shared, and `output` may be the same file as `input`.
 pub fn remove_tensors(
@@ -34,7 +39,9 @@ pub fn remove_tensors(
     output: impl AsRef<Path>,
     names: &[impl AsRef<str>],
 ) -> Result<()> {
-    let input = input.as_ref();
+    let (input, output) = (input.as_ref(), output.as_ref());
+    // Nobody appends to a file that is about to be replaced.
+    let _alone = is_same(input, output).then(|| Exclusive::open(input)).transpose()?;
     let reader = OpenOptions::default().open(input)?;
     if reader.format() != Format::Zt {
         return Err(Error::argument(format!(
@@ -57,22 +64,38 @@ pub fn remove_tensors(
         .with_path(input)
         .with_tensor(&skipped.name));
     }
-    let removed: std::collections::HashSet<&str> = names.iter().map(AsRef::as_ref).collect();
+    let removed: HashSet<&str> = names.iter().map(AsRef::as_ref).collect();
     let mut writer = Writer::create(output)?;
+    copy(&reader, &mut writer, |name| !removed.contains(name), None)?;
+    writer.finish().map(drop)
+}
+
+/// Copies tensors as they are stored, but one with other bytes. Bytes that several tensors share stay shared.
+fn copy(
+    reader: &Reader,
+    writer: &mut Writer,
+    wanted: impl Fn(&str) -> bool,
+    replacement: Option<(&Replacement<'_>, &[u8])>,
+) -> Result<()> {
     for (key, value) in reader.attributes() {
         writer.set_attribute(key.clone(), value.clone());
     }
     let mut placed: HashMap<Span, Component> = HashMap::new();
-    for (name, object) in reader.objects().filter(|(name, _)| !removed.contains(name)) {
+    for (name, object) in reader.objects().filter(|(name, _)| wanted(name)) {
         let mut copy = Object { components: Components::new(), ..object.clone() };
+        let replacement = replacement.filter(|(replacement, _)| replacement.name == name);
         for (role, component) in &object.components {
             let span = component
                 .data
                 .only_span()
                 .ok_or_else(|| Error::unsupported("a scattered component").with_tensor(name))?;
-            let component = match placed.get(&span) {
-                Some(known) => Component { data: known.data.clone(), ..component.clone() },
-                None => {
+            let component = match (replacement, placed.get(&span)) {
+                (Some((replacement, bytes)), _) => {
+                    let changed = Component { digest: replacement.digest.clone(), ..component.clone() };
+                    writer.copy_stored(&changed, bytes)?
+                }
+                (None, Some(known)) => Component { data: known.data.clone(), ..component.clone() },
+                (None, None) => {
                     let source = reader.sources().get(span.file.0 as usize);
                     let source = source.ok_or_else(|| Error::malformed("no source").with_tensor(name))?;
                     let copied = writer.copy_stored(component, &source.bytes(span.offset, span.length)?)?;
@@ -84,46 +107,60 @@ pub fn remove_tensors(
         }
         writer.insert_placed(name, copy);
     }
+    Ok(())
+}
+
+/// Replaces the bytes of a dense, raw tensor of a `.zt` file. The new bytes must be as many as the old; a stored checksum is computed anew.
+///
+/// They are written behind the file, with a manifest that refers to them, and the old ones become a gap; whenever the process is killed, the tensor is the
+/// old one or the new one, and who has the file open keeps the old one. A small file, or one that is gaps for the most part, is written
+/// anew instead.
+pub fn replace_tensor(path: impl AsRef<Path>, name: &str, element: &ElementType, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
+    let file = Exclusive::open(path)?;
+    let state = file.state()?;
+    let target = Replacement::find(&state.manifest, name, element, bytes)
+        .map_err(|error| error.with_path(path).with_tensor(name))?;
+    if target.is_better_written_anew(&state)? {
+        return write_anew(&file, &target, bytes);
+    }
+    let done =
+        file.begin(Edit::Replace, state.tail).and_then(|()| write_behind(&file, &state, &target, bytes));
+    if done.is_err() {
+        // Should that fail as well, the record stays: readers see the old state, and the next write takes the rest back.
+        let _ = file.abandon(state.tail);
+    }
+    done?;
+    // From here on the file holds the old state or the new one, as a whole.
+    file.commit()?;
+    file.clear(state.tail);
+    Ok(())
+}
+
+/// Writes the new bytes and a tail that refers to them, each on the disk before what depends on it.
+fn write_behind(file: &Exclusive, state: &State, target: &Replacement<'_>, bytes: &[u8]) -> Result<()> {
+    let offset = state.tail.end().next_multiple_of(alignment(bytes.len() as u64, true));
+    let tail = target.encode(state, offset)?;
+    file.write_at(bytes, offset)?;
+    file.sync()?;
+    file.write_at(&tail, offset + bytes.len() as u64)?;
+    file.sync()?;
+    if file.is_in_place() { Ok(()) } else { Err(untouched(file)) }
+}
+
+/// Writes the whole file anew and puts it in place.
+fn write_anew(file: &Exclusive, target: &Replacement<'_>, bytes: &[u8]) -> Result<()> {
+    let reader = OpenOptions::default().open_source(file.source()?.refreshed(true)?)?;
+    let mut writer = Writer::create(file.path())?;
+    copy(&reader, &mut writer, |_| true, Some((target, bytes)))?;
+    if !file.is_in_place() {
+        return Err(untouched(file));
+    }
     writer.finish().map(drop)
 }
 
-/// Replaces the bytes of a dense, raw tensor inside a `.zt` file. The new bytes must be as many as the old; a stored checksum is computed anew.
-///
-/// The new bytes are first written behind the file with a complete manifest of their own, then copied into place: whenever the process is
-/// killed, the tensor is the old one or the new one. A blob that several tensors share is not overwritten; this tensor gets its own.
-pub fn replace_tensor(path: impl AsRef<Path>, name: &str, element: &ElementType, bytes: &[u8]) -> Result<()> {
-    let path = path.as_ref();
-    let named = |error: Error| error.with_path(path).with_tensor(name);
-    let file = open_for_writing(path)?;
-    repair::repair_open(&file, path)?;
-    let (old_manifest, tail) = repair::last_manifest(path)?;
-    let manifest = Manifest::parse(&old_manifest, &mut Budget::new(Limits::default()))
-        .and_then(|parsed| Description::refuse_change(&parsed.attributes).map(|()| parsed))
-        .map_err(|error| error.with_path(path))?;
-    let target = Replacement::find(&manifest, name, element, bytes).map_err(named)?;
-    let fail = |cause| write_error(path, cause);
-
-    // Behind the file: the new bytes and a manifest that points at them. From here on the new state is on disk.
-    let journal = (tail.end() + ALIGNMENT).next_multiple_of(4096);
-    let moved = target.encode(&manifest, &old_manifest, journal)?;
-    write_at(&file, bytes, journal).map_err(fail)?;
-    let moved_at = (journal + bytes.len() as u64).next_multiple_of(ALIGNMENT);
-    write_at(&file, &moved, moved_at).map_err(fail)?;
-    file.sync_all().map_err(fail)?;
-    if target.shared {
-        // The old tail is now a gap between blobs, and gaps are zero bytes.
-        return write_at(&file, &vec![0; (tail.end() - tail.offset) as usize], tail.offset).map_err(fail);
-    }
-    // Into place; then the file is cut back to its old length.
-    let settled = target.encode(&manifest, &old_manifest, target.span.offset)?;
-    let end = tail.offset + settled.len() as u64;
-    if end > journal {
-        return Err(named(Error::malformed("the manifest grew while it was rewritten")));
-    }
-    write_at(&file, bytes, target.span.offset).map_err(fail)?;
-    write_at(&file, &settled, tail.offset).map_err(fail)?;
-    file.sync_all().map_err(fail)?;
-    file.set_len(end).and_then(|()| file.sync_all()).map_err(fail)
+fn untouched(file: &Exclusive) -> Error {
+    file.displaced().with_hint("Nothing was replaced; try again.")
 }
 
 /// A replacement that has been checked against the manifest.
@@ -145,15 +182,13 @@ impl<'a> Replacement<'a> {
             (crate::tensor::Layout::Dense, Some(component)) => component,
             (layout, _) => {
                 return Err(Error::mismatch(format!(
-                    "this is a {layout} tensor; only dense ones are replaced in place"
+                    "this is a {layout} tensor; only dense ones are replaced"
                 )));
             }
         };
         let Data::Raw(span) = component.data else {
-            return Err(Error::mismatch(
-                "the tensor is stored compressed; only raw ones are replaced in place",
-            )
-            .with_hint("Remove it and append it anew."));
+            return Err(Error::mismatch("the tensor is stored compressed; only raw ones are replaced")
+                .with_hint("Remove it and append it anew."));
         };
         if component.length != bytes.len() as u64 {
             return Err(Error::mismatch(format!(
@@ -186,8 +221,30 @@ impl<'a> Replacement<'a> {
         Ok(Replacement { name, object: object.clone(), span, digest, shared })
     }
 
+    /// Whether a new file is the better way: it can be one, because all of the old one is known, and either it is small, or the gaps in it would take
+    /// more than the tensors.
+    fn is_better_written_anew(&self, state: &State) -> Result<bool> {
+        let State { tail, manifest, bytes } = state;
+        let mut spans = HashSet::new();
+        for entry in &manifest.entries {
+            let Ok(object) = &entry.object else { return Ok(false) };
+            let mut encoder = Encoder::new();
+            manifest::encode_object(&mut encoder, object)?;
+            if encoder.finish() != bytes[entry.raw.clone()] {
+                // Fields that only a newer version knows.
+                return Ok(false);
+            }
+            spans.extend(rules::spans(object));
+        }
+        let stored = spans.iter().map(|span| span.length).fold(0, u64::saturating_add);
+        let gaps = tail.offset.saturating_sub(stored) + if self.shared { 0 } else { self.span.length };
+        let known = manifest.unknown.is_empty() && tail.offset >= journal::END;
+        Ok(known && (tail.end() <= SMALL || gaps > stored))
+    }
+
     /// Manifest and footer with the tensor's bytes at `offset`; every other object is copied as it stands.
-    fn encode(&self, manifest: &Manifest, old: &[u8], offset: u64) -> Result<Vec<u8>> {
+    fn encode(&self, state: &State, offset: u64) -> Result<Vec<u8>> {
+        let State { manifest, bytes: old, .. } = state;
         let mut object = self.object.clone();
         for (_, component) in &mut object.components {
             component.data = Data::Raw(Span { file: FileId(0), offset, length: self.span.length });

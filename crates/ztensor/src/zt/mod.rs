@@ -2,8 +2,11 @@
 //! or as 2 on request. `spec/zt.md` has the bytes.
 
 mod append;
+mod candidates;
 mod cbor;
 mod edit;
+mod exclusive;
+mod journal;
 mod legacy;
 mod manifest;
 mod read;
@@ -13,7 +16,7 @@ mod v2;
 mod write;
 
 pub use edit::{remove_tensors, replace_tensor};
-pub use repair::{Repair, repair};
+pub use repair::{Repair, repair, repair_at};
 pub use write::{
     Checksum, Compression, TensorInput, TensorStream, TensorWrite, Version, Writer, enclose_bytes,
 };
@@ -32,10 +35,11 @@ pub(crate) fn matches(head: &[u8], _input: &Input) -> bool {
 
 /// Indexes a file of any generation.
 pub(crate) fn index(input: &mut Input) -> Result<Index> {
-    let source = input.source();
-    match &*source.bytes(0, 8)? {
-        magic if magic == MAGIC => read::index(input),
-        magic if magic == v2::MAGIC => v2::index(input),
+    let mut magic = [0; MAGIC.len()];
+    input.source().read_into(0, &mut magic)?;
+    match &magic {
+        MAGIC => read::index(input),
+        v2::MAGIC => v2::index(input),
         _ => legacy::index(input),
     }
 }

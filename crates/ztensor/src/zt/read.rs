@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use super::journal::{self, Journal};
 use super::manifest::Manifest;
 use super::{MAGIC, rules};
-use crate::error::{Error, Hints, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::formats::Input;
-use crate::index::{Format, Index};
+use crate::index::{Format, Index, Recovered};
 use crate::limits::Budget;
-use crate::source::Source;
+use crate::source::{Moment, Source};
 
 /// Every blob starts at a multiple of this.
 pub(super) const ALIGNMENT: u64 = 64;
@@ -31,11 +32,113 @@ impl Tail {
     }
 }
 
-/// Indexes a 1.2 file.
+/// What decides which state a file holds: the journal record, or the end of the file.
+pub(super) struct Head {
+    record: journal::Bytes,
+    journal: Option<Journal>,
+    moment: Option<Moment>,
+}
+
+impl Head {
+    /// Reads it from the file itself, not from a map whose end may be gone.
+    pub(super) fn read(source: &Source) -> Result<Head> {
+        let moment = source.moment()?;
+        let mut record = journal::NONE;
+        if source.len() >= journal::END {
+            source.read_directly(journal::OFFSET, &mut record)?;
+        }
+        Ok(Head { record, journal: Journal::decode(&record), moment })
+    }
+
+    /// Whether there is a record to be cleared, or what is left of one.
+    pub(super) fn is_marked(&self) -> bool {
+        self.record != journal::NONE
+    }
+
+    /// Whether a change was announced.
+    fn is_announced(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// The tail of the last complete state.
+    pub(super) fn tail(&self, source: &Source) -> Result<Tail> {
+        let Some(journal) = self.journal else { return tail_at(source, source.len()) };
+        let announced = journal.tail;
+        source.check(announced.offset, announced.end() - announced.offset)?;
+        let found = tail_at(source, announced.end())?;
+        if found != announced {
+            return Err(Error::malformed(format!(
+                "the journal record says that a state ends at offset {}, but none does",
+                announced.end()
+            ))
+            .with_offset(journal::OFFSET));
+        }
+        Ok(found)
+    }
+
+    /// Whether the file holds the state that it held when this was read. While a change is announced the record alone decides; otherwise every
+    /// change makes the file longer.
+    fn holds(&self, source: &Source) -> Result<bool> {
+        if self.moment.is_none() {
+            // Bytes in memory, or far away: they do not change.
+            return Ok(true);
+        }
+        let now = Head::read(source)?;
+        let settled = self.moment.is_none_or(|moment| moment.length == source.len());
+        Ok(now.record == self.record && (self.is_announced() || settled && now.moment == self.moment))
+    }
+
+    /// What was left behind the state.
+    fn recovered(&self, source: &Source, tail: Tail) -> Option<Recovered> {
+        let unfinished = source.len().saturating_sub(tail.end());
+        let journal = self.journal.filter(|_| unfinished > 0)?;
+        Some(Recovered { edit: journal.edit, unfinished })
+    }
+}
+
+/// Indexes a 1.2 file. Another process may be changing it: then this is the state before or the state after.
 pub(super) fn index(input: &mut Input) -> Result<Index> {
-    let source = input.source();
-    let tail = tail_at(&source, source.len())?;
-    load(&source, tail, &mut input.budget)
+    /// Changes during which the file is looked at again.
+    const ATTEMPTS: u32 = 200;
+    for attempt in 0..ATTEMPTS {
+        let source = input.source();
+        match attempt_index(&source, &mut input.budget)? {
+            Some((index, end)) => {
+                drop(source);
+                if index.recovered.is_some() {
+                    input.narrow(end);
+                }
+                return Ok(index);
+            }
+            None => {
+                drop(source);
+                input.refresh()?;
+            }
+        }
+        if attempt > 8 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    Err(Error::new(Kind::Io, "the file is changed again and again while it is being opened")
+        .with_hint("Wait until the process that writes to it has finished."))
+}
+
+/// Indexes a file, and says where its state ends; `None` where it changed meanwhile.
+fn attempt_index(source: &Source, budget: &mut Budget) -> Result<Option<(Index, u64)>> {
+    let head = Head::read(source)?;
+    let tail = head.tail(source);
+    // Only the tail of a state may be read through a map: what lies behind may be cut off at any moment.
+    if !head.holds(source)? {
+        return Ok(None);
+    }
+    let tail = tail?;
+    let loaded = load(source, tail, budget);
+    if !head.holds(source)? {
+        return Ok(None);
+    }
+    let mut index = loaded?;
+    index.recovered = head.recovered(source, tail);
+    Ok(Some((index, tail.end())))
 }
 
 /// Reads and checks the manifest of a tail.
@@ -68,15 +171,16 @@ pub(super) fn tail_at(source: &Source, end: u64) -> Result<Tail> {
     if end < MAGIC.len() as u64 + FOOTER {
         return Err(Error::truncated("the file is too short for a footer"));
     }
-    let footer = source.bytes(end - FOOTER, FOOTER)?;
+    let mut footer = [0; FOOTER as usize];
+    source.read_directly(end - FOOTER, &mut footer)?;
     let (length, magic) = footer.split_at(8);
     if magic != MAGIC {
         return Err(Error::truncated("the footer is missing: the file was cut off, or a write was interrupted")
             .with_offset(end - FOOTER)
             .with_hints(Hints::new(
-                "If an append was interrupted, `ztensor::repair` recovers the last complete state; otherwise fetch the file again.",
-                "If an append was interrupted, ztensor.repair recovers the last complete state; otherwise fetch the file again.",
-                "If an append was interrupted, `ztensor repair` recovers the last complete state; otherwise fetch the file again.",
+                "Fetch it again, if it was downloaded or copied. If an earlier version of this library was interrupted, `ztensor::repair` finds the last complete state.",
+                "Fetch it again, if it was downloaded or copied. If an earlier version of ztensor was interrupted, ztensor.repair finds the last complete state.",
+                "Fetch it again, if it was downloaded or copied. If an earlier version of ztensor was interrupted, `ztensor repair` finds the last complete state.",
             )));
     }
     let length = length.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));

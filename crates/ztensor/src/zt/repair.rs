@@ -1,17 +1,15 @@
-//! Recovery of the last complete state. A write that was cut off leaves bytes behind the last complete footer; looking backwards for that footer
-//! finds the state before the write.
+//! Recovery of the last complete state, at once. Readers find it by themselves, and the next write tidies up; this is for those who want
+//! the rest gone now, and for files that earlier versions of this library left without a journal.
 
-use std::fs::File;
 use std::path::Path;
 
-use super::MAGIC;
-use super::append::open_for_writing;
-use super::edit::CONVERT_FIRST;
-use super::read::{self, Tail};
-use crate::error::{Error, Kind, Result};
+use super::exclusive::Exclusive;
+use super::journal;
+use super::read::{Head, Tail};
+use super::{candidates, read};
+use crate::error::Result;
+use crate::index::Edit;
 use crate::limits::{Budget, Limits};
-use crate::output::write_error;
-use crate::source::{Io, Source};
 
 /// What [`repair`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,66 +20,39 @@ pub struct Repair {
     pub tensors: usize,
 }
 
-/// Recovers the last complete state of a `.zt` file whose append or replacement was interrupted. A complete file is left as it is.
+/// Recovers the last complete state of a `.zt` file whose append or replacement was interrupted. A complete file is left as it is. A file that does not
+/// say where its last complete state ends is refused unless there is only one place where it can end.
 pub fn repair(path: impl AsRef<Path>) -> Result<Repair> {
-    let path = path.as_ref();
-    let file = open_for_writing(path)?;
-    let removed = repair_open(&file, path)?;
-    let source = Source::open(path, Io::Read)?;
-    let tail = read::tail_at(&source, source.len())?;
-    let index = read::load(&source, tail, &mut Budget::new(Limits::default()))?;
-    Ok(Repair { removed, tensors: index.objects.len() })
+    let file = Exclusive::open(path.as_ref())?;
+    go_back(&file, None).map_err(|error| error.with_path(path.as_ref()))
 }
 
-/// Cuts off an incomplete write; returns how many bytes that was.
-pub(super) fn repair_open(file: &File, path: &Path) -> Result<u64> {
-    let source = Source::open(path, Io::Mmap)?;
-    if source.slice(0, 8) != Some(MAGIC) {
-        return Err(Error::new(Kind::UnknownFormat, "this is not a .zt file of version 1")
-            .with_path(path)
-            .with_hints(CONVERT_FIRST));
+/// Goes back to the state of a `.zt` file that ended at an offset, one of those that the error of [`repair`] names.
+pub fn repair_at(path: impl AsRef<Path>, end: u64) -> Result<Repair> {
+    let file = Exclusive::open(path.as_ref())?;
+    go_back(&file, Some(end)).map_err(|error| error.with_path(path.as_ref()))
+}
+
+fn go_back(file: &Exclusive, chosen: Option<u64>) -> Result<Repair> {
+    let source = file.source()?;
+    let head = Head::read(&source)?;
+    let tail = match (chosen, head.tail(&source).and_then(|tail| loads(&source, tail))) {
+        (Some(end), _) => candidates::at(&source, end)?,
+        (None, Ok(tail)) => tail,
+        (None, Err(_)) => candidates::only(&source)?,
+    };
+    let tensors = read::load(&source, tail, &mut Budget::new(Limits::default()))?.objects.len();
+    let removed = source.len() - tail.end();
+    if tail.offset >= journal::END && (removed > 0 || head.is_marked()) {
+        file.begin(Edit::Repair, tail)?;
+        file.abandon(tail)?;
+    } else if removed > 0 {
+        // No room for a record, and none is needed: the state has no tensors.
+        file.shorten(tail)?;
     }
-    let complete = last_complete(&source).ok_or_else(|| {
-        Error::new(
-            Kind::Malformed,
-            "no complete manifest was found, so there is no earlier state to go back to",
-        )
-        .with_path(path)
-    })?;
-    let removed = source.len() - complete.end();
-    drop(source);
-    if removed > 0 {
-        file.set_len(complete.end())
-            .and_then(|()| file.sync_all())
-            .map_err(|cause| write_error(path, cause))?;
-    }
-    Ok(removed)
+    Ok(Repair { removed, tensors })
 }
 
-/// The manifest of a complete file, and where it lies.
-pub(super) fn last_manifest(path: &Path) -> Result<(Vec<u8>, Tail)> {
-    let source = Source::open(path, Io::Read)?;
-    let tail = read::tail_at(&source, source.len()).map_err(|error| error.with_path(path))?;
-    read::load(&source, tail, &mut Budget::new(Limits::default())).map_err(|error| error.with_path(path))?;
-    Ok((source.bytes(tail.offset, tail.length)?.into_owned(), tail))
-}
-
-/// The last footer in the file behind which a whole, valid manifest lies.
-fn last_complete(source: &Source) -> Option<Tail> {
-    let bytes = source.slice(0, source.len())?;
-    let mut end = bytes.len();
-    loop {
-        let found = memrchr(bytes.get(8..end)?, MAGIC)? + 8 + MAGIC.len();
-        let valid = read::tail_at(source, found as u64)
-            .and_then(|tail| read::load(source, tail, &mut Budget::new(Limits::default())).map(|_| tail));
-        if let Ok(tail) = valid {
-            return Some(tail);
-        }
-        end = found - 1;
-    }
-}
-
-/// The last occurrence of a pattern.
-fn memrchr(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
-    bytes.windows(pattern.len()).rposition(|window| window == pattern)
+fn loads(source: &crate::source::Source, tail: Tail) -> Result<Tail> {
+    read::load(source, tail, &mut Budget::new(Limits::default())).map(|_| tail)
 }

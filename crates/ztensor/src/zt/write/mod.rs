@@ -35,6 +35,11 @@ const PAGE: u64 = 4096;
 /// Decoded bytes that are compressed side by side before they are written.
 const WINDOW: u64 = 64 << 20;
 
+/// Where a blob of version 1 may start.
+pub(super) fn alignment(length: u64, raw: bool) -> u64 {
+    if raw && length >= LARGE { PAGE } else { ALIGNMENT }
+}
+
 /// Writes a `.zt` file.
 ///
 /// ```
@@ -91,8 +96,8 @@ impl Writer {
         Writer::start(Output::memory(), version)
     }
 
-    /// Opens an existing file for more tensors. The old state stays readable by [`repair`](super::repair) until the new one is
-    /// complete; an interrupted earlier append is repaired first.
+    /// Opens an existing file for more tensors. Who opens it before [`Writer::finish`] gets the old state, also when this process is killed; what an
+    /// interrupted earlier write left behind is cut off first.
     pub fn append(path: impl AsRef<Path>) -> Result<Writer> {
         let (output, attributes, before) = Append::open(path.as_ref())?;
         Ok(Writer { attributes, before: Some(before), durable: true, ..Writer::over(output, Version::One) })
@@ -284,15 +289,21 @@ impl Writer {
         Ok(TensorStream { name: name.to_owned(), shape, element, length, offset, hasher: None, writer: self })
     }
 
-    /// Writes manifest and footer and puts the file in place. Returns its size.
+    /// Writes manifest and footer and puts the file in place. Returns its size. Where another file has taken the place of one that was appended to,
+    /// that is an error, and the result is kept beside it.
     pub fn finish(mut self) -> Result<u64> {
+        self.output.owner().check()?;
+        if self.before.is_some() {
+            // The blobs are on the disk before a manifest that refers to them.
+            self.output.sync()?;
+        }
         self.write_tail()?;
         let size = self.output.position();
-        self.output.publish(self.durable)?;
         match self.before {
-            Some(before) => before.retire().map(|()| size),
-            None => Ok(size),
+            Some(before) => before.commit(self.output)?,
+            None => self.output.publish(self.durable)?,
         }
+        Ok(size)
     }
 
     /// Ends a file in memory.
@@ -329,6 +340,7 @@ impl Writer {
     }
 
     fn check_name(&self, name: &str) -> Result<()> {
+        self.output.owner().check()?;
         if self.broken {
             return Err(Error::argument("an earlier write failed, so nothing more can be written"));
         }
@@ -344,8 +356,7 @@ impl Writer {
     fn align(&mut self, length: u64, raw: bool) -> Result<()> {
         self.output.align(match self.version {
             Version::Two => v2::CANONICAL_ALIGNMENT,
-            Version::One if raw && length >= LARGE => PAGE,
-            Version::One => ALIGNMENT,
+            Version::One => alignment(length, raw),
         })
     }
 
