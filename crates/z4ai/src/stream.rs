@@ -205,6 +205,8 @@ impl<R: Read> Read for Decoder<R> {
 
 /// Reads up to `count` more bytes; 0 at the end.
 fn fill(reader: &mut impl Read, buffer: &mut Vec<u8>, count: usize) -> Result<usize> {
+    // No more than that: a vector that grows by itself may have twice the room of what is in it.
+    buffer.try_reserve_exact(count).map_err(|_| Error::out_of_memory(count))?;
     Ok(reader.by_ref().take(count as u64).read_to_end(buffer)?)
 }
 
@@ -223,8 +225,8 @@ fn parse<T>(
                 if fill(reader, buffer, wanted)? == 0 {
                     return Err(error);
                 }
-                // Doubling keeps the number of attempts small.
-                wanted = wanted.max(buffer.len());
+                // Growing by a quarter keeps both the number of attempts and what is read too much small.
+                wanted = wanted.max(buffer.len() / 4);
             }
             Err(error) => return Err(error),
         }

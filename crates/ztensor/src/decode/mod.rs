@@ -130,6 +130,11 @@ pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: 
         Data::ZstdSeekable(span) => {
             seekable::decompress_range(&stored(files, *span)?, component.length, start, out)
         }
+        Data::Zstd(span)
+            if zstandard::decompress_range(&stored(files, *span)?, component.length, start, out)? =>
+        {
+            Ok(())
+        }
         _ => {
             let whole = bytes(files, component)?;
             // The range lies inside the component, so both ends fit the memory it was decoded to.
