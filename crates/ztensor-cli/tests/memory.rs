@@ -26,7 +26,7 @@ const FOLDER: &str = "ZTENSOR_MEMORY_FOLDER";
 const READING: u64 = 32 * MIB;
 /// For what goes over a file in windows of 64 MiB, of which it holds the compressed form. Measured: 58 MiB for an archive, 34 to restore it.
 const WINDOWS: u64 = 96 * MIB;
-/// For streams of the codec, which hold a section of 64 MiB, its frame and what the coders need. Measured: 139 MiB to compress and 121 to decompress, 69 for deltas.
+/// For streams of the codec, which hold a section of 64 MiB, its frame and what the coders need. Measured: 139 MiB to compress and 116 to decompress, 69 for deltas.
 const STREAMS: u64 = 176 * MIB;
 
 /// Elements of bf16 that look like weights: half of their bits are noise.
