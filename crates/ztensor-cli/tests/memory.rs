@@ -2,7 +2,7 @@
 //! are not counted, since the kernel takes them back when it needs them. Besides, the child has a limit on private memory (`RLIMIT_DATA`), so that what asks for too much fails at once
 //! instead of hurting the machine.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::ffi::OsStr;
 use std::fs::File;
