@@ -1,7 +1,7 @@
 """Runs every fuzz target for its time, one process each, and prints what came of it.
 
-`make fuzz-all SECONDS=1200 JOBS=2` calls this. A target stops at its first finding, which it leaves in `fuzz/artifacts/<target>/`; the exit status is then 1. The log of each is in
-`fuzz/artifacts/<target>.log`.
+`make fuzz-all SECONDS=1200 JOBS=2` calls this. A target stops at its first finding, which it leaves in
+`fuzz/artifacts/<target>/`; the exit status is then 1. The log of each is in `fuzz/artifacts/<target>.log`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ PROGRESS = re.compile(rb"cov: (\d+) ft: (\d+) corp: (\d+)/")
 
 @dataclass
 class Outcome:
+    """What a target did in its time."""
+
     target: str
     runs: int
     per_second: int
@@ -38,6 +40,7 @@ class Outcome:
 
 
 def targets() -> list[str]:
+    """Every target, by name."""
     return sorted(path.stem for path in (FUZZ / "fuzz_targets").glob("*.rs"))
 
 
@@ -49,10 +52,12 @@ def seeds(target: str) -> list[Path]:
 
 
 def options(seconds: int) -> list[str]:
+    """What libFuzzer is told."""
     return [f"-max_total_time={seconds}", "-max_len=32768", "-timeout=20", "-print_final_stats=1"]
 
 
 def run(target: str, folder: Path, seconds: int) -> Outcome:
+    """Fuzzes one target."""
     corpus, artifacts = FUZZ / "corpus" / target, FUZZ / "artifacts" / target
     corpus.mkdir(parents=True, exist_ok=True)
     artifacts.mkdir(parents=True, exist_ok=True)
@@ -87,6 +92,7 @@ def run(target: str, folder: Path, seconds: int) -> Outcome:
 
 
 def main() -> int:
+    """Fuzzes all targets, or those that were named, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the targets were built")
     parser.add_argument("--seconds", type=int, default=1200, help="for each target")
