@@ -104,6 +104,10 @@ impl Loaded {
         wanted: &Wanted,
     ) -> Result<Self, S::Error> {
         let mut loaded = Self::default();
+        // Small tensors in memory decode in microseconds, of which lists of blocks would be a noticeable part.
+        if frame.source.bytes().is_some() && reference.is_none_or(|reference| reference.bytes().is_some()) {
+            return Ok(loaded);
+        }
         let (head, needed) = (wanted.head, wanted.head.needed(wanted.range.clone()));
         if frame.source.bytes().is_none() {
             loaded.read_blocks(&frame.source, head, &needed)?;
@@ -195,7 +199,7 @@ pub(crate) fn decode_section(
 /// Decodes parts of several sections, the blocks of all of them in parallel.
 fn decode_parts(
     dtype: Option<Dtype>,
-    wanted: Vec<LoadedPart>,
+    mut wanted: Vec<LoadedPart>,
     identification: Option<&Identification>,
 ) -> Result<()> {
     let width = dtype.map_or(1, Dtype::scalar_width);
@@ -206,11 +210,10 @@ fn decode_parts(
     let models = models.into_iter().collect::<Result<Vec<_>>>()?;
     let end = wanted.last().map_or(0, |last| last.section.start + last.range.end as u64);
     let (mut tasks, mut last_tasks) = (Vec::new(), Vec::new());
-    let (sections, places): (Vec<_>, Vec<_>) = wanted
-        .into_iter()
-        .map(|LoadedPart { section, reference, range, target }| (section, (reference, range, target)))
-        .unzip();
-    for ((section, (reference, range, target)), model) in sections.iter().zip(places).zip(&models) {
+    for (part, model) in wanted.iter_mut().zip(&models) {
+        let LoadedPart { section, reference, range, target } = part;
+        let (section, reference, range) = (&*section, *reference, range.clone());
+        let target = std::mem::take(target);
         let context = BlockContext { model, width, reference };
         if !section.copies.is_empty() {
             let context = BlockContext { reference: PartialReference::default(), ..context };
