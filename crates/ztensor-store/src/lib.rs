@@ -1,13 +1,33 @@
 //! Collections of related checkpoints in a directory or a bucket: equal tensors once, similar ones as differences, every file restored byte for byte.
 //!
+//! ```
+//! # fn main() -> ztensor::Result<()> {
+//! # let folder = tempfile::tempdir()?; let file = folder.path().join("model.zt");
+//! # let mut writer = ztensor::Writer::create(&file)?; writer.add("weight", &[2, 2], &[1f32, 2.0, 3.0, 4.0])?; writer.finish()?;
+//! use ztensor_store::{AddOptions, CreateOptions, Store};
+//!
+//! let store = Store::create(folder.path().join("models"), &CreateOptions::default())?;
+//! store.add(&file, "run-7/step-1000", &AddOptions::default(), &mut |_| Ok(()))?;
+//! let (reader, name) = store.checkpoint("run-7/step-1000")?.find("weight")?;
+//! assert_eq!(reader.read_as::<f32>(&name)?, [1.0, 2.0, 3.0, 4.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! `backend/` is the storage: five operations. `record/` is what is written besides packs. `protocol/` lets any number of writers, readers and collectors
-//! work on one store without locks; `spec/store.md` has its rules and why they are safe.
+//! work on one store without locks; `spec/store.md` has its rules and why they are safe. `content/` is between files and manifests.
 
 pub mod backend;
+mod content;
 mod id;
 mod name;
 pub mod protocol;
 pub mod record;
+mod settings;
+mod store;
 
+pub use content::{AddOptions, AddStats, Base, Checkpoint, GetStats};
 pub use id::{Id, Surroundings, System};
 pub use name::Name;
+pub use settings::Settings;
+pub use store::{CreateOptions, Listing, Problem, Store, StoreStats};

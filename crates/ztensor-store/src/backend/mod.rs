@@ -76,7 +76,7 @@ pub trait Backend: Send + Sync {
 }
 
 /// An object on its way. Dropped before it is finished, nothing is left under its key.
-pub trait Upload: Send {
+pub trait Upload: Send + Sync {
     /// Takes the next bytes.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
     /// Makes the object exist; its bytes are durable then.

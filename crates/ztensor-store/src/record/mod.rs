@@ -6,6 +6,7 @@ mod manifest;
 mod path;
 
 pub use manifest::{Encoding, Entry, File, FileKind, Manifest, Pack, Piece};
+pub(crate) use path::{check_paths, check_target};
 
 use std::collections::BTreeSet;
 

@@ -1,0 +1,147 @@
+//! From an entry of a manifest to its bytes: through its chain of deltas, from no more of the packs than that takes. A reader that misses a pack goes on
+//! with another generation of the same checkpoint, if there is one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::protocol::Protocol;
+use crate::record::{Encoding, Entry, Manifest, Pack};
+use ztensor::{Error, Kind, Result};
+
+/// An opened checkpoint, as far as reading its entries goes.
+pub(crate) struct Chains {
+    protocol: Protocol,
+    generation: Mutex<Arc<Generation>>,
+}
+
+/// A manifest with its entries by digest and length.
+struct Generation {
+    manifest: Manifest,
+    by_digest: HashMap<([u8; 32], u64), usize>,
+}
+
+impl Generation {
+    fn new(manifest: Manifest) -> Arc<Generation> {
+        let numbered = manifest.entries.iter().enumerate();
+        let by_digest = numbered.map(|(number, entry)| ((entry.digest, entry.length), number)).collect();
+        Arc::new(Generation { manifest, by_digest })
+    }
+}
+
+impl Chains {
+    pub(crate) fn new(protocol: Protocol, manifest: Manifest) -> Chains {
+        Chains { protocol, generation: Mutex::new(Generation::new(manifest)) }
+    }
+
+    fn generation(&self) -> MutexGuard<'_, Arc<Generation>> {
+        self.generation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads bytes of the entry with this digest, from `start` on, as many as the buffer takes.
+    pub(crate) fn read(&self, digest: &[u8; 32], length: u64, start: u64, out: &mut [u8]) -> Result<()> {
+        let generation = Arc::clone(&self.generation());
+        match self.read_from(&generation, digest, length, start, out) {
+            Err(error) if error.kind() == Kind::NotFound => {
+                let stamp = &generation.manifest.stamp;
+                let other = self.protocol.other_generation(&stamp.name, stamp.origin, stamp.generation)?;
+                let other = Generation::new(other);
+                *self.generation() = Arc::clone(&other);
+                self.read_from(&other, digest, length, start, out)
+            }
+            result => result,
+        }
+    }
+
+    fn read_from(
+        &self,
+        generation: &Generation,
+        digest: &[u8; 32],
+        length: u64,
+        start: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let number = generation
+            .by_digest
+            .get(&(*digest, length))
+            .ok_or_else(|| Error::malformed("the checkpoint's generations do not have the same contents"))?;
+        read_entry(&self.protocol, &generation.manifest, *number, start, out)
+    }
+}
+
+/// Reads bytes of an entry, from `start` on, as many as the buffer takes.
+pub(crate) fn read_entry(
+    protocol: &Protocol,
+    manifest: &Manifest,
+    number: usize,
+    start: u64,
+    out: &mut [u8],
+) -> Result<()> {
+    let entry = manifest.entries.get(number).ok_or_else(|| Error::malformed("an entry does not exist"))?;
+    let pack = manifest.packs.get(entry.pack).ok_or_else(|| Error::malformed("a pack does not exist"))?;
+    let key = Pack::key(pack.id);
+    let fetch = |offset: u64, bytes: &mut [u8]| {
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= entry.stored);
+        end.ok_or_else(|| Error::malformed("a frame ends behind its entry"))?;
+        protocol.backend().get(&key, entry.offset + offset, bytes)
+    };
+    let whole = start == 0 && out.len() as u64 == entry.length;
+    let end = start.checked_add(out.len() as u64).filter(|end| *end <= entry.length);
+    let end = end.ok_or_else(|| Error::malformed("more is read of an entry than it has"))?;
+    match entry.encoding {
+        Encoding::Raw if whole => {
+            fetch(0, out)?;
+            check_digest(entry, out)
+        }
+        Encoding::Raw => {
+            let mut all = buffer(entry.length)?;
+            fetch(0, &mut all)?;
+            check_digest(entry, &all)?;
+            out.copy_from_slice(&all[start as usize..end as usize]);
+            Ok(())
+        }
+        Encoding::Frame if whole => {
+            let frame = stored(entry, fetch)?;
+            Ok(z4ai::decompress_into(&frame, out)?)
+        }
+        Encoding::Frame => z4ai::decompress_range_from(entry.stored, start..end, out, fetch),
+        Encoding::Delta { base } => {
+            let length = manifest.entries.get(base).map_or(0, |base| base.length);
+            if whole {
+                let frame = stored(entry, fetch)?;
+                let mut reference = buffer(length)?;
+                read_entry(protocol, manifest, base, 0, &mut reference)?;
+                return Ok(z4ai::decompress_delta_into(&frame, &reference, out)?);
+            }
+            let fetch_base =
+                |offset: u64, bytes: &mut [u8]| read_entry(protocol, manifest, base, offset, bytes);
+            z4ai::decompress_delta_range_from((entry.stored, length), start..end, out, fetch, fetch_base)
+        }
+    }
+}
+
+fn stored(entry: &Entry, fetch: impl Fn(u64, &mut [u8]) -> Result<()>) -> Result<Vec<u8>> {
+    let mut frame = buffer(entry.stored)?;
+    fetch(0, &mut frame)?;
+    Ok(frame)
+}
+
+fn check_digest(entry: &Entry, bytes: &[u8]) -> Result<()> {
+    match Sha256::digest(bytes)[..] == entry.digest[..] {
+        true => Ok(()),
+        false => {
+            Err(Error::new(Kind::Checksum, "the stored bytes are not what was added: the pack is damaged"))
+        }
+    }
+}
+
+/// Zeros, as far as there is memory for them.
+pub(crate) fn buffer(length: u64) -> Result<Vec<u8>> {
+    let missing = || Error::new(Kind::Limit, format!("not enough memory for {length} bytes"));
+    let length = usize::try_from(length).map_err(|_| missing())?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| missing())?;
+    bytes.resize(length, 0);
+    Ok(bytes)
+}

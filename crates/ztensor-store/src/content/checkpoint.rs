@@ -1,0 +1,226 @@
+//! An opened checkpoint: its files read like any others, tensor by tensor, through the chains of deltas behind them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::chain::{Chains, buffer};
+use crate::name::Name;
+use crate::protocol::{Current, Protocol};
+use crate::record::{File, FileKind, Manifest};
+use ztensor::source::Piece;
+use ztensor::{Error, Kind, Limits, OpenOptions, Reader, Result, Source};
+
+/// What stands between a file and a tensor where two files have tensors of one name.
+const SEPARATOR: &str = "::";
+
+/// A checkpoint of a store.
+pub struct Checkpoint {
+    current: Arc<Current>,
+    chains: Arc<Chains>,
+    readers: Mutex<BTreeMap<String, Arc<Reader>>>,
+}
+
+impl Checkpoint {
+    pub(crate) fn new(protocol: &Protocol, current: Arc<Current>) -> Checkpoint {
+        Checkpoint {
+            chains: Arc::new(Chains::new(protocol.clone(), current.manifest.clone())),
+            current,
+            readers: Mutex::default(),
+        }
+    }
+
+    /// The checkpoint's name.
+    pub fn name(&self) -> &Name {
+        &self.current.manifest.stamp.name
+    }
+
+    /// Everything that is known of it.
+    pub fn manifest(&self) -> &Manifest {
+        &self.current.manifest
+    }
+
+    /// The digest of its manifest.
+    pub fn root(&self) -> &[u8; 32] {
+        &self.current.root
+    }
+
+    fn file(&self, path: &str) -> Result<&File> {
+        let found = self.manifest().files.iter().find(|file| file.path == path);
+        found.ok_or_else(|| {
+            Error::new(Kind::NotFound, format!("the checkpoint \"{}\" has no file \"{path}\"", self.name()))
+                .with_hint("`ztensor store info` lists its files.")
+        })
+    }
+
+    /// The bytes of one of its files, decoded as they are read.
+    pub fn source(&self, path: &str) -> Result<Source> {
+        let file = self.file(path)?;
+        let FileKind::Regular { skeleton, pieces, .. } = &file.kind else {
+            return Err(Error::argument(format!("\"{path}\" is a folder or a link, not a file")));
+        };
+        let manifest = self.manifest();
+        let bones: Arc<[u8]> = match skeleton {
+            None => Arc::new([]),
+            Some(entry) => {
+                let entry = &manifest.entries[*entry];
+                if entry.length > Limits::default().header_bytes {
+                    return Err(Error::new(Kind::Limit, format!("the skeleton of \"{path}\" is too long")));
+                }
+                let mut bytes = buffer(entry.length)?;
+                self.chains.read(&entry.digest, entry.length, 0, &mut bytes)?;
+                bytes.into()
+            }
+        };
+        let mut parts: Vec<Arc<dyn Piece>> = Vec::with_capacity(2 * pieces.len() + 1);
+        let mut taken = 0u64;
+        let mut take = |length: u64| {
+            let part = Bones { bones: Arc::clone(&bones), start: taken, length };
+            taken += length;
+            (length > 0).then(|| Arc::new(part) as Arc<dyn Piece>)
+        };
+        for piece in pieces {
+            parts.extend(take(piece.gap));
+            let entry = &manifest.entries[piece.entry];
+            parts.push(Arc::new(Stored {
+                chains: Arc::clone(&self.chains),
+                digest: entry.digest,
+                length: entry.length,
+                stored: entry.stored,
+            }));
+        }
+        let gaps: u64 = pieces.iter().map(|piece| piece.gap).sum();
+        parts.extend(take((bones.len() as u64).saturating_sub(gaps)));
+        Source::from_pieces(parts, Some(Path::new(path)))
+    }
+
+    /// Opens one of its files.
+    pub fn open(&self, path: &str) -> Result<Arc<Reader>> {
+        if let Some(reader) = self.readers().get(path) {
+            return Ok(Arc::clone(reader));
+        }
+        let reader = Arc::new(OpenOptions::default().open_source(self.source(path)?)?);
+        self.readers().insert(path.to_owned(), Arc::clone(&reader));
+        Ok(reader)
+    }
+
+    fn readers(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Reader>>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files that have tensors.
+    pub fn weights(&self) -> impl Iterator<Item = &str> {
+        let has_tensors = |file: &&File| match &file.kind {
+            FileKind::Regular { pieces, .. } => pieces.iter().any(|piece| piece.tensor.is_some()),
+            _ => false,
+        };
+        self.manifest().files.iter().filter(has_tensors).map(|file| file.path.as_str())
+    }
+
+    /// All tensors, each with its file and its name there. Where two files have a tensor of one name, the file stands before it: `ema.pt::weight`.
+    pub fn tensors(&self) -> Result<Vec<(String, String, String)>> {
+        let mut count: BTreeMap<String, usize> = BTreeMap::new();
+        let mut found = Vec::new();
+        for path in self.weights() {
+            for name in self.open(path)?.names() {
+                *count.entry(name.to_owned()).or_default() += 1;
+                found.push((path.to_owned(), name.to_owned()));
+            }
+        }
+        let shown = |(path, name): (String, String)| match count.get(&name) {
+            Some(1) => (name.clone(), path, name),
+            _ => (format!("{path}{SEPARATOR}{name}"), path, name),
+        };
+        Ok(found.into_iter().map(shown).collect())
+    }
+
+    /// The reader that has a tensor, and the tensor's name there.
+    pub fn find(&self, tensor: &str) -> Result<(Arc<Reader>, String)> {
+        for path in self.weights() {
+            let own = tensor.strip_prefix(path).and_then(|rest| rest.strip_prefix(SEPARATOR));
+            if let Some(own) = own {
+                return Ok((self.open(path)?, own.to_owned()));
+            }
+        }
+        let mut found: Option<(Arc<Reader>, &str)> = None;
+        for path in self.weights() {
+            let reader = self.open(path)?;
+            if !reader.contains(tensor) {
+                continue;
+            }
+            if let Some((_, other)) = found {
+                return Err(Error::argument(format!(
+                    "both \"{other}\" and \"{path}\" have a tensor \"{tensor}\""
+                ))
+                .with_hint(format!("Name the file before it: \"{path}{SEPARATOR}{tensor}\".")));
+            }
+            found = Some((reader, path));
+        }
+        let (reader, _) = found.ok_or_else(|| {
+            Error::new(
+                Kind::NoSuchTensor,
+                format!("the checkpoint \"{}\" has no tensor \"{tensor}\"", self.name()),
+            )
+            .with_hint("List the names with keys().")
+        })?;
+        Ok((reader, tensor.to_owned()))
+    }
+}
+
+/// Bytes of a skeleton.
+struct Bones {
+    bones: Arc<[u8]>,
+    start: u64,
+    length: u64,
+}
+
+impl Piece for Bones {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn stored(&self) -> u64 {
+        self.length
+    }
+
+    fn cost(&self, _start: u64, _length: u64) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn is_at_hand(&self) -> bool {
+        true
+    }
+
+    fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        let from = (self.start + start) as usize;
+        let part = self.bones.get(from..).and_then(|rest| rest.get(..out.len()));
+        out.copy_from_slice(part.ok_or_else(|| Error::malformed("a skeleton is too short"))?);
+        Ok(())
+    }
+}
+
+/// An entry.
+struct Stored {
+    chains: Arc<Chains>,
+    digest: [u8; 32],
+    length: u64,
+    stored: u64,
+}
+
+impl Piece for Stored {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    fn cost(&self, _start: u64, length: u64) -> Result<u64> {
+        Ok(length)
+    }
+
+    fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        self.chains.read(&self.digest, self.length, start, out)
+    }
+}
