@@ -20,7 +20,7 @@ UNSTABLE := RUSTC_BOOTSTRAP=1 CFLAGS=-fno-sanitize=address
 HOST = $(shell rustc -vV | sed -n 's/host: //p')
 FUZZ_BUILT = fuzz/target/$(HOST)/release
 
-.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-all fuzz-build fuzz-smoke sanitize docs clean
+.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-all fuzz-build fuzz-smoke check-protocol sanitize docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -79,6 +79,10 @@ fuzz-build: target/tools/bin/cargo-fuzz
 fuzz-smoke: ## A fixed amount of fuzzing, part of the tests: committed files and frames of every model, mutated
 	cargo test --workspace --exclude ztensor-python --quiet --test mutations
 	cargo test -p z4ai --quiet --lib agreement::structure
+
+# LARGE=1 checks larger casts, SEEDS=1000000 simulates more.
+check-protocol: ## Model-check the protocol of stores, replay the known violations, and simulate random faults
+	cargo test -p ztensor-store --release --test model --test simulation -- --nocapture --test-threads 1
 
 sanitize: ## Run the codec's tests and a fixed amount of fuzzing, with every kernel of this CPU, under AddressSanitizer
 	$(UNSTABLE) ASAN_OPTIONS=allocator_may_return_null=1 RUSTFLAGS=-Zsanitizer=address \

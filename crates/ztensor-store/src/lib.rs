@@ -19,15 +19,19 @@
 
 pub mod backend;
 mod content;
+mod diff;
 mod id;
 mod name;
 pub mod protocol;
+mod prune;
 pub mod record;
 mod settings;
 mod store;
 
 pub use content::{AddOptions, AddStats, Base, Checkpoint, GetStats};
+pub use diff::Difference;
 pub use id::{Id, Surroundings, System};
 pub use name::Name;
+pub use prune::{Keep, Pruned, matches};
 pub use settings::Settings;
 pub use store::{CreateOptions, Listing, Problem, Store, StoreStats};

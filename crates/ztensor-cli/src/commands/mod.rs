@@ -20,6 +20,7 @@ mod scan;
 mod selection;
 mod split;
 mod storage;
+mod store;
 mod verify;
 
 use clap::Subcommand;
@@ -94,6 +95,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta apply tuned.z4dm --base base.safetensors -o tuned.safetensors"
     )]
     Delta(delta::Delta),
+    /// Keep many related checkpoints in a directory: equal tensors once, similar ones as differences
+    Store(store::Stores),
     /// Restore the archives in a model's folder to plain files
     #[command(after_help = "Examples:\n  ztensor hydrate folder")]
     Hydrate(hydrate::Hydrate),
@@ -125,6 +128,7 @@ impl Command {
             Command::Archive(command) => command.run(),
             Command::Restore(command) => command.run(),
             Command::Delta(command) => command.run(),
+            Command::Store(command) => command.run(),
             Command::Hydrate(command) => command.run(),
             Command::Scan(command) => command.run(),
             Command::Completions(command) => command.run(),

@@ -1,0 +1,130 @@
+//! Retention: which checkpoints of a run stay. What stays never depends on what goes, because every manifest has its whole chain.
+
+use crate::name::Name;
+use crate::store::{Listing, Store};
+use ztensor::{Error, Result};
+
+/// What stays. A checkpoint stays if any rule keeps it.
+#[derive(Clone, Debug, Default)]
+pub struct Keep {
+    /// The last so many.
+    pub last: usize,
+    /// Those whose step is a multiple of this.
+    pub every: Option<u64>,
+    /// Those whose name matches one of these patterns, in which `*` stands for any letters and `?` for one.
+    pub names: Vec<String>,
+}
+
+/// What a prune removed and kept, in the order of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Removed, or to be removed.
+    pub removed: Vec<Name>,
+    /// Kept.
+    pub kept: Vec<Name>,
+}
+
+impl Store {
+    /// Removes the checkpoints of a run that no rule keeps: those named `run` or `run/…`. A run of no name is the whole store. With `dry_run` nothing is
+    /// removed.
+    pub fn prune(&self, run: &str, keep: &Keep, dry_run: bool) -> Result<Pruned> {
+        if keep.last == 0 && keep.every.is_none() && keep.names.is_empty() {
+            return Err(Error::argument("nothing says what stays")
+                .with_hint("Say --keep-last, --keep-every or --keep-name."));
+        }
+        if keep.every == Some(0) {
+            return Err(Error::argument("every 0th checkpoint is none").with_hint("Say a number of steps."));
+        }
+        let inside = |listing: &Listing| {
+            let name = listing.name.as_str();
+            run.is_empty()
+                || name.strip_prefix(run).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut listed: Vec<Listing> = self.list()?.into_iter().filter(inside).collect();
+        // Steps order a run; where a name has none, the time does.
+        let steps = listed.iter().all(|listing| step(&listing.name).is_some());
+        listed.sort_by_key(|listing| (steps.then(|| step(&listing.name)), listing.time));
+        let first_of_last = listed.len().saturating_sub(keep.last);
+        let mut pruned = Pruned::default();
+        for (place, listing) in listed.into_iter().enumerate() {
+            let on_step =
+                keep.every.is_some_and(|every| step(&listing.name).is_some_and(|step| step % every == 0));
+            let named = keep.names.iter().any(|pattern| matches(pattern, listing.name.as_str()));
+            if place >= first_of_last || on_step || named {
+                pruned.kept.push(listing.name);
+            } else {
+                if !dry_run {
+                    self.protocol().remove(&listing.name)?;
+                }
+                pruned.removed.push(listing.name);
+            }
+        }
+        Ok(pruned)
+    }
+}
+
+/// The number at the end of a name.
+fn step(name: &Name) -> Option<u64> {
+    let text = name.as_str();
+    let digits = text.len() - text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    text[digits..].parse().ok()
+}
+
+/// Whether a name matches a pattern, in which `*` stands for any letters and `?` for one byte.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    // The last star, and how much of the name it has taken: nothing before it needs to be tried again.
+    let (mut place, mut at, mut star) = (0, 0, None);
+    while at < name.len() {
+        match pattern.get(place) {
+            Some(b'*') => {
+                star = Some((place, at));
+                place += 1;
+            }
+            Some(letter) if *letter == b'?' || *letter == name[at] => {
+                place += 1;
+                at += 1;
+            }
+            _ => match star {
+                Some((stop, taken)) => {
+                    star = Some((stop, taken + 1));
+                    place = stop + 1;
+                    at = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[place..].iter().all(|letter| *letter == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_names() {
+        for (pattern, name, expected) in [
+            ("*", "a/b", true),
+            ("run-7/*", "run-7/step-10", true),
+            ("run-7/*", "run-8/step-10", false),
+            ("*best*", "a/best-3", true),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("*a*b", "xaybzb", true),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn steps_are_the_numbers_at_the_end() {
+        for (name, expected) in
+            [("run/step-1000", Some(1000)), ("7", Some(7)), ("best", None), ("a1/b", None)]
+        {
+            assert_eq!(step(&Name::new(name).unwrap()), expected, "{name}");
+        }
+    }
+}
