@@ -103,20 +103,24 @@ pub(crate) fn read_entry(
         }
         Encoding::Frame if whole => {
             let frame = stored(entry, fetch)?;
-            Ok(z4ai::decompress_into(&frame, out)?)
+            Ok(z4ai::Frame::open(&frame).and_then(|frame| frame.read_all_into(out))?)
         }
-        Encoding::Frame => z4ai::decompress_range_from(entry.stored, start..end, out, fetch),
+        Encoding::Frame => {
+            z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?.read_into(start..end, out)
+        }
         Encoding::Delta { base } => {
             let length = manifest.entries.get(base).map_or(0, |base| base.length);
             if whole {
                 let frame = stored(entry, fetch)?;
                 let mut reference = buffer(length)?;
                 read_entry(protocol, manifest, base, 0, &mut reference)?;
-                return Ok(z4ai::decompress_delta_into(&frame, &reference, out)?);
+                let read = |frame: z4ai::Frame<_>| frame.against(&reference)?.read_all_into(out);
+                return Ok(z4ai::Frame::open(&frame).and_then(read)?);
             }
             let fetch_base =
                 |offset: u64, bytes: &mut [u8]| read_entry(protocol, manifest, base, offset, bytes);
-            z4ai::decompress_delta_range_from((entry.stored, length), start..end, out, fetch, fetch_base)
+            let delta = z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?;
+            delta.against(z4ai::Fetch::new(length, fetch_base))?.trusted().read_into(start..end, out)
         }
     }
 }
