@@ -21,21 +21,26 @@ A checkpoint is stored as what changed since the one before:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ztensor import __version__
+from ztensor import ZTensorError, __version__
 from ztensor import _native as native
-from ztensor._types import Buffer
+from ztensor._types import Buffer, Effort
 
+from ._stats import Stats
 from .integrations import disable_hf, enable_hf, is_enabled, load_file, save_file
+from .models import save_model, save_pretrained
 
 __all__ = [
     "DTYPE_WIDTHS",
+    "Stats",
+    "ZTensorError",
     "__version__",
     "chunked",
+    "cli",
     "compress",
     "compress_array",
     "compress_delta",
@@ -44,6 +49,7 @@ __all__ = [
     "decompress_array",
     "decompress_delta",
     "decompress_ndarray",
+    "delta",
     "disable_hf",
     "dtype_width",
     "enable_hf",
@@ -53,9 +59,9 @@ __all__ = [
     "peek_is_z4ai",
     "safetensors",
     "save_file",
+    "save_model",
+    "save_pretrained",
 ]
-
-Effort: TypeAlias = Literal["fast", "balanced", "default", "max"] | None
 
 #: Bytes per element of every dtype code that :func:`compress` understands, in lower case; ``None`` and ``"raw"`` are opaque bytes.
 DTYPE_WIDTHS: dict[str | None, int] = {
@@ -98,7 +104,7 @@ def compress(
     :param shape: the shape of the tensor in a buffer; knowing rows and columns makes the frame smaller.
     :param level: zstd level, 1 to 22, for what is not coded as floats; by default one that suits the effort.
     :param threads: how many threads may work at the same time, the caller among them; 0 is one per core.
-    :param effort: ``"fast"`` decodes fastest, ``None`` (or ``"balanced"``) is the default, ``"max"`` is smallest.
+    :param effort: ``"fast"`` decodes fastest, ``"max"`` is smallest, ``"default"`` (or ``None``, or ``"balanced"``) is between them.
     """
     return native.compress(data, dtype=dtype, shape=shape, level=level, threads=threads, effort=effort)
 
@@ -183,4 +189,8 @@ def peek_is_z4ai(blob: Buffer) -> bool:
 
 
 # At the end, because they are made of what is above.
-from . import chunked, model_delta, safetensors  # noqa: E402
+from . import chunked, cli, delta, model_delta, safetensors  # noqa: E402
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import ztensor
 from ztensor import _native as native
+from ztensor._types import Effort, Progress
+
+from ._stats import Stats, stats
 
 if TYPE_CHECKING:
     import torch
-
-    from . import Effort
 
 __all__ = ["disable_hf", "enable_hf", "is_enabled", "load_file", "save_file"]
 
@@ -38,24 +39,23 @@ def save_file(
     level: int | None = None,
     threads: int = 0,
     effort: Effort = None,
-) -> dict[str, Any]:
-    """Saves a state dict compressed: an archive of the file that ``safetensors.torch.save_file`` would write.
-
-    :return: ``original_bytes``, ``compressed_bytes``, ``ratio``, ``saved_pct``, ``tensors`` and ``seconds``.
+    progress: Progress = None,
+) -> Stats:
+    """Saves a state dict compressed: an archive of the ``.safetensors`` file that it makes. Tensors that share memory, such as tied
+    weights, are stored once and come back under every name.
     """
     from ztensor.torch import check
 
-    check(tensors)
-    return native.archive_tensors(tensors, path, metadata, effort=effort, level=level, threads=threads)
+    checked = check(tensors, dense_only=True, separate=False)
+    options: dict[str, Any] = {"effort": effort, "level": level, "threads": threads, "progress": progress}
+    return stats(native.archive_tensors(checked, path, metadata, **options))
 
 
-def load_file(
-    path: _Path, device: str | int | torch.device = "cpu", *, limits: ztensor.Limits | None = None
-) -> dict[str, torch.Tensor]:
-    """Loads a state dict from a compressed file, or from a plain file of any format; ``limits`` says what the file may cost."""
+def load_file(path: _Path, device: str | int | torch.device = "cpu", **options: Any) -> dict[str, Any]:
+    """Loads a state dict from a compressed file, or from a plain file of any format, as :func:`ztensor.torch.load_file` does."""
     from ztensor.torch import load_file
 
-    return load_file(path, device=device, limits=limits)
+    return load_file(path, device=device, **options)
 
 
 #: What was replaced, by what; empty while nothing is.

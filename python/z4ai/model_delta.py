@@ -12,14 +12,14 @@ formats. A delta opens like any other file, with its base: ``ztensor.open("tuned
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import time
 from typing import Any
 
 import ztensor
 from ztensor import _native as native
-from ztensor._types import Buffer
+from ztensor._types import Buffer, Effort, Progress
 
-from . import Effort
+from ._stats import Stats, length_of, restored, stats
 from .safetensors import as_bytes
 
 __all__ = ["compress", "compress_file", "decompress", "decompress_file", "peek_is_model_delta"]
@@ -51,15 +51,15 @@ def compress_file(
     level: int | None = None,
     threads: int = 0,
     effort: Effort = None,
-) -> dict[str, Any]:
+    progress: Progress = None,
+) -> Stats:
     """Stores a model file as its differences to another. The delta appears under its name when it is complete.
 
     :param base_path: the base: a file of any format, an archive of it, or an opened :class:`ztensor.Reader`.
-    :return: ``original`` and ``stored`` bytes, ``ratio``, ``saved_pct``, how many tensors were ``copied`` and how many are
-        ``deltas``, and ``seconds``.
+    :param progress: called with the bytes done and the bytes in all.
     """
-    stats = native.delta_file(target_path, base_path, out_path, effort=effort, level=level, threads=threads)
-    return {"original": stats["original_bytes"], "stored": stats["compressed_bytes"], **stats}
+    options: dict[str, Any] = {"effort": effort, "level": level, "threads": threads, "progress": progress}
+    return stats(native.delta_file(target_path, base_path, out_path, **options))
 
 
 def decompress_file(
@@ -67,16 +67,19 @@ def decompress_file(
     base_path: _Path | ztensor.Reader | None,
     out_path: _Path,
     *,
+    progress: Progress = None,
     limits: ztensor.Limits | None = None,
-) -> dict[str, Any]:
+) -> Stats:
     """Restores the model file of a delta. It appears under its name after its digest was found right.
 
     :param base_path: the base; ``None`` to take the file of its name beside the delta.
+    :param progress: called with the bytes done and the bytes in all.
     :param limits: what the delta may cost; by default a model out of proportion to delta and base is refused.
-    :return: ``stored`` and ``restored`` bytes.
     """
-    restored = native.apply_file(delta_path, base_path, out_path, limits=limits)
-    return {"stored": Path(delta_path).stat().st_size, "restored": restored}
+    start = time.perf_counter()
+    compressed = length_of(delta_path)
+    length = native.apply_file(delta_path, base_path, out_path, progress=progress, limits=limits)
+    return restored(length, compressed, time.perf_counter() - start)
 
 
 def peek_is_model_delta(blob: Buffer) -> bool:

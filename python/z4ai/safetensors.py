@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 import ztensor
 from ztensor import _native as native
-from ztensor._types import Buffer
+from ztensor._types import Buffer, Effort, Progress
 
-from . import Effort
+from ._stats import Stats, length_of, restored, stats
 
 __all__ = ["ZstnReader", "compress_bytes", "compress_file", "decompress_bytes", "decompress_file"]
 
@@ -53,28 +53,36 @@ def compress_file(
     threads: int = 0,
     workers: int | None = None,
     effort: Effort = None,
-) -> dict[str, Any]:
+    progress: Progress = None,
+) -> Stats:
     """Archives a model file. The archive appears under its name when it is complete.
 
     :param level: zstd level, 1 to 22, for what is not coded as floats; by default one that suits the effort.
     :param threads: worker threads; 0 uses all cores. ``workers`` is another name for it.
-    :param effort: ``"fast"`` decodes fastest, ``None`` is the default, ``"max"`` is smallest.
-    :return: ``original_bytes``, ``compressed_bytes``, ``ratio``, ``saved_pct``, ``tensors`` and ``seconds``.
+    :param effort: ``"fast"`` decodes fastest, ``"max"`` is smallest, ``"default"`` (or ``None``) is between them.
+    :param progress: called with the bytes done and the bytes in all.
     """
-    return native.archive_file(in_path, out_path, effort=effort, level=level, threads=workers or threads)
+    options: dict[str, Any] = {"effort": effort, "level": level, "threads": workers or threads, "progress": progress}
+    return stats(native.archive_file(in_path, out_path, **options))
 
 
 def decompress_file(
-    in_path: _Path, out_path: _Path, *, workers: int | None = None, limits: ztensor.Limits | None = None
-) -> dict[str, Any]:
+    in_path: _Path,
+    out_path: _Path,
+    *,
+    workers: int | None = None,
+    progress: Progress = None,
+    limits: ztensor.Limits | None = None,
+) -> Stats:
     """Restores the original of an archive. It appears under its name after its digest was found right; ``workers`` has no effect.
 
+    :param progress: called with the bytes done and the bytes in all.
     :param limits: what the archive may cost; by default an original out of proportion to its archive is refused.
-    :return: ``bytes`` of the restored file, and ``seconds``.
     """
     start = time.perf_counter()
-    length = native.restore_file(in_path, out_path, limits=limits)
-    return {"bytes": length, "seconds": time.perf_counter() - start}
+    compressed = length_of(in_path)
+    length = native.restore_file(in_path, out_path, progress=progress, limits=limits)
+    return restored(length, compressed, time.perf_counter() - start)
 
 
 def compress_bytes(

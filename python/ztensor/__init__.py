@@ -4,12 +4,14 @@
 >>> reader = ztensor.open("model.safetensors")
 >>> weight = reader.read_numpy("layer.weight")
 
-``ztensor.numpy`` and ``ztensor.torch`` have ``save_file`` and ``load_file`` as safetensors has them.
+``ztensor.numpy``, ``ztensor.torch`` and ``ztensor.jax`` have ``save_file`` and ``load_file`` as safetensors has them.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+from typing import Any
 
 from . import _arrays as _arrays
 from ._errors import RecoveredFileWarning, SkippedTensorWarning, ZTensorError
@@ -64,3 +66,17 @@ def open(
     :param limits: what the file may cost, for files that the defaults refuse, or that are trusted less.
     """
     return Reader(path, base=base, limits=limits)
+
+
+#: Imported when they are first used: each needs its framework.
+_MODULES = ("jax", "numpy", "torch")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES])

@@ -38,6 +38,7 @@ __all__ = [
     "decompress_delta",
     "delta_bytes",
     "delta_file",
+    "is_delta",
     "printable",
     "read_metadata",
     "remove_tensors",
@@ -189,6 +190,7 @@ class Tensor(NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> _Array: ...
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __dlpack__(self, **options: Any) -> Any: ...
+    def __jax_array__(self) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __len__(self) -> int: ...
     def __getitem__(self, key: Any, /) -> Any:
@@ -528,6 +530,9 @@ def decompress_delta(
     blob: Buffer, reference: Buffer | Any, *, out: Any = None, threads: int = 0, max_output: int | None = None
 ) -> Any:
     """Restores the bytes of a delta with its reference, into `out` if it is given."""
+
+def is_delta(blob: Buffer) -> bool:
+    """Whether some bytes are a z4ai frame that needs a reference."""
 
 def save_file(
     tensors: dict[str, Any],

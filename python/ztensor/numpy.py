@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from . import _native
 from ._arrays import StorageType
-from ._errors import invalid, warn_of_skipped
+from ._errors import from_core, invalid, warn_of_skipped
 from ._loading import load_files
+from ._trees import Leaf, put_together, take_apart, tree_of, with_tree
 from ._types import Backend, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
 
-__all__ = ["load", "load_file", "save", "save_file"]
+__all__ = ["load", "load_file", "load_tree", "save", "save_file", "save_tree"]
 
 
 def save_file(
@@ -131,6 +132,46 @@ def load(data: bytes, *, dequantize: Dequantize = None, limits: _native.Limits |
     reader = _native.Reader.from_bytes(data, limits=limits)
     warn_of_skipped(reader.skipped(), None)
     return reader.read_numpy(reader.keys(), dequantize=dequantize, objects=True)
+
+
+def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: Any) -> None:
+    """Saves nested dicts, lists, tuples, numbers, text, bytes, ``None`` and arrays, such as a training checkpoint, without pickle. An
+    array that occurs several times is stored once.
+
+    The options are those of :func:`save_file`.
+    """
+    text, arrays = take_apart(tree, leaf_of)
+    save_file(arrays, filename, with_tree(metadata, text), **options)
+
+
+def load_tree(filename: Path, copy: bool = False, **options: Any) -> Any:
+    """Loads what ``save_tree`` of this module, or of :mod:`ztensor.torch`, has saved; tensors are arrays.
+
+    The options are those of :func:`load_file`.
+    """
+    reader = _native.Reader(filename, base=options.get("base"), limits=options.get("limits"))
+    text = tree_of(reader.file_metadata, str(filename))
+    arrays = load_file(filename, copy, **options)
+    return put_together(text, lambda tag, name: given(arrays, tag, name))
+
+
+def leaf_of(value: Any) -> Leaf:
+    """What is stored of an array in a tree."""
+    if isinstance(value, np.ndarray):
+        about = value.__array_interface__
+        return "tensor", (about["data"][0], value.shape, value.strides, value.dtype.str, value.dtype.name), value
+    if isinstance(value, np.generic):
+        return "scalar", None, np.asarray(value)
+    if isinstance(value, _native.Tensor):
+        return "tensor", id(value), value
+    return None
+
+
+def given(arrays: dict[str, Any], tag: str, name: str) -> Any:
+    """What a tree has in the place of an array."""
+    if name not in arrays:
+        raise from_core("malformed", f'the tree names "{name}", which the file does not hold', None, name, None, None)
+    return arrays[name][()] if tag == "scalar" else arrays[name]
 
 
 def _checked(tensors: Mapping[str, Any]) -> dict[str, Any]:

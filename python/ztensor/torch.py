@@ -19,9 +19,10 @@ from . import _native
 from ._errors import invalid, warn_of_skipped
 from ._loading import load_files
 from ._shared import names_to_drop, overlapping
+from ._trees import Leaf, put_together, take_apart, tree_of, with_tree
 from ._types import Backend, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
 
-__all__ = ["load", "load_file", "load_model", "save", "save_file", "save_model"]
+__all__ = ["load", "load_file", "load_model", "load_tree", "save", "save_file", "save_model", "save_tree"]
 
 #: The layouts that PyTorch and files both have.
 _STORED_LAYOUTS = (torch.strided, torch.sparse_csr, torch.sparse_coo)
@@ -215,15 +216,64 @@ def load_model(
     return sorted(missing), unexpected
 
 
+def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: Any) -> None:
+    """Saves nested dicts, lists, tuples, numbers, text, bytes, ``None``, tensors and arrays, such as a training checkpoint (model,
+    optimizer, scheduler, random state, step), without pickle. A tensor that occurs several times is stored once.
+
+    The options are those of :func:`save_file`.
+    """
+    text, tensors = take_apart(tree, _leaf_of)
+    _native.save_file(tensors, filename, with_tree(metadata, text), **options)
+
+
+def load_tree(filename: Path, device: str | int | torch.device = "cpu", copy: bool = False, **options: Any) -> Any:
+    """Loads what :func:`save_tree` has saved: tensors as tensors, arrays as arrays, everything else as it was.
+
+    The options are those of :func:`load_file`.
+    """
+    from . import numpy as arrays_of
+
+    reader = _native.Reader(filename, base=options.get("base"), limits=options.get("limits"))
+    text = tree_of(reader.file_metadata, str(filename))
+    tensors = load_file(filename, device, copy, **options)
+
+    def give(tag: str, name: str) -> Any:
+        tensor = arrays_of.given(tensors, "tensor", name)
+        if tag == "tensor":
+            return tensor
+        array = tensor.cpu().numpy() if isinstance(tensor, torch.Tensor) else tensor
+        return array[()] if tag == "scalar" else array
+
+    return put_together(text, give)
+
+
+def _leaf_of(value: Any) -> Leaf:
+    if not isinstance(value, torch.Tensor):
+        from .numpy import leaf_of
+
+        leaf = leaf_of(value)
+        if leaf is None or isinstance(value, _native.Tensor):
+            return leaf
+        # Told apart from tensors, so that each comes back as what it was.
+        return "scalar" if leaf[0] == "scalar" else "numpy", leaf[1], leaf[2]
+    if value.layout != torch.strided:
+        return "tensor", id(value), value
+    place = (value.device, value.untyped_storage().data_ptr(), value.storage_offset(), value.is_conj(), value.is_neg())
+    shared = (place, value.shape, value.stride(), value.dtype)
+    # What has no memory of its own, such as an empty tensor, has no place either.
+    return "tensor", shared if value.numel() else None, value.detach().contiguous()
+
+
 def _prefix_hint(needed: list[str], found: list[str], prefix: str) -> list[str]:
     """What to do where names would fit if one side had, or had not, a prefix that all of them share."""
     if not needed or not found:
         return []
     names = set(found)
-    for name in found:
-        extra = name.removesuffix(needed[0])
-        if extra and extra != name and all(extra + other in names for other in needed):
-            return [f'    The names in the file begin with "{extra}": load_model(..., prefix="{prefix + extra}") fits.']
+    extras = {name.removesuffix(needed[0]) for name in found if name.endswith(needed[0])} - {""}
+    fitting = [extra for extra in extras if all(extra + name in names for name in needed)]
+    if len(fitting) == 1:
+        extra = fitting[0]
+        return [f'    The names in the file begin with "{extra}": load_model(..., prefix="{prefix + extra}") fits.']
     extra = needed[0].removesuffix(next((name for name in found if needed[0].endswith(name)), needed[0]))
     if extra and all(name.startswith(extra) and name.removeprefix(extra) in names for name in needed):
         inner = extra.rstrip(".")

@@ -52,6 +52,13 @@ pub(crate) fn decompress_delta<'py>(
     })
 }
 
+/// Whether some bytes are a z4ai frame that needs a reference.
+#[pyfunction]
+pub(crate) fn is_delta(blob: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let frame = buffer(blob)?;
+    Ok(z4ai::describe(frame.bytes()).is_ok_and(|description| description.reference.is_some()))
+}
+
 /// The bytes of a buffer, an array or a tensor.
 fn contents(value: &Bound<'_, PyAny>) -> PyResult<ArrayBytes> {
     match Typed::of(value)? {

@@ -58,7 +58,7 @@ mod _native {
     #[pymodule_export]
     use crate::codec::{compress, decompress, decompress_array};
     #[pymodule_export]
-    use crate::delta::{compress_delta, decompress_delta};
+    use crate::delta::{compress_delta, decompress_delta, is_delta};
     #[pymodule_export]
     use crate::edit::{remove_tensors, repair, replace_tensor};
     #[pymodule_export]

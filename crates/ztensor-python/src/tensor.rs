@@ -412,6 +412,10 @@ impl PyTensor {
         }
     }
 
+    fn __jax_array__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("ztensor.jax")?.call_method1("from_array", (self.numpy(py)?,))
+    }
+
     fn __dlpack_device__(&self) -> (u32, u32) {
         const CPU: u32 = 1;
         (CPU, 0)

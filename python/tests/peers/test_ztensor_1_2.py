@@ -94,3 +94,36 @@ def test_our_files_open_there(peer: Path, tmp_path: Path, compression: bool | in
     found = json.loads(output)
     for name, array in {**arrays(), "large": large, "appended": np.ones(7, np.float32)}.items():
         assert found[name] == [str(array.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
+
+
+#: A program for either package: what is read is an array, and a sparse tensor's components are flat.
+PROGRAM = """
+import json, sys, numpy as np, ztensor
+path = sys.argv[1]
+with ztensor.Writer(path) as writer:
+    writer.write_numpy("w", np.arange(12, dtype=np.float32).reshape(3, 4))
+    writer.write("s", ztensor.Tensor(
+        {"values": np.array([1, 2], np.float32), "coords": np.array([[0, 1], [2, 0]], np.uint64)},
+        shape=[2, 3], dtype="float32", format="sparse_coo"))
+reader = ztensor.Reader(path)
+w = reader["w"]
+found = [
+    w.shape == (3, 4), w.dtype == np.float32, w.dtype.itemsize, str(w.dtype), w.ndim, w.size, w.nbytes, len(w),
+    w.T.shape, w.mean().item(), (w * 2 + 1).tolist(), (w > 5).sum().item(), w[1:, ::2].tolist(), w[0, 1].item(),
+    np.asarray(w).tolist(), np.dot(w, w.T).tolist(), w.reshape(-1).shape, w.astype(np.int64).tolist(), w.flags.writeable,
+    np.concatenate([w, w]).shape, np.array_equal(w, w), w.sum(axis=0).tolist(), w.tobytes().hex(), [r.tolist() for r in w],
+    sorted(reader.read_tensors(["w"])), reader.read("s").components["coords"].shape, repr(reader), w.max().item(),
+]
+w[0, 0] = 9
+w += 1
+found.append([w[0, 0].item(), w.tolist()])
+print(json.dumps(found, default=str))
+"""
+
+
+def test_programs_for_it_run_here(peer: Path, tmp_path: Path) -> None:
+    theirs, ours = (
+        subprocess.run([python, "-c", PROGRAM, tmp_path / "m.zt"], check=True, capture_output=True, text=True).stdout
+        for python in (peer, sys.executable)
+    )
+    assert json.loads(theirs) == json.loads(ours)

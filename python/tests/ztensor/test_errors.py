@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import ztensor
+import ztensor.torch
 from ztensor import Reader, ZTensorError
 from ztensor.numpy import load_file, save_file
 
@@ -203,3 +205,58 @@ except ztensor.ZTensorError as error:
     print(error)
 """)
     assert "pip install ztensor[torch]" in output
+
+
+def test_errors_are_what_users_of_the_peers_catch(tmp_path: Path, run_python: Callable[[str], str]) -> None:
+    bad = tmp_path / "bad.zt"
+    bad.write_bytes(b"ZTEN1000" + b"x" * 50)
+    path = tmp_path / "m.zt"
+    writer = ztensor.Writer(path)
+    writer.write_numpy("x", np.zeros((2, 3)))
+    with pytest.raises(RuntimeError, match="x") as caught:
+        writer.write_numpy("x", np.zeros(3))
+    assert caught.value.kind == "duplicate"
+    writer.finish()
+    sparse = ztensor.Tensor({"values": np.ones(1), "coords": np.array([0])}, shape=[2], layout="sparse_coo")
+    with ztensor.Writer.append(path) as more:
+        more.write("s", sparse)
+    reader = Reader(path)
+    shared = torch.zeros(4)
+    # What ztensor 1.2.3 raises for each, and what the kind is here.
+    for call, theirs, kind in (
+        (lambda: Reader(bad), RuntimeError, None),
+        (lambda: Reader(tmp_path / "none.zt"), OSError, "not_found"),
+        (lambda: writer.finish(), RuntimeError, "invalid_argument"),
+        (lambda: writer.write_numpy("y", np.zeros(3)), RuntimeError, "invalid_argument"),
+        (lambda: reader["none"], KeyError, "no_such_tensor"),
+        (lambda: reader.read_numpy("s"), TypeError, "mismatch"),
+        (lambda: reader["s"].numpy(), RuntimeError, "mismatch"),
+        (lambda: ztensor.replace_tensor(path, "x", np.zeros(5)), RuntimeError, "mismatch"),
+        (lambda: ztensor.torch.save_file({"a": shared, "b": shared}, path), ValueError, "invalid_argument"),
+        (lambda: ztensor.torch.save_file({"a": shared, "b": shared}, path), RuntimeError, "invalid_argument"),
+        (lambda: reader.read_slice("x", 7), IndexError, "index"),
+        (lambda: ztensor.safe_open(path, "np").get_slice("x")[:, 9], IndexError, "index"),
+    ):
+        with pytest.raises(theirs) as caught:
+            call()
+        assert isinstance(caught.value, ZTensorError) and kind in (None, caught.value.kind)
+    program = f"""
+import ztensor
+try:
+    ztensor.Reader({str(bad)!r})
+except ztensor.ZTensorError as error:
+    import pickle, safetensors
+    assert not isinstance(error, safetensors.SafetensorError)
+for use in (
+    lambda: ztensor.Reader({str(bad)!r}),
+    lambda: ztensor.safe_open({str(path)!r}, "np").get_tensor("none"),
+    lambda: ztensor.safe_open({str(path)!r}, "np").get_slice("x")[5],
+):
+    try:
+        use()
+    except safetensors.SafetensorError as error:
+        again = pickle.loads(pickle.dumps(error))
+        assert isinstance(error, ztensor.ZTensorError) and type(again) is type(error) and again.kind == error.kind
+        print(type(error).__name__)
+"""
+    assert run_python(program).split() == ["ZTensorError"] * 3

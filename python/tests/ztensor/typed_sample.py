@@ -38,6 +38,9 @@ def save_and_load() -> bytes:
     model = torch.nn.Linear(2, 2)
     ztensor.torch.save_model(model, PATH)
     missing, unexpected = ztensor.torch.load_model(model, PATH)
+    ztensor.torch.save_tree({"model": dict(model.state_dict()), 1: (None, b"x")}, "tree.zt", codec="z4ai")
+    assert ztensor.torch.load_tree("tree.zt")[1] == (None, b"x") == ztensor.numpy.load_tree("tree.zt")[1]
+    ztensor.torch.save_model(model, PATH, codec="z4ai", effort="fast", checksum="crc32c")
     assert not missing and not unexpected
     return data
 
@@ -58,6 +61,12 @@ def read(data: bytes) -> None:
         reader.read_into(moved)
         mixed: dict[str, NDArray[Any] | torch.Tensor] = {"weight": array, "bias": moved["bias"]}
         reader.read_into(mixed)
+        reader.read_into("weight", np.empty((2, 2), np.float16), cast=True)
+        total: NDArray[Any] = tensor + np.asarray(tensor)
+        assert total.shape == tensor.T.shape and tensor[0].shape == (2,) and len(tensor) == tensor.shape[0] == 2
+        assert tensor.dtype == np.float32 and tensor.dtype.itemsize == 4 and tensor.to_dense().dequantize().ndim == 2
+        assert [name for name, _ in reader.items()] == names and len(reader.values()) == 2
+        assert reader.get("none") is None and reader.get("none", 3) == 3
         assert reader.read_slice("weight", np.s_[:1]).shape == (1, 2)
         count: int = len(reader)
         known: bool = "weight" in reader
@@ -98,7 +107,7 @@ def compress(data: bytes) -> None:
     assert z4ai.decompress_delta(z4ai.compress_delta(data, reference=data), reference=data) == data
     assert z4ai.chunked.decompress(z4ai.chunked.compress(data, dtype="bf16")) == data
     assert model_delta.decompress(model_delta.compress(data, data), data) == data
-    stats: dict[str, Any] = model_delta.compress_file("written.zt", "model.zt", "written.z4dm")
+    stats: z4ai.Stats = model_delta.compress_file("written.zt", "model.zt", "written.z4dm")
     model_delta.decompress_file("written.z4dm", "model.zt", "again.zt")
     assert stats["ratio"] > 0 and compress_file("model.zt", "model.zstn")["ratio"] > 0
     decompress_file("model.zstn", "restored.zt")

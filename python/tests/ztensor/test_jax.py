@@ -1,0 +1,75 @@
+"""JAX arrays in and out, with the real package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import safetensors.flax
+
+import ztensor
+import ztensor.jax
+from ztensor import ZTensorError
+
+
+def arrays() -> dict[str, jax.Array]:
+    return {
+        "float32": jnp.arange(6.0).reshape(2, 3),
+        "bfloat16": jnp.ones((4, 2), jnp.bfloat16),
+        "int32": jnp.arange(5),
+        "bool": jnp.array([True, False]),
+        "float8": jnp.ones(3, jnp.float8_e4m3fn),
+        "scalar": jnp.float32(2.5),
+    }
+
+
+def same(left: jax.Array, right: jax.Array) -> bool:
+    return isinstance(left, jax.Array) and left.dtype == right.dtype and bool(jnp.array_equal(left, right))
+
+
+@pytest.mark.parametrize("name", ["m.zt", "m.safetensors"])
+def test_round_trip(tmp_path: Path, name: str) -> None:
+    ztensor.jax.save_file(arrays(), tmp_path / name, {"note": "x"})
+    loaded = ztensor.jax.load_file(tmp_path / name)
+    assert loaded.keys() == arrays().keys() and all(same(loaded[key], value) for key, value in arrays().items())
+    loaded = ztensor.jax.load(ztensor.jax.save(arrays(), codec="z4ai"), device="cpu")
+    assert all(same(loaded[key], value) for key, value in arrays().items())
+    # Theirs does not know the 8-bit floats in NumPy.
+    plain = {key: value for key, value in arrays().items() if key != "float8"}
+    ztensor.jax.save_file(plain, tmp_path / "theirs.safetensors")
+    theirs = safetensors.flax.load_file(tmp_path / "theirs.safetensors")
+    assert all(same(theirs[key], value) for key, value in plain.items())
+
+
+@pytest.mark.parametrize("framework", ["jax", "flax"])
+def test_safe_open(tmp_path: Path, framework: str) -> None:
+    ztensor.jax.save_file(arrays(), tmp_path / "m.safetensors")
+    with ztensor.safe_open(tmp_path / "m.safetensors", framework=framework) as file:
+        assert all(same(file.get_tensor(key), value) for key, value in arrays().items())
+        assert all(same(value, arrays()[key]) for key, value in file.get_tensors().items())
+        part = file.get_slice("float32")
+        assert same(part[:, 1:], arrays()["float32"][:, 1:]) and part.get_shape() == [2, 3]
+    device = jax.devices("cpu")[0]
+    with ztensor.safe_open(tmp_path / "m.safetensors", framework, device) as file:
+        assert file.get_tensor("int32").devices() == {device}
+
+
+def test_wide_numbers_are_not_rounded_in_silence(tmp_path: Path) -> None:
+    ztensor.numpy.save_file({"step": np.array(7), "wide": np.array([0.1])}, tmp_path / "m.zt")
+    assert ztensor.jax.load_file(tmp_path / "m.zt", keys=["step"])["step"] == 7
+    with pytest.raises(ZTensorError, match="jax_enable_x64"):
+        ztensor.jax.load_file(tmp_path / "m.zt")
+    assert ztensor.jax.load_file(tmp_path / "m.zt", dtype="float32")["wide"].dtype == jnp.float32
+
+
+def test_dlpack_and_tensors(tmp_path: Path) -> None:
+    ztensor.jax.save_file(arrays(), tmp_path / "m.zt")
+    tensor = ztensor.Reader(tmp_path / "m.zt")["float32"]
+    assert same(jax.dlpack.from_dlpack(tensor), arrays()["float32"]) and same(jnp.asarray(tensor), arrays()["float32"])
+    blocks = ztensor.Tensor({"data": np.zeros(34, np.uint8)}, shape=[1, 32], layout="gguf.q8_0/1")
+    ztensor.jax.save_file({"q": blocks}, tmp_path / "q.zt")
+    assert isinstance(ztensor.jax.load_file(tmp_path / "q.zt")["q"], ztensor.Tensor)
+    assert ztensor.jax.load_file(tmp_path / "q.zt", dequantize=True)["q"].shape == (1, 32)
