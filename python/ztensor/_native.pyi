@@ -586,7 +586,7 @@ def write_metadata(
     path: _Path,
     metadata: dict[str, Any] | None = None,
     *,
-    remove: Sequence[str] = [],
+    remove: Sequence[str] = ...,
     types: dict[str, str] | None = None,
     progress: Progress = None,
 ) -> None:

@@ -56,7 +56,7 @@ pub(crate) fn decompress_delta<'py>(
 #[pyfunction]
 pub(crate) fn is_delta(blob: &Bound<'_, PyAny>) -> PyResult<bool> {
     let frame = buffer(blob)?;
-    Ok(z4ai::describe(frame.bytes()).is_ok_and(|description| description.reference.is_some()))
+    Ok(z4ai::Frame::open(frame.bytes()).is_ok_and(|frame| frame.description().reference.is_some()))
 }
 
 /// The bytes of a buffer, an array or a tensor.
