@@ -74,6 +74,20 @@ impl Ahead {
         self.process == std::process::id()
     }
 
+    /// Whether all of a range is part of the download, and not read yet.
+    pub(crate) fn holds(&self, range: &Range<u64>) -> bool {
+        let state = self.state();
+        let first = self.parts.partition_point(|part| part.offset + part.length as u64 <= range.start);
+        let mut covered = range.start;
+        for (part, progress) in self.parts.iter().zip(&state.parts).skip(first) {
+            if covered >= range.end || part.offset > covered || matches!(progress, Progress::Gone) {
+                break;
+            }
+            covered = part.offset + part.length as u64;
+        }
+        covered >= range.end
+    }
+
     /// Copies what was fetched ahead from `offset` on, waiting for what is on its way; returns how many bytes of the buffer are filled.
     pub(crate) fn take(self: &Arc<Self>, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;

@@ -64,6 +64,10 @@ impl Ranges for RemoteFile {
         }
     }
 
+    fn is_announced(&self, range: Range<u64>) -> bool {
+        self.ahead().is_some_and(|ahead| ahead.holds(&range))
+    }
+
     fn announce(&self, ranges: Vec<Range<u64>>) {
         let ahead = Ahead::start(Arc::clone(&self.origin), ranges);
         *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = ahead;

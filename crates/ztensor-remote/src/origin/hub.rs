@@ -114,9 +114,14 @@ impl Hub {
         url
     }
 
+    /// The token, for addresses of the hub itself.
+    fn token_for(&self, url: &Url) -> Option<&str> {
+        self.token.as_deref().filter(|_| url.origin() == self.endpoint.origin())
+    }
+
     async fn head(&self, url: &Url) -> Result<Response, Failure> {
         let mut request = client_without_redirects()?.head(url.clone());
-        if let Some(token) = self.token.as_deref().filter(|_| url.host() == self.endpoint.host()) {
+        if let Some(token) = self.token_for(url) {
             request = request.bearer_auth(token);
         }
         request.send().await.map_err(|cause| unreachable_host(&cause))
@@ -141,7 +146,7 @@ impl Hub {
 
     async fn ask_at(&self, address: &Url, range: Range<u64>) -> Result<(u64, Body), Failure> {
         let mut request = client()?.get(address.clone());
-        if let Some(token) = self.token.as_deref().filter(|_| address.host() == self.endpoint.host()) {
+        if let Some(token) = self.token_for(address) {
             request = request.bearer_auth(token);
         }
         let answer = Answer::ask(request, range).await?;

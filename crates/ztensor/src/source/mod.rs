@@ -16,7 +16,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use assembly::Piece;
+pub use assembly::{Announcement, Piece};
 pub(crate) use reopen::Moment;
 
 use crate::error::{Error, Kind, Result};

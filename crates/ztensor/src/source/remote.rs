@@ -84,6 +84,12 @@ pub trait Ranges: Send + Sync {
     fn announce(&self, ranges: Vec<Range<u64>>) {
         let _ = ranges;
     }
+
+    /// Whether a range was announced, so that it is here or on its way already.
+    fn is_announced(&self, range: Range<u64>) -> bool {
+        let _ = range;
+        false
+    }
 }
 
 /// A remote file and its read-ahead window.
@@ -104,6 +110,10 @@ impl Remote {
     }
 
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        // What is fetched ahead is read once, so the window must not take more of it than was asked for.
+        if self.ranges.is_announced(offset..offset.saturating_add(buffer.len() as u64)) {
+            return self.ranges.read(offset, buffer);
+        }
         self.window.read(offset, buffer, |offset, buffer| self.ranges.read(offset, buffer))
     }
 

@@ -1,0 +1,127 @@
+"""Places that files can be opened from: each fixture puts files somewhere and says by which prefix they are opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import servers
+from botocore.config import Config
+from servers import Publish
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _credentials() -> Iterator[None]:
+    """Nothing here asks a machine's metadata service, or finds keys of the person who runs the tests."""
+    settings = {
+        "AWS_ACCESS_KEY_ID": servers.KEY,
+        "AWS_SECRET_ACCESS_KEY": servers.SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("AWS_", "HF_"))]:
+            patch.delenv(name)
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield
+
+
+def _s3(endpoint: str) -> Publish:
+    config = Config(retries={"max_attempts": 10}, s3={"addressing_style": "path"})
+    client: Any = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=servers.KEY,
+        aws_secret_access_key=servers.SECRET,
+        region_name="us-east-1",
+        config=config,
+    )
+    client.create_bucket(Bucket="models")
+
+    def publish(folder: Path) -> str:
+        for file in sorted(folder.iterdir()):
+            client.upload_file(str(file), "models", f"{folder.name}/{file.name}")
+        return f"s3://models/{folder.name}"
+
+    return publish
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[tuple[str, Publish]]:
+    port = servers.free_port()
+    endpoint = f"http://127.0.0.1:{port}"
+    with servers.running([servers.program("moto_server"), "-H", "127.0.0.1", "-p", str(port)], port):
+        yield endpoint, _s3(endpoint)
+
+
+@pytest.fixture(scope="session")
+def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Publish]]:
+    folder = tmp_path_factory.mktemp("seaweed")
+    ports = [servers.free_port() for _ in range(4)]
+    (folder / "data").mkdir()
+    command = [
+        servers.program("weed"),
+        "server",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        f"-dir={folder / 'data'}",
+        "-filer",
+        "-s3",
+        f"-s3.port={ports[0]}",
+        f"-s3.config={servers.seaweed_config(folder)}",
+        f"-master.port={ports[1]}",
+        f"-volume.port={ports[2]}",
+        f"-filer.port={ports[3]}",
+        "-volume.max=20",
+        "-master.telemetry=false",
+    ]
+    with servers.running(command, ports[0], seconds=120):
+        yield f"http://127.0.0.1:{ports[0]}", _s3(f"http://127.0.0.1:{ports[0]}")
+
+
+@pytest.fixture
+def web() -> Iterator[servers.FileServer]:
+    server = servers.FileServer()
+    yield server
+    server.shutdown()
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[servers.HubServer]:
+    server = servers.HubServer()
+    monkeypatch.setenv("HF_ENDPOINT", server.address)
+    yield server
+    server.shutdown()
+    server.storage.shutdown()
+
+
+@pytest.fixture(params=["file", "http", "moto", "seaweed", "hub"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Publish:
+    """Every way to a file, one after the other."""
+    if request.param == "file":
+        return lambda folder: folder.as_uri()
+    if request.param == "http":
+        web: servers.FileServer = request.getfixturevalue("web")
+
+        def publish(folder: Path) -> str:
+            web.files.update({file.name: file.read_bytes() for file in folder.iterdir()})
+            return web.address
+
+        return publish
+    if request.param == "hub":
+        hub: servers.HubServer = request.getfixturevalue("hub")
+
+        def publish_to_hub(folder: Path) -> str:
+            for file in folder.iterdir():
+                hub.add("owner/name", file.name, file.read_bytes())
+            return "hf://owner/name"
+
+        return publish_to_hub
+    endpoint, publish_to_s3 = request.getfixturevalue(request.param)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    return publish_to_s3  # type: ignore[no-any-return]

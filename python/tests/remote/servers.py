@@ -1,0 +1,208 @@
+"""Servers for tests, on loopback: each is a subprocess or a thread that ends with the test session."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.server
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+# Puts the files of a folder somewhere; returns the prefix by which they are opened there.
+Publish = Callable[[Path], str]
+
+KEY, SECRET = "test-key", "test-secret"
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running(command: list[str], port: int, seconds: float = 60) -> Iterator[None]:
+    """Runs a server until the block ends; returns when it listens."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + seconds
+        while True:
+            if process.poll() is not None:
+                raise RuntimeError(f"{command[0]} ended with {process.returncode}")
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            if time.monotonic() > end:
+                raise RuntimeError(f"{command[0]} does not listen on port {port}")
+            time.sleep(0.1)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def program(name: str) -> str:
+    """A program of the test environment."""
+    return shutil.which(name, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}") or name
+
+
+class FileServer(http.server.ThreadingHTTPServer):
+    """Serves files with ranges, counts requests and bytes, and misbehaves on demand."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.sent = 0
+        self.ranges = True
+        self.faults: list[int | str] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def counted(self) -> tuple[int, int]:
+        """Requests and bytes since the last call."""
+        counted = (len(self.requests), self.sent)
+        self.requests, self.sent = [], 0
+        return counted
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FileServer
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def reply(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if "content-length" not in headers:
+            self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.server.sent += len(body)
+            self.wfile.write(body)
+
+    def find(self) -> bytes | None:
+        return self.server.files.get(urlsplit(self.path).path.lstrip("/"))
+
+    def do_GET(self) -> None:
+        self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+        fault = self.server.faults.pop(0) if self.server.faults else None
+        if fault == "drop":
+            self.close_connection = True
+            return
+        if isinstance(fault, int):
+            self.reply(fault, {"retry-after": "0"})
+            return
+        file = self.find()
+        if file is None:
+            self.reply(404, {})
+            return
+        self.serve(file, {"etag": f'"{hash(file)}"'}, truncated=fault == "truncate")
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def serve(self, file: bytes, headers: dict[str, str], truncated: bool = False) -> None:
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
+        if not wanted or not self.server.ranges:
+            self.reply(200, {**headers, "content-length": str(len(file))}, file)
+            return
+        start, end = int(wanted[1]), min(int(wanted[2]), len(file) - 1)
+        if start >= len(file):
+            self.reply(416, {"content-range": f"bytes */{len(file)}"})
+            return
+        body = file[start : end + 1]
+        described = {"content-range": f"bytes {start}-{end}/{len(file)}", "content-length": str(len(body))}
+        if truncated:
+            body, self.close_connection = body[: len(body) // 2], True
+        self.reply(206, {**headers, **described}, body)
+
+
+class HubServer(FileServer):
+    """Answers as the Hugging Face Hub does for files: metadata at `resolve`, bytes at a signed address that expires."""
+
+    commit = "0123456789abcdef0123456789abcdef01234567"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.RequestHandlerClass = _HubHandler
+        self.storage = FileServer()
+        self.storage.RequestHandlerClass = _StorageHandler
+        self.signature = 1
+        self.storage.hub = self  # type: ignore[attr-defined]
+        self.token: str | None = None
+
+    def add(self, repository: str, file: str, content: bytes) -> None:
+        self.files[f"{repository}/{file}"] = content
+
+
+class _HubHandler(_Handler):
+    server: HubServer
+
+    def do_GET(self) -> None:
+        self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+        hub = self.server
+        found = re.fullmatch(r"/((?:datasets/)?[^/]+/[^/]+)/resolve/([^/]+)/(.+)", urlsplit(self.path).path)
+        if hub.token and self.headers.get("authorization") != f"Bearer {hub.token}":
+            self.reply(401, {"x-error-code": "RepoNotFound", "x-error-message": "Repository not found"})
+        elif not found or not any(name.startswith(f"{found[1]}/") for name in hub.files):
+            self.reply(404, {"x-error-code": "RepoNotFound", "x-error-message": "Repository not found"})
+        elif found[2] not in ("main", hub.commit):
+            self.reply(404, {"x-error-code": "RevisionNotFound", "x-error-message": "Invalid rev id"})
+        elif (file := hub.files.get(f"{found[1]}/{found[3]}")) is None:
+            self.reply(404, {"x-error-code": "EntryNotFound", "x-error-message": "Entry not found"})
+        elif found[3].endswith(".json"):
+            self.serve(file, {"x-repo-commit": hub.commit, "etag": f'"{hash(file)}"'})
+        else:
+            name = hashlib.sha256(file).hexdigest()
+            hub.storage.files[name] = file
+            headers = {
+                "x-repo-commit": hub.commit,
+                "x-linked-size": str(len(file)),
+                "x-linked-etag": f'"{name}"',
+                "location": f"{hub.storage.address}/{name}?signature={hub.signature}",
+            }
+            self.reply(302, headers)
+
+    do_HEAD = do_GET  # noqa: N815
+
+
+class _StorageHandler(_Handler):
+    def do_GET(self) -> None:
+        expected = f"signature={self.server.hub.signature}"  # type: ignore[attr-defined]
+        if urlsplit(self.path).query != expected:
+            self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+            self.reply(403, {})
+            return
+        super().do_GET()
+
+    do_HEAD = do_GET  # noqa: N815
+
+
+def seaweed_config(folder: Path) -> Path:
+    """The identities of a SeaweedFS server."""
+    config = folder / "s3.json"
+    identity = {
+        "name": "test",
+        "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
+        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    }
+    config.write_text(json.dumps({"identities": [identity]}))
+    return config
