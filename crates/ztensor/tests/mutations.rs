@@ -88,7 +88,10 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn mutants_of_every_committed_file_are_survived() {
     let mut paths = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance"), &mut paths);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    files(&root.join("conformance"), &mut paths);
+    // What fuzzers found, too.
+    files(&root.join("fuzz/seeds"), &mut paths);
     paths.sort();
     assert!(!paths.is_empty());
     for path in paths {

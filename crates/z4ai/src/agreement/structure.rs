@@ -73,6 +73,8 @@ impl Case {
             255 => 98_304 + choices.below(5000),
         };
         let width = dtype.map_or(1, Dtype::width);
+        // A second for one case would be most of what a fuzzer does.
+        count = count.min(if effort == Effort::Max { 1 << 16 } else { 1 << 18 } / width);
         let (row, is_kernel) = match choices.byte() {
             0..=79 => (0, false),
             80..=159 => (1 + choices.below(200), false),
@@ -333,6 +335,15 @@ mod tests {
         }
         // Seen with `cargo test frames_of_every_model -- --nocapture`.
         println!("{table}");
+    }
+
+    /// What a fuzzer finds is committed there, and tried here from then on.
+    #[test]
+    fn committed_inputs() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/z4ai_structure");
+        let inputs =
+            std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+        assert!(inputs.map(|input| run(&input)).count() > 0);
     }
 
     /// The dtypes and efforts that each model is met with, wherever the encoder has a use for them.

@@ -1,0 +1,115 @@
+"""Writes the seeds of the codec's targets to `fuzz/seeds/`: `python fuzz/seeds.py`. Those of the parsers were found by fuzzing.
+
+Fuzzing builds take every checksum of a frame for 0, so the golden frames cannot be seeds as they are: here their
+checksums are set to 0.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SEEDS = ROOT / "fuzz" / "seeds"
+#: Larger frames would slow down the search.
+LARGEST = 8192
+WIDTHS = [1, 2, 2, 4, 8, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8, 16]
+
+
+class Frame:
+    """A frame that is read from front to back, its checksums set to 0 on the way."""
+
+    def __init__(self, data: bytes) -> None:
+        """Starts behind the magic and the version."""
+        self.data, self.at = bytearray(data), 5
+
+    def byte(self) -> int:
+        """Reads a byte."""
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def varint(self) -> int:
+        """Reads a number."""
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def clear(self, count: int) -> None:
+        """Sets bytes to 0 and passes them."""
+        self.data[self.at : self.at + count] = bytes(count)
+        self.at += count
+
+    def cleared(self) -> bytes:
+        """Gives the frame without its checksums."""
+        flags, dtype = self.byte(), self.byte()
+        length: int | None = None
+        if flags & 2:
+            length = WIDTHS[dtype]
+            for _ in range(self.varint()):
+                length *= self.varint()
+            length = length if flags & 1 else None
+        elif flags & 1:
+            length = self.varint()
+        if flags & 4:
+            name = self.varint()
+            self.at += name
+        if flags & 8:
+            self.varint()
+            self.at += 16
+        self.clear(2)
+        while length != 0 and (size := self.section(length)):
+            length = None if length is None else length - size
+        return bytes(self.data)
+
+    def section(self, left: int | None) -> int:
+        """Passes a section, and says how many bytes it decodes to."""
+        first = self.varint()
+        if left is not None and first <= 1:
+            encoded = left if first else self.varint() + self.varint()
+            self.clear(4)
+            self.at += encoded
+            return left
+        length, originals = first >> 1, first >> 1
+        if first & 1:
+            for _ in range(self.varint()):
+                _, copied, _ = self.varint(), self.varint(), self.varint()
+                originals -= copied
+        if first == 0:
+            return 0
+        block, model = self.varint(), self.varint()
+        count = -(-originals // block) if block else 1
+        lengths = [self.varint() for _ in range(count)]
+        self.clear(4 * count)
+        self.at += model
+        self.clear(4)
+        self.at += sum(lengths)
+        return length
+
+
+def main() -> None:
+    """Writes all seeds that are missing."""
+    for target in ("z4ai_decode", "z4ai_delta", "z4ai_kernels", "z4ai_structure", "archive"):
+        (SEEDS / target).mkdir(parents=True, exist_ok=True)
+    for path in sorted((ROOT / "conformance" / "versions").glob("**/*.z4ai")):
+        if path.stat().st_size <= LARGEST:
+            frame = Frame(path.read_bytes()).cleared()
+            is_delta = bool(frame[5] & 8)
+            target, choice = ("z4ai_delta", b"\0") if is_delta else ("z4ai_decode", b"")
+            (SEEDS / target / path.stem).write_bytes(choice + frame)
+            if path.stem.endswith("fast"):
+                (SEEDS / "z4ai_kernels" / path.stem).write_bytes(b"\1" + frame)
+    # The first three bytes choose dtype, effort and how the data is made.
+    generator = random.Random(14)
+    for number in range(90):
+        choices = bytes([number % 18, number // 18 % 3, number % 15]) + generator.randbytes(61)
+        (SEEDS / "z4ai_structure" / f"{number:02}").write_bytes(choices)
+    for path in sorted((ROOT / "conformance" / "versions").glob("*/*.zstn")):
+        (SEEDS / "archive" / path.stem).write_bytes(b"\0" + path.read_bytes())
+
+
+if __name__ == "__main__":
+    main()
