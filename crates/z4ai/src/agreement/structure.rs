@@ -341,9 +341,12 @@ mod tests {
     #[test]
     fn committed_inputs() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/z4ai_structure");
-        let inputs =
-            std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
-        assert!(inputs.map(|input| run(&input)).count() > 0);
+        let mut tried = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            run(&std::fs::read(entry.unwrap().path()).unwrap());
+            tried += 1;
+        }
+        assert!(tried > 0, "no inputs in {folder}");
     }
 
     /// The dtypes and efforts that each model is met with, wherever the encoder has a use for them.
