@@ -107,6 +107,10 @@ def main() -> None:
     for number in range(90):
         choices = bytes([number % 18, number // 18 % 3, number % 15]) + generator.randbytes(61)
         (SEEDS / "z4ai_structure" / f"{number:02}").write_bytes(choices)
+    # Subnormal fp16 is rare among them: a few thousand tiny elements in rows, at each effort.
+    for effort in range(3):
+        choices = bytes([1, effort, 9, 5, 7, 200, 0x88, 0x13, 100, 63, 255, 0]) + generator.randbytes(52)
+        (SEEDS / "z4ai_structure" / f"subnormal-{effort}").write_bytes(choices)
     for path in sorted((ROOT / "conformance" / "versions").glob("*/*.zstn")):
         (SEEDS / "archive" / path.stem).write_bytes(b"\0" + path.read_bytes())
 
