@@ -438,5 +438,6 @@ fn what_is_not_a_model_file_is_named() {
     );
     assert!(hint(b"<!DOCTYPE html><html><body>404</body></html>").contains("web page"));
     assert!(hint(b"").contains("empty"));
-    assert!(hint(b"hello, world, this is a text file").contains("no known tensor format"));
+    assert!(hint(b"hello, world, this is a text file").contains("this is a text file"));
+    assert!(hint(b"\x01\x02\x03\xff\xfe bytes of nothing").contains("no known tensor format"));
 }
