@@ -17,7 +17,7 @@ from typing import Any
 
 import ztensor
 from ztensor import _native as native
-from ztensor._types import Buffer, Effort, Progress
+from ztensor._types import Base, Buffer, Effort, Progress
 
 from ._stats import Stats, length_of, restored, stats
 from .safetensors import as_bytes
@@ -64,7 +64,7 @@ def compress_file(
 
 def decompress_file(
     delta_path: _Path,
-    base_path: _Path | ztensor.Reader | None,
+    base_path: Base,
     out_path: _Path,
     *,
     progress: Progress = None,
@@ -72,7 +72,8 @@ def decompress_file(
 ) -> Stats:
     """Restores the model file of a delta. It appears under its name after its digest was found right.
 
-    :param base_path: the base; ``None`` to take the file of its name beside the delta.
+    :param base_path: the base, or where to look for it: a file, a folder or an opened file, or a list of them; ``None`` finds it
+        beside the delta.
     :param progress: called with the bytes done and the bytes in all.
     :param limits: what the delta may cost; by default a model out of proportion to delta and base is refused.
     """

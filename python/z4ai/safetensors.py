@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import ztensor
 from ztensor import _native as native
-from ztensor._types import Buffer, Effort, Progress
+from ztensor._types import Base, Buffer, Effort, Progress
 
 from ._stats import Stats, length_of, restored, stats
 
@@ -114,9 +114,7 @@ class ZstnReader:
         self._reader = reader
 
     @classmethod
-    def open(
-        cls, path: _Path, *, base: _Path | ztensor.Reader | None = None, limits: ztensor.Limits | None = None
-    ) -> Self:
+    def open(cls, path: _Path, *, base: Base = None, limits: ztensor.Limits | None = None) -> Self:
         """Opens an archive, or a delta together with its base; ``limits`` says what it may cost."""
         return cls(ztensor.Reader(path, base=base, limits=limits))
 

@@ -31,6 +31,7 @@ from ._native import (
     scan,
     write_metadata,
 )
+from ._types import Base
 
 __all__ = [
     "Limits",
@@ -57,12 +58,13 @@ __all__ = [
 def open(
     path: str | os.PathLike[str],
     *,
-    base: str | os.PathLike[str] | Reader | None = None,
+    base: Base = None,
     limits: Limits | None = None,
 ) -> Reader:
-    """Opens a model file of any format; the same as ``Reader(path)``.
+    """Opens a model file of any format, or the one model in a folder; the same as ``Reader(path)``.
 
-    :param base: the base of a delta, as a path or an opened file; without it a file of the right name beside the delta is taken.
+    :param base: where the base of a delta is: a file, a folder or an opened file, or a list of them. What it holds decides, not its
+        name; beside the delta it is found without.
     :param limits: what the file may cost, for files that the defaults refuse, or that are trusted less.
     """
     return Reader(path, base=base, limits=limits)

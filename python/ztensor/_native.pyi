@@ -9,7 +9,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from ._arrays import Dimensions, StorageType
-from ._types import Buffer, Checksum, Codec, Compression, Dequantize, Effort, Progress, ScanReport
+from ._types import Base, Buffer, Checksum, Codec, Compression, Dequantize, Effort, Progress, ScanReport
 
 _Array: TypeAlias = NDArray[Any]
 _Names: TypeAlias = list[str] | tuple[str, ...] | set[str] | KeysView[str] | Iterator[str]
@@ -216,7 +216,7 @@ class Reader:
         io: Literal["auto", "mmap", "read"] = "auto",
         verify: bool = True,
         *,
-        base: _Path | Reader | None = None,
+        base: Base = None,
         keep_open: bool = False,
         limits: Limits | None = None,
     ) -> Self:
@@ -226,7 +226,7 @@ class Reader:
         data: bytes | bytearray,
         verify: bool = True,
         *,
-        base: _Path | Reader | None = None,
+        base: Base = None,
         limits: Limits | None = None,
     ) -> Reader:
         """Opens a file that is already in memory. Tensors are copied out of it."""
@@ -409,7 +409,7 @@ class safe_open:
         device: _Device = "cpu",
         *,
         backend: Literal["mmap", "pread"] | None = None,
-        base: _Path | Reader | None = None,
+        base: Base = None,
         dequantize: Dequantize = None,
         limits: Limits | None = None,
     ) -> Self: ...
@@ -503,7 +503,7 @@ def delta_bytes(
 
 def apply_file(
     source: _Path,
-    base: _Path | Reader | None,
+    base: Base,
     target: _Path,
     *,
     progress: Progress = None,
@@ -511,7 +511,7 @@ def apply_file(
 ) -> int:
     """Restores the model file of a delta. Returns its length."""
 
-def apply_bytes(data: bytes | bytearray, base: _Path | Reader | None, *, limits: Limits | None = None) -> bytes:
+def apply_bytes(data: bytes | bytearray, base: Base, *, limits: Limits | None = None) -> bytes:
     """Restores the model file of a delta that is in memory."""
 
 def compress_delta(

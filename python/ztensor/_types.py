@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import array
     import mmap
+    import os
+    from collections.abc import Sequence
+
+    from ._native import Reader
 
 #: What tensors are compressed with: the codec for weights, the general one, or nothing.
 Codec: TypeAlias = Literal["z4ai", "zstd"] | None
@@ -43,6 +47,9 @@ Backend: TypeAlias = Literal["mmap", "pread"] | None
 
 #: Text stored with a file.
 Metadata: TypeAlias = dict[str, str] | None
+
+#: Where the base of a delta is.
+Base: TypeAlias = "str | os.PathLike[str] | Reader | Sequence[str | os.PathLike[str] | Reader] | None"
 
 #: Anything with the buffer protocol. ``collections.abc.Buffer`` exists from Python 3.12 on.
 Buffer: TypeAlias = "bytes | bytearray | memoryview | array.array[Any] | mmap.mmap | NDArray[Any]"

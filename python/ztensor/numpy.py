@@ -20,7 +20,7 @@ from ._arrays import StorageType
 from ._errors import from_core, invalid, warn_of_skipped
 from ._loading import load_files
 from ._trees import Leaf, put_together, take_apart, tree_of, with_tree
-from ._types import Backend, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
+from ._types import Backend, Base, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
 
 __all__ = ["load", "load_file", "load_tree", "save", "save_file", "save_tree"]
 
@@ -83,21 +83,22 @@ def load_file(
     *,
     backend: Backend = None,
     verify: bool = True,
-    base: Path | _native.Reader | None = None,
+    base: Base = None,
     keys: Iterable[str] | None = None,
     dtype: Any = None,
     dequantize: Dequantize = None,
     progress: Progress = None,
     limits: _native.Limits | None = None,
 ) -> dict[str, Any]:
-    """Loads the tensors of a file of any format, or of several: as arrays, and as :class:`ztensor.Tensor` where an array cannot say
-    what they are, which is so for sparse and quantised ones. :func:`save_file` takes both.
+    """Loads the tensors of a file of any format, of the one model in a folder, or of several: as arrays, and as
+    :class:`ztensor.Tensor` where an array cannot say what they are, which is so for sparse and quantised ones. :func:`save_file`
+    takes both.
 
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives arrays in memory of their own.
     :param backend: ``"mmap"`` maps the file, ``"pread"`` reads it; ``None`` takes the better one for the file system.
     :param verify: check the checksums that the file stores. Without them, and with ``False``, views cost no reading at all.
-    :param base: the base of a delta, as a path or an opened file.
+    :param base: where the base of a delta is: a file, a folder or an opened file, or a list of them.
     :param keys: the names of the tensors to load; ``None`` loads all.
     :param dtype: what floating-point arrays are converted to, such as ``"float16"``.
     :param dequantize: ``True`` or a dtype gives quantised tensors as the numbers they stand for.

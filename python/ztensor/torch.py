@@ -20,7 +20,7 @@ from ._errors import invalid, warn_of_skipped
 from ._loading import load_files
 from ._shared import names_to_drop, overlapping
 from ._trees import Leaf, put_together, take_apart, tree_of, with_tree
-from ._types import Backend, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
+from ._types import Backend, Base, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
 
 __all__ = ["load", "load_file", "load_model", "load_tree", "save", "save_file", "save_model", "save_tree"]
 
@@ -82,22 +82,23 @@ def load_file(
     *,
     backend: Backend = None,
     verify: bool = True,
-    base: Path | _native.Reader | None = None,
+    base: Base = None,
     keys: Iterable[str] | None = None,
     dtype: torch.dtype | str | None = None,
     dequantize: Dequantize = None,
     progress: Progress = None,
     limits: _native.Limits | None = None,
 ) -> dict[str, Any]:
-    """Loads the tensors of a file of any format, or of several: as PyTorch's, sparse ones too, and as :class:`ztensor.Tensor` where
-    PyTorch has no tensor that says what they are, which is so for quantised ones. :func:`save_file` takes both.
+    """Loads the tensors of a file of any format, of the one model in a folder, or of several: as PyTorch's, sparse ones too, and
+    as :class:`ztensor.Tensor` where PyTorch has no tensor that says what they are, which is so for quantised ones.
+    :func:`save_file` takes both.
 
     :param device: what ``torch.device`` takes, or the number of a GPU.
     :param copy: ``False`` gives views of a copy-on-write memory map: writable, private to this process, valid for as long as they are
         used. ``True`` gives tensors in memory of their own.
     :param backend: ``"mmap"`` maps the file, ``"pread"`` reads it; ``None`` takes the better one for the file system.
     :param verify: check the checksums that the file stores. Without them, and with ``False``, views cost no reading at all.
-    :param base: the base of a delta, as a path or an opened file.
+    :param base: where the base of a delta is: a file, a folder or an opened file, or a list of them.
     :param keys: the names of the tensors to load; ``None`` loads all.
     :param dtype: what floating-point tensors are converted to, such as ``torch.float16``.
     :param dequantize: ``True`` or a dtype gives quantised tensors as the numbers they stand for.
@@ -177,7 +178,7 @@ def load_model(
     copy: bool = False,
     *,
     backend: Backend = None,
-    base: Path | _native.Reader | None = None,
+    base: Base = None,
     prefix: str = "",
     dequantize: Dequantize = None,
     progress: Progress = None,

@@ -44,15 +44,24 @@ pub(crate) fn options() -> OpenOptions {
 
 /// Opens a file within the limits of the command; `-` is standard input, which is read into memory. Says so where a write to the file is not finished.
 pub(crate) fn open(path: impl AsRef<Path>) -> ztensor::Result<Reader> {
-    let path = path.as_ref();
-    let reader = if path == Path::new("-") { from_standard_input()? } else { options().open(path)? };
-    if let Some(recovered) = reader.recovered() {
-        crate::display::complain(&format!("{}: {recovered}", path.display()));
-    }
+    open_with(&options(), path.as_ref())
+}
+
+/// Opens a file as [`open`] does, with options of the caller's.
+pub(crate) fn open_with(options: &OpenOptions, path: &Path) -> ztensor::Result<Reader> {
+    let reader = if path == Path::new("-") { from_standard_input(options)? } else { options.open(path)? };
+    note_unfinished(&reader, path);
     Ok(reader)
 }
 
-fn from_standard_input() -> ztensor::Result<Reader> {
+/// Says so where a write to the file is not finished.
+pub(crate) fn note_unfinished(reader: &Reader, path: &Path) {
+    if let Some(recovered) = reader.recovered() {
+        crate::display::complain(&format!("{}: {recovered}", path.display()));
+    }
+}
+
+fn from_standard_input(options: &OpenOptions) -> ztensor::Result<Reader> {
     let most = current().stream_bytes;
     let mut bytes = Vec::new();
     std::io::stdin().lock().take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -60,7 +69,7 @@ fn from_standard_input() -> ztensor::Result<Reader> {
         return Err(Error::new(Kind::Limit, format!("standard input is longer than {most} bytes"))
             .with_hint("If it is trusted, raise the limit: --limit stream=SIZE."));
     }
-    options().open_bytes(bytes)
+    options.open_bytes(bytes)
 }
 
 fn parse(text: &str) -> Result<(String, u64), String> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
-use ztensor::archive::{self, ArchiveInfo, ArchiveOptions, Stats};
-use ztensor::{Effort, Error, OpenOptions, delta};
+use ztensor::archive::{self, ArchiveInfo, ArchiveOptions, FileInfo, Stats};
+use ztensor::delta::{self, Candidate};
+use ztensor::{Effort, Error, OpenOptions};
 
 use crate::errors::{OrRaise, argument, to_python};
 use crate::limits::Limits;
@@ -149,8 +150,7 @@ pub(crate) fn apply_file(
     progress: Option<Py<PyAny>>,
     limits: Option<&Bound<'_, Limits>>,
 ) -> PyResult<u64> {
-    let base = base.map(opened).transpose()?;
-    let options = OpenOptions { base, ..OpenOptions::within(&limits::given(limits)) };
+    let options = OpenOptions { bases: candidates(base)?, ..OpenOptions::within(&limits::given(limits)) };
     let wanted = Progress::is_wanted(progress.as_ref());
     let total = if wanted { original_length(py, &source, &options)? } else { 0 };
     py.interruptible(Progress::new(progress, total), |progress| options.restore(&source, &target, progress))
@@ -165,8 +165,7 @@ pub(crate) fn apply_bytes<'py>(
     base: Option<&Bound<'py, PyAny>>,
     limits: Option<&Bound<'py, Limits>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let base = base.map(opened).transpose()?;
-    let options = OpenOptions { base, ..OpenOptions::within(&limits::given(limits)) };
+    let options = OpenOptions { bases: candidates(base)?, ..OpenOptions::within(&limits::given(limits)) };
     let bytes = py.work(|| options.restore_bytes(data)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
@@ -178,17 +177,40 @@ fn length_of(path: &Path) -> u64 {
 
 /// Bytes of the original of an archive or delta.
 fn original_length(py: Python<'_>, path: &Path, options: &OpenOptions) -> PyResult<u64> {
-    let reader = py.work(|| options.open(path)).or_raise()?;
-    Ok(reader.archived().map_or(0, |info| info.length))
+    py.work(|| options.describe_archive(path)).or_raise().map(|info| info.length)
 }
 
-/// The file behind a base, which is a path or a Reader.
-pub(crate) fn opened(base: &Bound<'_, PyAny>) -> PyResult<Arc<ztensor::Reader>> {
-    if let Ok(reader) = base.cast::<Reader>() {
-        return reader.get().file();
+/// Where bases are looked for: a path, a Reader, or several of them.
+pub(crate) fn candidates(base: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Candidate>> {
+    let Some(base) = base else { return Ok(Vec::new()) };
+    if let Ok(one) = candidate(base) {
+        return Ok(vec![one]);
     }
-    let path: PathBuf = base.extract().map_err(|_| argument("base is neither a path nor a Reader"))?;
-    base.py().work(|| ztensor::open(path)).or_raise().map(Arc::new)
+    let several = base.try_iter().map_err(|_| neither())?;
+    several.map(|one| candidate(&one?)).collect()
+}
+
+fn candidate(base: &Bound<'_, PyAny>) -> PyResult<Candidate> {
+    if let Ok(reader) = base.cast::<Reader>() {
+        return reader.get().file().map(Candidate::from);
+    }
+    base.extract::<PathBuf>().map(Candidate::from).map_err(|_| neither())
+}
+
+fn neither() -> PyErr {
+    argument("base is neither a path nor a Reader, nor a list of them")
+}
+
+/// The model that a delta is made against, a path or a Reader: the first of several, of which the others are where its own bases are looked for.
+fn opened(base: &Bound<'_, PyAny>) -> PyResult<Arc<ztensor::Reader>> {
+    let mut bases = candidates(Some(base))?.into_iter();
+    let path = match bases.next() {
+        Some(Candidate::Opened(reader)) => return Ok(reader),
+        Some(Candidate::Path(path)) => path,
+        None => return Err(argument("base names nothing")),
+    };
+    let options = OpenOptions { bases: bases.collect(), ..OpenOptions::default() };
+    base.py().work(|| options.open(path)).or_raise().map(Arc::new)
 }
 
 /// What an archive says, as a dict.
@@ -198,6 +220,7 @@ pub(crate) fn info<'py>(py: Python<'py>, info: &ArchiveInfo) -> PyResult<Bound<'
     dict.set_item("length", info.length)?;
     dict.set_item("sha256", &info.sha256)?;
     dict.set_item("stored", info.stored)?;
+    dict.set_item("files", files(py, &info.files)?)?;
     let base = match &info.base {
         None => None,
         Some(base) => {
@@ -205,11 +228,24 @@ pub(crate) fn info<'py>(py: Python<'py>, info: &ArchiveInfo) -> PyResult<Bound<'
             dict.set_item("name", &base.name)?;
             dict.set_item("length", base.length)?;
             dict.set_item("sha256", &base.sha256)?;
+            dict.set_item("files", files(py, &base.files)?)?;
             Some(dict)
         }
     };
     dict.set_item("base", base)?;
     Ok(dict)
+}
+
+/// The files of a model in several, as dicts.
+fn files<'py>(py: Python<'py>, files: &[FileInfo]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let dict = |file: &FileInfo| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", &file.name)?;
+        dict.set_item("length", file.length)?;
+        dict.set_item("sha256", &file.sha256)?;
+        Ok(dict)
+    };
+    files.iter().map(dict).collect()
 }
 
 fn options(effort: Option<&str>, level: Option<i32>, threads: usize) -> PyResult<ArchiveOptions> {

@@ -23,8 +23,8 @@ use crate::{archive, attributes, destinations, limits, objects, quantized, slice
 /// The content decides, not the name. Tensors are views of a private, copy-on-write memory map: they may be written to, the file
 /// never changes, and they stay valid after the reader is gone. What is written shows in other views of the same reader; copy=True gives what
 /// the file holds. io="read" reads instead of mapping, for files that may shrink while
-/// they are open; verify=False skips the check of stored checksums. base is the base of a delta: a path or another Reader.
-/// limits says what the file may cost.
+/// they are open; verify=False skips the check of stored checksums. base is where the base of a delta is: a path of a file or folder, another
+/// Reader, or a list of them. limits says what the file may cost. A folder opens as the one model in it.
 #[pyclass(frozen, module = "ztensor")]
 pub(crate) struct Reader {
     file: RwLock<Option<Arc<ztensor::Reader>>>,
@@ -60,7 +60,7 @@ impl Reader {
             io: Io::parse(io).or_raise()?,
             keep_open,
             skip_checksums: !verify,
-            base: base.map(archive::opened).transpose()?,
+            bases: archive::candidates(base)?,
             ..OpenOptions::within(&limits::given(limits))
         };
         Reader::new(py, py.work(|| options.open(path)).or_raise()?)
@@ -93,9 +93,9 @@ impl Reader {
         base: Option<&Bound<'_, PyAny>>,
         limits: Option<&Bound<'_, Limits>>,
     ) -> PyResult<Self> {
-        let base = base.map(archive::opened).transpose()?;
+        let bases = archive::candidates(base)?;
         let limits = limits::given(limits);
-        let options = OpenOptions { skip_checksums: !verify, base, ..OpenOptions::within(&limits) };
+        let options = OpenOptions { skip_checksums: !verify, bases, ..OpenOptions::within(&limits) };
         Reader::new(py, py.work(|| options.open_bytes(data)).or_raise()?)
     }
 

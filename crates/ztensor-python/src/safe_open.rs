@@ -55,7 +55,7 @@ impl Target {
 /// Opens a model file of any format lazily and gives tensors as they are asked for.
 ///
 /// framework: "pt" for PyTorch, "np" for NumPy, "jax" or "flax" for JAX. device: what torch.device takes, or a GPU's number; for JAX one of its
-/// devices. backend: "mmap" or "pread". base: the base of a delta, a path or a Reader. dequantize: True or a dtype gives quantised tensors as
+/// devices. backend: "mmap" or "pread". base: where the base of a delta is, a path, a Reader or a list of them. dequantize: True or a dtype gives quantised tensors as
 /// the numbers they stand for; otherwise they are ztensor.Tensors, as are sparse ones outside PyTorch. limits: what the file may cost.
 #[pyclass(frozen, module = "ztensor", name = "safe_open")]
 #[allow(non_camel_case_types)]

@@ -8,6 +8,7 @@ pub mod convert;
 mod decode;
 pub mod delta;
 pub mod error;
+pub mod folder;
 pub mod formats;
 pub mod index;
 pub mod limits;

@@ -1,24 +1,24 @@
 //! From a path (or bytes) to an indexed file: detection by content, with the extension only as a tie-break, and a good word for
 //! files that are not model files at all.
 
-use std::path::{Component as PathPart, Path};
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::archive::{ArchiveInfo, Description, assemble};
-use crate::delta::Base;
+use crate::archive::{ArchiveInfo, Description, NamedSource, assemble};
+use crate::delta::{Base, Candidate, Search};
 use crate::error::{Error, Hints, Kind, Result};
+use crate::folder::{self, Model};
 use crate::formats::{self, Input, PARSERS};
 use crate::index::Index;
 use crate::limits::{Limits, Meter};
 use crate::reader::Reader;
 use crate::source::{Io, Source};
+use crate::zt;
 
 /// Bytes of the file that detection looks at.
 const HEAD: u64 = 4096;
 /// Archives inside archives that are opened.
 const MOST_NESTED: usize = 4;
-/// Deltas of deltas whose bases are looked up beside them.
-const LONGEST_CHAIN: usize = 32;
 
 /// How to open a file. The defaults suit trusted and hostile files alike.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +29,9 @@ pub struct OpenOptions {
     pub limits: Limits,
     /// Skip the check of stored checksums on first access.
     pub skip_checksums: bool,
-    /// The base of a delta. Without one, a file of the right name and length beside the delta is taken. Files that are no deltas need none.
-    pub base: Option<Arc<Reader>>,
+    /// Where the base of a delta is looked for, and those of the deltas below it: opened files, files and folders, in any order. Beside each delta they
+    /// are looked for in any case. Files that are no deltas need none.
+    pub bases: Vec<Candidate>,
     /// Keep mapped files open as well: tensors that are copied are then read, which is faster than copying them out of the map. Costs a file
     /// descriptor for as long as the reader, or an array over its map, lives.
     pub keep_open: bool,
@@ -42,37 +43,60 @@ impl OpenOptions {
         OpenOptions { limits: limits.clone(), ..OpenOptions::default() }
     }
 
-    /// Opens a file.
+    /// Opens a file, or the model in a folder.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
-        self.open_link(path.as_ref(), LONGEST_CHAIN)
+        let path = path.as_ref();
+        if path.is_dir() {
+            return self.open_model(&folder::only_model(path)?);
+        }
+        let source = Source::open_within(path, self.io, &self.limits)?;
+        self.open_source(source).map_err(|error| error.with_path(path))
+    }
+
+    /// Opens a model that was found in a folder.
+    pub fn open_model(&self, model: &Model) -> Result<Reader> {
+        let Some(parts) = model.parts()? else { return self.open(model.path()) };
+        let opened = self.metered(|meter| {
+            let mut files = Vec::with_capacity(parts.len());
+            for part in parts {
+                let source = Source::open_regular(part, self.io)?;
+                let source = match zt::is_zt(&source.head(8)?) {
+                    true => self.open_shard(source, meter).map_err(|error| error.with_path(part))?,
+                    false => Arc::new(source),
+                };
+                let name = part.file_name().map(|name| name.to_string_lossy().into_owned());
+                files.push((name.unwrap_or_default(), source));
+            }
+            self.read_files(files, &mut Search::new(self, meter))
+        });
+        opened.map_err(|error| error.with_path(model.path()))
     }
 
     /// Opens a file that is already in memory.
     pub fn open_bytes(&self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Reader> {
-        self.read(Source::from_bytes(bytes), LONGEST_CHAIN)
+        self.open_source(Source::from_bytes(bytes))
     }
 
     /// Opens a file that is anything a source can be made of.
     pub fn open_source(&self, source: Source) -> Result<Reader> {
-        self.read(source, LONGEST_CHAIN)
+        self.metered(|meter| self.read(self.input(source, meter), &mut Search::new(self, meter)))
     }
 
-    /// Opens a file that may be a delta with so many deltas below it.
-    fn open_link(&self, path: &Path, links: usize) -> Result<Reader> {
-        self.read(Source::open_within(path, self.io, &self.limits)?, links)
-            .map_err(|error| error.with_path(path))
-    }
-
-    fn read(&self, source: Source, links: usize) -> Result<Reader> {
+    /// Opens files, and counts what is decoded for their indexes while that is done.
+    fn metered(&self, open: impl FnOnce(&Arc<Meter>) -> Result<Reader>) -> Result<Reader> {
         let meter = Arc::new(Meter::new(&self.limits));
-        let reader = self.index(source, links, &meter);
+        let reader = open(&meter);
         meter.stop();
         reader.inspect(|reader| reader.sources().iter().for_each(|file| file.forget_windows()))
     }
 
-    /// Indexes a file; `meter` counts what is decoded for it.
-    fn index(&self, source: Source, links: usize, meter: &Arc<Meter>) -> Result<Reader> {
-        let mut input = self.input(source, meter);
+    /// Opens some files as one model; nothing is looked for beside them.
+    pub(crate) fn read_files(&self, files: Vec<NamedSource>, search: &mut Search<'_>) -> Result<Reader> {
+        let meter = Arc::clone(search.meter());
+        self.read(Input::of_files(files, self.io, self.limits.clone(), meter)?, search)
+    }
+
+    fn read(&self, mut input: Input, search: &mut Search<'_>) -> Result<Reader> {
         let mut index = detect(&mut input)?;
         let mut archived = None;
         // An archive reads like its original. Archives of archives are legal, but not without end.
@@ -83,36 +107,49 @@ impl OpenOptions {
             };
             let (description, files) = (description?, self.files(input));
             archived.get_or_insert_with(|| ArchiveInfo::new(&description, &files));
-            let base = self.base_of(&description, &files, links)?;
-            let source = assemble(&description, &index, &files, base.as_ref(), meter)?;
-            input = self.input(source, meter);
+            let unpacked = self.assemble(description, &index, &files, search)?;
+            let meter = Arc::clone(search.meter());
+            input = Input::of_files(unpacked.files, self.io, self.limits.clone(), meter)?;
             index = detect(&mut input)?;
         }
         Err(Error::new(Kind::Limit, format!("more than {MOST_NESTED} archives inside one another")))
     }
 
-    /// Opens an archive as the bytes of its original; with it comes the base, if it is a delta.
-    pub(crate) fn open_archive(&self, path: &Path) -> Result<(Description, Source, Option<Base>)> {
-        self.open_original(Source::open_within(path, self.io, &self.limits)?)
-            .map_err(|error| error.with_path(path))
+    /// Opens an archive as the files of its original, all of which are wanted.
+    pub(crate) fn unpack(&self, path: &Path) -> Result<Unpacked> {
+        let source = Source::open_within(path, self.io, &self.limits)?;
+        self.unpack_all(source).map_err(|error| error.with_path(path))
     }
 
-    /// The same, from memory.
-    pub(crate) fn open_archive_bytes(
-        &self,
-        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
-    ) -> Result<(Description, Source, Option<Base>)> {
-        self.open_original(Source::from_bytes(bytes))
+    /// Opens an archive in memory as the files of its original, all of which are wanted.
+    pub(crate) fn unpack_bytes(&self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Unpacked> {
+        self.unpack_all(Source::from_bytes(bytes))
     }
 
-    fn open_original(&self, source: Source) -> Result<(Description, Source, Option<Base>)> {
+    fn unpack_all(&self, source: Source) -> Result<Unpacked> {
         let meter = Arc::new(Meter::new(&self.limits));
-        let opened = self.read_archive(source, &meter);
+        let opened = self.unpack_source(source, &mut Search::new(self, &meter));
         meter.stop();
-        let (description, source, base) = opened?;
-        // Whoever asks for the original wants all of it.
-        self.limits.check_decoded(source.len(), source.total_stored())?;
-        Ok((description, source, base))
+        let unpacked = opened?;
+        let length = unpacked.files.iter().map(|(_, file)| file.len()).fold(0, u64::saturating_add);
+        let stored = unpacked.files.first().map_or(0, |(_, file)| file.total_stored());
+        self.limits.check_decoded(length, stored)?;
+        Ok(unpacked)
+    }
+
+    /// Opens an archive that is a link in a chain of deltas.
+    pub(crate) fn unpack_link(&self, path: &Path, search: &mut Search<'_>) -> Result<Unpacked> {
+        let unpacked = self.unpack_source(Source::open_regular(path, self.io)?, search);
+        unpacked.map_err(|error| error.with_path(path))
+    }
+
+    /// Opens the original of an archived shard; `meter` counts what is decoded until it is stopped.
+    pub(crate) fn open_shard(&self, source: Source, meter: &Arc<Meter>) -> Result<Arc<Source>> {
+        let mut files = self.unpack_source(source, &mut Search::new(self, meter))?.files;
+        match (files.pop(), files.is_empty()) {
+            (Some((_, source)), true) => Ok(source),
+            _ => Err(Error::malformed("a shard is an archive of several files")),
+        }
     }
 
     /// What an archive or a delta says of itself; a delta's base is not needed for it.
@@ -124,6 +161,12 @@ impl OpenOptions {
         described
             .map(|(description, _, files)| ArchiveInfo::new(&description, &files))
             .map_err(|error| error.with_path(path))
+    }
+
+    /// What a `.zt` file says of itself if it is an archive.
+    pub(crate) fn describe(&self, source: Source) -> Result<Option<Description>> {
+        let mut input = Input::new(source, self.io, self.limits.clone());
+        Description::find(&detect(&mut input)?).transpose()
     }
 
     fn index_archive(
@@ -145,20 +188,26 @@ impl OpenOptions {
         Ok((description, index, self.files(input)))
     }
 
-    /// Opens an archive as the bytes of its original; `meter` counts what is decoded until it is stopped.
-    pub(crate) fn read_archive(
+    fn unpack_source(&self, source: Source, search: &mut Search<'_>) -> Result<Unpacked> {
+        let (description, index, files) = self.index_archive(source, search.meter())?;
+        self.assemble(description, &index, &files, search)
+    }
+
+    fn assemble(
         &self,
-        source: Source,
-        meter: &Arc<Meter>,
-    ) -> Result<(Description, Source, Option<Base>)> {
-        let (description, index, files) = self.index_archive(source, meter)?;
-        let base = self.base_of(&description, &files, LONGEST_CHAIN)?;
-        let source = assemble(&description, &index, &files, base.as_ref(), meter)?;
-        Ok((description, source, base))
+        description: Description,
+        index: &Index,
+        files: &[Arc<Source>],
+        search: &mut Search<'_>,
+    ) -> Result<Unpacked> {
+        let folder = files.first().and_then(|file| file.path()).map(folder::folder_of);
+        let base = search.base_of(&description, folder.as_deref())?;
+        let files = assemble(&description, index, files, base.as_ref(), search.meter())?;
+        Ok(Unpacked { description, files, base })
     }
 
     fn input(&self, source: Source, meter: &Arc<Meter>) -> Input {
-        Input::metered(source, self.io, self.limits.clone(), Arc::clone(meter))
+        Input::metered(source, self.io, self.limits.clone(), Arc::clone(meter)).with_bases(&self.bases)
     }
 
     /// The opened files. Once the headers are read, a map keeps the bytes by itself.
@@ -169,32 +218,17 @@ impl OpenOptions {
         }
         files
     }
-
-    /// The base of a delta: the one that was given, or a file of its name and length beside the delta.
-    fn base_of(
-        &self,
-        description: &Description,
-        files: &[Arc<Source>],
-        links: usize,
-    ) -> Result<Option<Base>> {
-        let Some((name, expected)) = &description.base else { return Ok(None) };
-        if let Some(base) = &self.base {
-            return Base::new(Arc::clone(base), name, *expected).map(Some);
-        }
-        let mut parts = Path::new(name).components();
-        let plain = matches!((parts.next(), parts.next()), (Some(PathPart::Normal(_)), None));
-        let folder = files.first().and_then(|file| file.path()).and_then(Path::parent);
-        let beside = folder.map(|folder| folder.join(name)).filter(|path| plain && path.is_file());
-        let (Some(path), Some(links)) = (beside, links.checked_sub(1)) else {
-            return Err(Base::missing(name, *expected));
-        };
-        let reader = Source::open_regular(&path, self.io).and_then(|source| self.read(source, links));
-        let reader = reader.map_err(|error| error.with_path(&path))?;
-        Base::new(Arc::new(reader), name, *expected).map(Some)
-    }
 }
 
-/// Opens a model file of any format.
+/// An archive, opened as the files of its original.
+pub(crate) struct Unpacked {
+    pub description: Description,
+    pub files: Vec<NamedSource>,
+    /// The base of a delta.
+    pub base: Option<Base>,
+}
+
+/// Opens a model file of any format, or the model in a folder.
 ///
 /// ```
 /// # fn main() -> ztensor::Result<()> {

@@ -72,7 +72,7 @@ fn reader(bytes: &[u8]) -> Arc<Reader> {
 }
 
 fn open(delta: &[u8], base: &[u8]) -> ztensor::Result<Reader> {
-    OpenOptions { base: Some(reader(base)), ..OpenOptions::default() }.open_bytes(delta.to_vec())
+    OpenOptions { bases: vec![reader(base).into()], ..OpenOptions::default() }.open_bytes(delta.to_vec())
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_target_comes_back_and_reads_like_itself() {
     assert_eq!((stats.copied, stats.deltas, stats.tensors), (2, 1, 4));
     let (plain, _) = archive_bytes(target.clone(), &ArchiveOptions::default()).unwrap();
     assert!(delta.len() * 2 < plain.len(), "{} of {}", delta.len(), plain.len());
-    assert_eq!(apply_bytes(delta.clone(), Some(reader(&base))).unwrap(), target);
+    assert_eq!(apply_bytes(delta.clone(), &[reader(&base).into()]).unwrap(), target);
     let (opened, original) = (open(&delta, &base).unwrap(), reader(&target));
     assert_eq!(opened.names().collect::<Vec<_>>(), original.names().collect::<Vec<_>>());
     for name in original.names() {
@@ -108,7 +108,7 @@ fn a_base_that_does_not_help_is_not_needed() {
         let (delta, stats) = make_bytes(target.clone(), &reader(&base), &ArchiveOptions::default()).unwrap();
         let (plain, _) = archive_bytes(target.clone(), &ArchiveOptions::default()).unwrap();
         assert_eq!((stats.copied + stats.deltas, delta.len()), (0, plain.len()));
-        assert_eq!(apply_bytes(delta, None).unwrap(), target);
+        assert_eq!(apply_bytes(delta, &[]).unwrap(), target);
     }
     let tiny = safetensors(&[("a", &[1.0])]);
     let (delta, _) = make_bytes(tiny.clone(), &reader(&tiny), &ArchiveOptions::default()).unwrap();
@@ -121,7 +121,7 @@ fn every_wrong_base_is_refused() {
     let (delta, _) = make_bytes(target.clone(), &reader(&base), &ArchiveOptions::default()).unwrap();
     let refused = |wrong: &[u8]| {
         let Ok(wrong) = Reader::from_bytes(wrong.to_vec()) else { return };
-        let error = apply_bytes(delta.clone(), Some(Arc::new(wrong))).unwrap_err();
+        let error = apply_bytes(delta.clone(), &[Arc::new(wrong).into()]).unwrap_err();
         assert_eq!(error.kind(), Kind::WrongBase, "{error}");
     };
     refused(&target);
@@ -132,7 +132,7 @@ fn every_wrong_base_is_refused() {
         refused(&modified);
         // Opened, a delta decodes from a modified base what is unharmed, and never something wrong.
         let Ok(wrong) = Reader::from_bytes(modified) else { continue };
-        let options = OpenOptions { base: Some(Arc::new(wrong)), ..OpenOptions::default() };
+        let options = OpenOptions { bases: vec![Arc::new(wrong).into()], ..OpenOptions::default() };
         let Ok(opened) = options.open_bytes(delta.clone()) else { continue };
         for name in reader(&target).names() {
             if let Ok(bytes) = opened.bytes(name) {
@@ -140,7 +140,7 @@ fn every_wrong_base_is_refused() {
             }
         }
     }
-    let error = apply_bytes(delta, None).unwrap_err();
+    let error = apply_bytes(delta, &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::WrongBase);
     assert!(error.to_string().contains("sha256"), "{error}");
 }
@@ -155,7 +155,7 @@ fn a_flipped_byte_anywhere_is_an_error_or_changes_nothing() {
     for position in 0..delta.len() {
         let mut changed = delta.clone();
         changed[position] ^= 0x24;
-        if let Ok(restored) = apply_bytes(changed.clone(), Some(reader(&base))) {
+        if let Ok(restored) = apply_bytes(changed.clone(), &[reader(&base).into()]) {
             assert_eq!(restored, target, "byte {position}");
         }
         let Ok(opened) = open(&changed, &base) else { continue };
@@ -179,9 +179,9 @@ fn bases_of_other_formats_and_in_archives_serve() {
     let opened = Arc::new(Reader::open(&base).unwrap());
     let (delta, stats) = make_bytes(target.clone(), &opened, &ArchiveOptions::default()).unwrap();
     assert_eq!(stats.deltas, 1);
-    assert_eq!(apply_bytes(delta.clone(), Some(opened)).unwrap(), target);
+    assert_eq!(apply_bytes(delta.clone(), &[opened.into()]).unwrap(), target);
     let (packed, _) = archive_bytes(std::fs::read(&base).unwrap(), &ArchiveOptions::default()).unwrap();
-    assert_eq!(apply_bytes(delta, Some(reader(&packed))).unwrap(), target);
+    assert_eq!(apply_bytes(delta, &[reader(&packed).into()]).unwrap(), target);
 }
 
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::path::PathBuf {
@@ -205,12 +205,12 @@ fn a_chain_of_deltas_finds_its_links_and_names_a_missing_one() {
     make(&last, &Arc::new(Reader::open(&link).unwrap()), &top, &options, &mut |_| Ok(())).unwrap();
     std::fs::remove_file(&middle).unwrap();
     let out = folder.join("restored");
-    apply(&top, None, &out, &mut |_| Ok(())).unwrap();
+    apply(&top, &[], &out, &mut |_| Ok(())).unwrap();
     assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(&last).unwrap());
     assert_eq!(Reader::open(&top).unwrap().read_as::<f32>("w").unwrap(), third);
     std::fs::remove_file(&base).unwrap();
     std::fs::remove_file(&out).unwrap();
-    let error = apply(&top, None, &out, &mut |_| Ok(())).unwrap_err();
+    let error = apply(&top, &[], &out, &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), Kind::WrongBase);
     assert_eq!(error.path(), Some(link.as_path()));
     assert!(error.message().contains("first.safetensors"), "{error}");

@@ -39,7 +39,7 @@ fn a_slice_costs_its_own_blocks() {
     assert_eq!(stats.deltas, 1);
     let options = OpenOptions { io: Io::Read, skip_checksums: true, ..OpenOptions::default() };
     let base_reader = Arc::new(options.open(&base).unwrap());
-    let reader = OpenOptions { base: Some(base_reader), ..options }.open(&delta).unwrap();
+    let reader = OpenOptions { bases: vec![base_reader.into()], ..options }.open(&delta).unwrap();
     let (start, length) = (COUNT / 2 * 4 + 12, 4096);
     let mut part = vec![0; length];
     let before = bytes_read();

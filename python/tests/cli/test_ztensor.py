@@ -156,7 +156,10 @@ def test_archive_and_restore(model: Path, tmp_path: Path) -> None:
     assert same(load_file(archive), load_safetensors(model))
     assert "archive of safetensors" in run("info", archive)
     original = model.read_bytes()
+    assert "is there already" in run("restore", archive)
+    model.write_bytes(b"precious")
     assert "exists" in run("restore", archive, code=2)
+    assert model.read_bytes() == b"precious"
     model.unlink()
     run("restore", archive)
     assert model.read_bytes() == original
@@ -189,7 +192,7 @@ def test_what_is_not_a_model_is_named(tmp_path: Path, content: bytes, words: str
 
 def test_missing_file_and_directory(tmp_path: Path) -> None:
     assert "no such file" in run("info", tmp_path / "nothing.zt", code=2)
-    assert "directory" in run("info", tmp_path, code=2)
+    assert "no model in" in run("info", tmp_path, code=2)
 
 
 def test_completions() -> None:

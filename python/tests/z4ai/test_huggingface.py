@@ -187,6 +187,23 @@ def test_save_and_load_a_state_dict(model: torch.nn.Module, tmp_path: Path) -> N
     assert z4ai.safetensors.decompress_bytes(path.read_bytes()) == plain.read_bytes()
 
 
+@pytest.mark.parametrize("shards", ["one file", "several"])
+def test_dehydrate_makes_what_from_pretrained_loads(model: torch.nn.Module, tmp_path: Path, shards: str) -> None:
+    model.save_pretrained(tmp_path, max_shard_size="20KB" if shards == "several" else "1GB")
+    plain = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    command = [sys.executable, "-m", "ztensor"]
+    subprocess.run([*command, "dehydrate", str(tmp_path), "--delete-originals"], check=True, capture_output=True)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names & plain.keys() == {name for name in plain if "safetensors" not in name}
+    with ztensor.open(tmp_path) as reader:
+        assert len(reader) == len(model.state_dict())
+    z4ai.enable_hf()
+    loaded = type(model).from_pretrained(tmp_path, variant="z4ai").eval()
+    assert torch.equal(logits(loaded), logits(model))
+    subprocess.run([*command, "hydrate", str(tmp_path), "--delete-archives"], check=True, capture_output=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == plain
+
+
 def test_hydrate_restores_plain_files(model: torch.nn.Module, tmp_path: Path) -> None:
     model.save_pretrained(tmp_path, max_shard_size="20KB")
     plain = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use z4ai::Encoder;
 
-use super::streams::{CodecOptions, Counted, Target, compressed_name, is_pipe, open, pump};
+use super::mistaken::better_as_archive;
+use super::streams::{CodecOptions, Counted, Target, compressed_name, open, pump};
 use crate::commands::force::Force;
 use crate::display::{complain, size};
 use crate::progress::Progress;
@@ -27,6 +28,7 @@ pub(crate) struct Compress {
 impl Compress {
     pub(crate) fn run(self) -> Result {
         let options = self.codec.options()?;
+        let effort = options.effort;
         let (mut input, length) = open(&self.file)?;
         let output = compressed_name(&self.file, self.output);
         let progress = Progress::new("compressing", length);
@@ -34,10 +36,10 @@ impl Compress {
         let mut encoder = Encoder::new(target, options)?;
         let read = pump(&mut input, &self.file, &mut encoder, |bytes| progress.advance(bytes))?;
         let target = encoder.finish()?;
-        let written = target.written;
+        let (written, is_new) = (target.written, target.inner.is_new_file());
         target.inner.finish()?;
         drop(progress);
-        if !is_pipe(&output.path) {
+        if is_new {
             let ratio = read as f64 / written.max(1) as f64;
             complain(&format!(
                 "{} -> {} ({}, {ratio:.2}x)",
@@ -45,6 +47,9 @@ impl Compress {
                 output.path.display(),
                 size(written)
             ));
+        }
+        if let Some(advice) = better_as_archive(&self.file, effort) {
+            complain(&advice);
         }
         Ok(Outcome::Done)
     }

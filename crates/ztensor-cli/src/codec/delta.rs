@@ -42,9 +42,10 @@ impl Delta {
         let progress = Progress::new("compressing", length);
         let advance = |bytes| progress.advance(bytes);
         let read = z4ai::compress_delta_stream(input, reference.read()?, id, &options, &mut target, advance)?;
+        let is_new = target.inner.is_new_file();
         target.inner.finish()?;
         drop(progress);
-        if !is_pipe(&output.path) {
+        if is_new {
             let ratio = read as f64 / target.written.max(1) as f64;
             complain(&format!(
                 "{} -> {} ({}, {ratio:.2}x)",

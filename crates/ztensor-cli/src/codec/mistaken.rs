@@ -3,7 +3,8 @@
 use std::io::{Cursor, Read};
 use std::path::Path;
 
-use z4ai::{Decoder, Error, ErrorKind};
+use z4ai::{Decoder, Effort, Error, ErrorKind, Options};
+use ztensor::{Reader, codec_dtype};
 
 use super::streams::{is_pipe, named, open};
 use crate::{Failure, Result, limits};
@@ -24,6 +25,44 @@ pub(super) fn open_delta(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
         // A delta, or one that is damaged, which decoding says better.
         Err(_) => Ok((Box::new(Cursor::new(head).chain(input)), length)),
     }
+}
+
+/// What to say of a model file that was compressed as mere bytes: how small its archive would be, about.
+pub(super) fn better_as_archive(path: &Path, effort: Effort) -> Option<String> {
+    if is_pipe(path) {
+        return None;
+    }
+    let reader = limits::open(path).ok().filter(|reader| !reader.is_empty())?;
+    let found = format!("{} is a {} file", named(path), reader.format());
+    let advice =
+        "`ztensor archive` compresses its tensors by what they are, and its archives load like the original";
+    let expected = match reader.archived() {
+        Some(_) => return Some(format!("{found} in an archive, which is compressed already")),
+        None => archive_ratio(&reader, effort).map(|ratio| format!(": about {ratio:.2}x")),
+    };
+    Some(format!("{found}; {advice}{}", expected.unwrap_or_default()))
+}
+
+/// The ratio that an archive would have, from samples of some of the tensors.
+fn archive_ratio(reader: &Reader, effort: Effort) -> Option<f64> {
+    /// Tensors that are looked at.
+    const TENSORS: usize = 8;
+    let components = reader.objects().flat_map(|(name, object)| {
+        object.components.iter().map(move |(role, component)| (name, object, role, component))
+    });
+    let components: Vec<_> = components.filter(|(.., component)| component.length >= 1024).collect();
+    let mut step = components.len() / TENSORS;
+    step = step.max(1);
+    let (mut plain, mut packed) = (0.0, 0.0);
+    for (name, object, role, component) in components.iter().step_by(step) {
+        let bytes = reader.component_bytes(name, role).ok()?;
+        let shape = object.component_shape(role).map(|shape| shape.to_vec());
+        let options = Options { dtype: codec_dtype(&component.element), shape, effort, ..Options::default() };
+        let ratio = z4ai::estimate(&bytes, &options).ok()?;
+        plain += bytes.len() as f64;
+        packed += bytes.len() as f64 / ratio.max(f64::MIN_POSITIVE);
+    }
+    (packed > 0.0).then_some(plain / packed)
 }
 
 /// An error of the codec about a file.

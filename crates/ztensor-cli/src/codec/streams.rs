@@ -9,7 +9,7 @@ use z4ai::{Dtype, Options};
 use ztensor::{Io, Output, Source};
 
 use crate::commands::force::Force;
-use crate::display::{parse_size, to_pipe};
+use crate::display::{complain, parse_size, to_pipe};
 use crate::effort::EffortOption;
 use crate::{Failure, Result, limits};
 
@@ -86,6 +86,54 @@ pub(super) fn whole(path: &Path) -> Result<Source> {
 pub(super) enum Target {
     Pipe(BufWriter<std::io::StdoutLock<'static>>),
     File(Output),
+    /// A file that exists: nothing is written, but it must turn out to hold the very bytes that would be.
+    Existing(Existing),
+}
+
+/// A file that is compared with what would be written in its place.
+pub(super) struct Existing {
+    path: PathBuf,
+    rest: BufReader<File>,
+}
+
+impl Existing {
+    fn open(path: &Path) -> Result<Existing> {
+        let named = |error: std::io::Error| Failure::new(format!("\"{}\": {error}", path.display()));
+        let file = File::open(path).map_err(named)?;
+        match file.metadata().map_err(named)?.is_file() {
+            true => Ok(Existing { path: path.to_path_buf(), rest: BufReader::with_capacity(PIECE, file) }),
+            false => Err(Failure::new(format!("\"{}\" is not a file", path.display()))),
+        }
+    }
+
+    fn differs(&self) -> std::io::Error {
+        std::io::Error::other(format!(
+            "\"{}\" exists and holds something else; use --force to replace it",
+            self.path.display()
+        ))
+    }
+
+    /// Compares the next bytes.
+    fn expect(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let mut found = vec![0; bytes.len()];
+        match self.rest.read_exact(&mut found) {
+            Ok(()) if found == bytes => Ok(()),
+            Ok(()) => Err(self.differs()),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(self.differs()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The file must end where the bytes do.
+    fn finish(mut self) -> std::io::Result<()> {
+        match self.rest.read(&mut [0])? {
+            0 => {
+                complain(&format!("{} is there already, with the same bytes", self.path.display()));
+                Ok(())
+            }
+            _ => Err(self.differs()),
+        }
+    }
 }
 
 impl Target {
@@ -99,6 +147,9 @@ impl Target {
             }
             return Ok(Target::Pipe(BufWriter::with_capacity(PIECE, std::io::stdout().lock())));
         }
+        if path.is_file() && !path.is_symlink() && force.allow(path).is_err() {
+            return Ok(Target::Existing(Existing::open(path)?));
+        }
         match name.chosen {
             true => force.allow_chosen(path).map(drop)?,
             false => force.allow(path)?,
@@ -111,7 +162,13 @@ impl Target {
         match self {
             Target::Pipe(mut pipe) => Ok(to_pipe(pipe.flush())?),
             Target::File(output) => Ok(output.publish(false)?),
+            Target::Existing(existing) => Ok(existing.finish()?),
         }
+    }
+
+    /// Whether a file is written, rather than compared or piped on.
+    pub(super) fn is_new_file(&self) -> bool {
+        matches!(self, Target::File(_))
     }
 }
 
@@ -120,6 +177,7 @@ impl Write for Target {
         match self {
             Target::Pipe(pipe) => to_pipe(pipe.write(bytes)),
             Target::File(output) => output.write(bytes).map(|()| bytes.len()).map_err(std::io::Error::other),
+            Target::Existing(existing) => existing.expect(bytes).map(|()| bytes.len()),
         }
     }
 
@@ -127,7 +185,7 @@ impl Write for Target {
         match self {
             Target::Pipe(pipe) => to_pipe(pipe.flush()),
             // What is gathered goes out when the file is published.
-            Target::File(_) => Ok(()),
+            Target::File(_) | Target::Existing(_) => Ok(()),
         }
     }
 }

@@ -6,10 +6,11 @@ use clap::Args;
 use ztensor::Writer;
 use ztensor::convert::copy_into;
 
+use super::bases::Bases;
 use super::convert::warn_skipped;
 use super::storage::StorageOptions;
 use crate::display::{say, size, tensors};
-use crate::{Outcome, Result, limits};
+use crate::{Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Append {
@@ -20,6 +21,8 @@ pub(crate) struct Append {
     inputs: Vec<PathBuf>,
     #[command(flatten)]
     storage: StorageOptions,
+    #[command(flatten)]
+    bases: Bases,
 }
 
 impl Append {
@@ -28,7 +31,7 @@ impl Append {
         let mut writer = Writer::append(&self.file)?;
         let mut added = 0;
         for input in &self.inputs {
-            let reader = limits::open(input)?;
+            let reader = self.bases.open(input)?;
             warn_skipped(&reader, input)?;
             copy_into(&mut writer, &reader, storage, &mut |_| {}).map_err(|error| error.with_path(input))?;
             added += reader.len();

@@ -8,10 +8,11 @@ use clap::Args;
 use ztensor::convert::Precision;
 use ztensor::{ElementType, Layout, Output, Reader, Shape};
 
+use super::bases::Bases;
 use super::convert::precision;
 use super::force::Force;
 use crate::display::{say, to_pipe};
-use crate::{Failure, Outcome, Result, limits, npy};
+use crate::{Failure, Outcome, Result, npy};
 
 /// Elements shown on a terminal.
 const SHOWN: usize = 64;
@@ -35,12 +36,14 @@ pub(crate) struct Cat {
     #[arg(long, value_name = "DTYPE", value_parser = ["f32", "f16", "bf16"], conflicts_with = "component")]
     dequantize: Option<String>,
     #[command(flatten)]
+    bases: Bases,
+    #[command(flatten)]
     force: Force,
 }
 
 impl Cat {
     pub(crate) fn run(self) -> Result {
-        let reader = limits::open(&self.file)?;
+        let reader = self.bases.open(&self.file)?;
         let object = reader.object(&self.name)?;
         let role = match (&self.component, &object.layout) {
             (Some(role), _) => role.clone(),

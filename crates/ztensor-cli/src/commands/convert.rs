@@ -6,18 +6,22 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value as Json, json};
 use ztensor::convert::{Precision, Selection, Storage, copy_selected, everything, selected_to_safetensors};
+use ztensor::folder::Model;
 use ztensor::{DType, Reader, Version, Writer};
 
+use super::archive::make_folder;
+use super::bases::{Bases, expand};
 use super::force::{Force, same_file};
+use super::names;
 use super::selection::SelectionOptions;
-use super::storage::StorageOptions;
+use super::storage::{StorageOptions, refuse_plain_format};
 use crate::display::{say, say_json, size, tensors};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Convert {
-    /// Files of any readable format; - for standard input, which needs an --output
+    /// Files of any readable format, and folders whose models are converted one by one; - for standard input, which needs an --output
     #[arg(required = true)]
     inputs: Vec<PathBuf>,
     /// Output file (.zt or .safetensors), or a folder for several inputs [default: beside the input, as .zt]
@@ -39,6 +43,8 @@ pub(crate) struct Convert {
     selection: SelectionOptions,
     #[command(flatten)]
     storage: StorageOptions,
+    #[command(flatten)]
+    bases: Bases,
     /// Delete each input once its output has been read back and compared. Outputs that hold less than their input do not replace it
     #[arg(long, conflicts_with_all = ["dequantize", "dtype", "include", "exclude"])]
     delete_original: bool,
@@ -54,15 +60,19 @@ impl Convert {
         let mut storage = self.storage.storage()?;
         storage.dequantize = self.dequantize.as_deref().map(precision);
         storage.dtype = self.dtype.as_deref().map(dtype);
-        if self.inputs.len() > 1 && self.output.as_deref().is_some_and(|output| !output.is_dir()) {
+        let folders = self.inputs.iter().any(|input| input.is_dir());
+        if self.inputs.len() > 1 && !folders && self.output.as_deref().is_some_and(|output| !output.is_dir())
+        {
             return Err(Failure::new(
                 "several inputs need a folder as --output; to join them into one file use `ztensor merge`",
             ));
         }
-        let outputs = self.outputs()?;
+        let work = self.work(&storage)?;
         let mut documents = Vec::new();
-        for (input, output) in self.inputs.iter().zip(&outputs) {
-            let reader = limits::open(input)?;
+        for (model, output) in &work {
+            let input = model.path();
+            let reader = self.bases.open_model(model)?;
+            make_folder(output)?;
             warn_skipped(&reader, input)?;
             let version = if self.zt_version == 2 { Version::Two } else { Version::One };
             let selection = self.selection.of(&reader)?;
@@ -81,53 +91,66 @@ impl Convert {
         Ok(Outcome::Done)
     }
 
-    /// The output of every input, before anything is written.
-    fn outputs(&self) -> Result<Vec<PathBuf>> {
-        let mut outputs: Vec<PathBuf> = Vec::with_capacity(self.inputs.len());
-        for input in &self.inputs {
-            if input == Path::new("-") && self.output.as_deref().is_none_or(Path::is_dir) {
+    /// Every model with its output, before anything is written.
+    fn work(&self, storage: &Storage) -> Result<Vec<(Model, PathBuf)>> {
+        let mut work: Vec<(Model, PathBuf)> = Vec::new();
+        for path in &self.inputs {
+            if path == Path::new("-") && self.output.as_deref().is_none_or(Path::is_dir) {
                 return Err(Failure::new("standard input has no name; say what it becomes: -o PATH"));
             }
-            let (output, chosen) = self.output_for(input)?;
-            if outputs.contains(&output) {
-                return Err(Failure::new(format!(
-                    "two of the inputs would become \"{}\"; convert them one by one",
-                    output.display()
-                )));
+            let models = expand(std::slice::from_ref(path))?;
+            let single = models.len() == 1;
+            for model in models {
+                let (output, chosen) = match (&self.output, path.is_dir()) {
+                    // Folders in a folder stay what they are.
+                    (Some(output), true) if output.is_dir() || !single => {
+                        let beside =
+                            self.named(model.path(), model.path().parent().unwrap_or(Path::new("")))?;
+                        (output.join(beside.strip_prefix(path).unwrap_or(&beside)), true)
+                    }
+                    _ => self.output_for(model.path())?,
+                };
+                if work.iter().any(|(_, other)| *other == output) {
+                    return Err(Failure::new(format!(
+                        "two of the inputs would become \"{}\"; convert them one by one",
+                        output.display()
+                    )));
+                }
+                refuse_foreign_name(&output)?;
+                refuse_plain_format(&output, storage)?;
+                match chosen && output != model.path() {
+                    true => self.force.allow_chosen(&output).map(drop)?,
+                    false => self.force.allow_beside(model.path(), &output)?,
+                }
+                work.push((model, output));
             }
-            refuse_foreign_name(&output)?;
-            match chosen && output != *input {
-                true => self.force.allow_chosen(&output).map(drop)?,
-                false => self.force.allow_beside(input, &output)?,
-            }
-            outputs.push(output);
         }
-        Ok(outputs)
+        Ok(work)
+    }
+
+    /// The name of a model's output in a folder.
+    fn named(&self, input: &Path, folder: &Path) -> Result<PathBuf> {
+        let mut name = stem(input)?;
+        name.push(format!(".{}", self.to));
+        Ok(folder.join(name))
     }
 
     /// The output of an input, and whether its name was chosen here.
     fn output_for(&self, input: &Path) -> Result<(PathBuf, bool)> {
-        let named = |folder: &Path| {
-            let mut name = stem(input)?;
-            name.push(format!(".{}", self.to));
-            Ok((folder.join(name), true))
-        };
         match &self.output {
-            Some(output) if output.is_dir() => named(output),
+            Some(output) if output.is_dir() => Ok((self.named(input, output)?, true)),
             Some(output) => Ok((output.clone(), false)),
-            None => named(input.parent().unwrap_or(Path::new(""))),
+            None => Ok((self.named(input, input.parent().unwrap_or(Path::new("")))?, true)),
         }
     }
 }
 
 /// The name of a model without its extension; `model` for `model.safetensors.index.json`.
 pub(super) fn stem(input: &Path) -> Result<OsString> {
-    let stem =
-        input.file_stem().ok_or_else(|| Failure::new(format!("\"{}\" has no file name", input.display())))?;
-    Ok(match stem.to_str().and_then(|stem| stem.strip_suffix(".safetensors.index")) {
-        Some(model) => model.into(),
-        None => stem.to_owned(),
-    })
+    match input.file_name() {
+        Some(_) => Ok(names::stem(input)),
+        None => Err(Failure::new(format!("\"{}\" has no file name", input.display()))),
+    }
 }
 
 /// Refuses a name that promises a format that is read but not written.
@@ -255,8 +278,12 @@ fn delete_verified(reader: &Reader, input: &Path, output: &Path, selection: &Sel
     }
     // What it is made from goes only when it is on the disk.
     ztensor::make_durable(output)?;
+    if reader.archived().is_some() {
+        return Ok(std::fs::remove_file(input)?);
+    }
     for source in reader.sources() {
-        if let Some(path) = source.path() {
+        // Shards that are archives have the paths of their originals.
+        if let Some(path) = source.path().filter(|path| path.exists()) {
             std::fs::remove_file(path)?;
         }
     }

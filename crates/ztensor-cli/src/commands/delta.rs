@@ -1,16 +1,19 @@
-//! `ztensor delta make`, `ztensor delta apply` and `ztensor delta info`
+//! `ztensor delta`: make, apply, info, log and rebase.
+
+mod info;
+mod log;
+mod rebase;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
-use ztensor::delta::make;
-use ztensor::{OpenOptions, Reader};
+use ztensor::delta::make_reader;
 
-use super::archive::{PackOptions, document, length_of, summary};
+use super::archive::{PackOptions, document, length_of, make_folder, restore_one, summary};
+use super::bases::Bases;
 use super::force::Force;
-use crate::display::{say, say_json, size};
+use super::names::{DELTA, stem};
+use crate::display::{say, say_json};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result, limits};
 
@@ -22,21 +25,37 @@ pub(crate) struct Delta {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Store a model file as differences to another one
+    /// Store a model as differences to another one
+    #[command(
+        after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta make checkpoint-2000 --base checkpoint-1000 -o step-2000.z4dm"
+    )]
     Make(Make),
-    /// Restore the model file of a delta, byte for byte
+    /// Restore the model of a delta, byte for byte
+    #[command(
+        after_help = "Examples:\n  ztensor delta apply tuned.z4dm --base base.safetensors -o tuned.safetensors"
+    )]
     Apply(Apply),
     /// Show what a delta holds and which base it needs
-    Info(Info),
+    #[command(after_help = "Examples:\n  ztensor delta info tuned.z4dm")]
+    Info(info::Info),
+    /// Draw which file of a folder is the base of which
+    #[command(after_help = "Examples:\n  ztensor delta log checkpoints")]
+    Log(log::Log),
+    /// Store a delta against the base of its base, so that the one between them is no longer needed
+    #[command(
+        after_help = "Examples:\n  ztensor delta rebase step-1500.z4dm\n  ztensor delta rebase step-1500.z4dm --onto step-500.safetensors -o step-1500b.z4dm"
+    )]
+    Rebase(rebase::Rebase),
 }
 
 #[derive(Args)]
 struct Make {
-    /// The model file to store
+    /// The model to store: a file, a shard index or a folder
     file: PathBuf,
+    /// The model to compare with: a file, a shard index or a folder. Where it is a delta itself, name where its own bases are by further ones
     #[command(flatten)]
     bases: Bases,
-    /// The delta [default: the file's name with .z4dm instead of its extension]
+    /// The delta [default: the model's name with .z4dm instead of its extension]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -49,40 +68,11 @@ struct Apply {
     file: PathBuf,
     #[command(flatten)]
     bases: Bases,
-    /// The restored file
+    /// The restored file; a folder for a model in several files
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
     #[command(flatten)]
     force: Force,
-}
-
-#[derive(Args)]
-struct Info {
-    /// The delta
-    file: PathBuf,
-    #[command(flatten)]
-    bases: Bases,
-    /// Print everything as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct Bases {
-    /// The base, of any format. Where it is a delta itself, name its own base by another --base, and so on
-    #[arg(short, long = "base", value_name = "PATH")]
-    bases: Vec<PathBuf>,
-}
-
-impl Bases {
-    /// Opens the bases from the last on, each with the help of the one before.
-    fn open(&self) -> Result<Option<Arc<Reader>>> {
-        let mut base = None;
-        for path in self.bases.iter().rev() {
-            base = Some(Arc::new(OpenOptions { base, ..limits::options() }.open(path)?));
-        }
-        Ok(base)
-    }
 }
 
 impl Delta {
@@ -91,24 +81,30 @@ impl Delta {
             Action::Make(command) => command.run(),
             Action::Apply(command) => command.run(),
             Action::Info(command) => command.run(),
+            Action::Log(command) => command.run(),
+            Action::Rebase(command) => command.run(),
         }
     }
 }
 
 impl Make {
     fn run(self) -> Result {
-        let base =
-            self.bases.open()?.ok_or_else(|| Failure::new("name the file to compare with: --base PATH"))?;
+        let base = self.bases.open_first()?;
+        let reader = Bases::default().open(&self.file)?;
+        let force = &self.options.force;
         let output = match self.output {
-            Some(output) => self.options.force.allow(&output).map(|()| output)?,
-            None => self.options.force.allow_chosen(&self.file.with_extension("z4dm"))?,
+            Some(output) if output.is_dir() => force.allow_chosen(&output.join(delta_name(&self.file)?))?,
+            Some(output) => force.allow(&output).map(|()| output)?,
+            None => force.allow_chosen(&self.file.with_file_name(delta_name(&self.file)?))?,
         };
-        let progress = Progress::new("comparing", length_of(&self.file));
+        make_folder(&output)?;
+        let progress = Progress::new("comparing", length_of(&reader));
         let options = self.options.archive_options()?;
-        let stats = make(&self.file, &base, &output, &options, &mut |bytes| {
+        let stats = make_reader(&reader, &base, &output, &options, &mut |bytes| {
             progress.advance(bytes);
             Ok(())
-        })?;
+        })
+        .map_err(|error| error.with_path(&self.file))?;
         drop(progress);
         match self.options.json {
             true => say_json(&document(&self.file, &output, &stats))?,
@@ -118,85 +114,21 @@ impl Make {
     }
 }
 
+/// The name of the delta of a model; of a folder, after the folder.
+fn delta_name(model: &Path) -> Result<PathBuf> {
+    let nameless = || Failure::new(format!("\"{}\" has no name; name an --output", model.display()));
+    let mut name = match model.is_dir() {
+        true => model.file_name().ok_or_else(nameless)?.to_owned(),
+        false => stem(model),
+    };
+    name.push(format!(".{DELTA}"));
+    Ok(name.into())
+}
+
 impl Apply {
     fn run(self) -> Result {
-        self.force.allow(&self.output)?;
-        let progress = Progress::new("restoring", limits::options().describe_archive(&self.file)?.length);
-        let base = self.bases.open()?;
-        let options = OpenOptions { base, ..self.force.open_options() };
-        let length = options.restore(&self.file, &self.output, &mut |bytes| {
-            progress.advance(bytes);
-            Ok(())
-        })?;
-        drop(progress);
-        say(&format!(
-            "{} -> {} ({}), digest verified",
-            self.file.display(),
-            self.output.display(),
-            size(length)
-        ))?;
-        Ok(Outcome::Done)
-    }
-}
-
-impl Info {
-    fn run(self) -> Result {
-        let base = self.bases.open()?;
         let info = limits::options().describe_archive(&self.file)?;
-        // What the tensors take is known only together with the base.
-        let reader = OpenOptions { base, ..limits::options() }.open(&self.file);
-        let tensors = reader.as_ref().map(stored).unwrap_or_default();
-        let needs = info.base.as_ref();
-        if self.json {
-            return say_json(&json!({
-                "format": info.format, "original_bytes": info.length, "sha256": info.sha256,
-                "stored_bytes": info.stored,
-                "base": needs.map(|base| json!({
-                    "name": base.name, "bytes": base.length, "sha256": base.sha256,
-                })),
-                "tensors": tensors.iter().map(|(name, stored, bytes)| json!({
-                    "name": name, "stored_bytes": stored, "bytes": bytes,
-                })).collect::<Vec<_>>(),
-                "error": reader.as_ref().err().map(ToString::to_string),
-            }));
-        }
-        say(&format!(
-            "{}: a {} file of {} in {}, sha256 {}",
-            file_name(&self.file),
-            info.format,
-            size(info.length),
-            size(info.stored),
-            info.sha256
-        ))?;
-        match needs {
-            Some(base) => say(&format!(
-                "base: {} ({}), sha256 {}",
-                if base.name.is_empty() { "unnamed" } else { &base.name },
-                size(base.length),
-                base.sha256
-            ))?,
-            None => say("base: none needed")?,
-        }
-        for (name, stored, bytes) in &tensors {
-            say(&format!("  {name}: {} of {}", size(*stored), size(*bytes)))?;
-        }
-        if let Err(error) = &reader {
-            say(&format!("not opened: {error}"))?;
-        }
+        restore_one(&self.file, &info, &self.output, false, &self.bases, &self.force)?;
         Ok(Outcome::Done)
     }
-}
-
-/// Name, stored bytes and bytes of every tensor.
-fn stored(reader: &Reader) -> Vec<(String, u64, u64)> {
-    reader
-        .objects()
-        .map(|(name, object)| {
-            (name.to_owned(), reader.stored_length(name).unwrap_or_default(), object.decoded_length())
-        })
-        .collect()
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

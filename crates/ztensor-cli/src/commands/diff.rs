@@ -6,17 +6,22 @@ use clap::Args;
 use half::{bf16, f16};
 use rayon::prelude::*;
 use serde_json::{Value as Json, json};
+use ztensor::folder::Model;
 use ztensor::{DType, ElementType, LogicalType, Reader};
 
+use super::bases::{Bases, expand};
+use super::names::plain_name;
 use crate::display::{count, say, say_json};
-use crate::{Outcome, Result, limits};
+use crate::{Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Diff {
-    /// The first file
+    /// The first file or folder
     left: PathBuf,
-    /// The second file
+    /// The second file or folder
     right: PathBuf,
+    #[command(flatten)]
+    bases: Bases,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -35,50 +40,127 @@ enum Change {
     },
 }
 
+/// How two models compare.
+struct Comparison {
+    identical: usize,
+    removed: Vec<String>,
+    added: Vec<String>,
+    changed: Vec<(String, Change)>,
+}
+
 impl Diff {
     pub(crate) fn run(self) -> Result {
-        let (left, right) = (limits::open(&self.left)?, limits::open(&self.right)?);
-        let removed: Vec<&str> = left.names().filter(|name| !right.contains(name)).collect();
-        let added: Vec<&str> = right.names().filter(|name| !left.contains(name)).collect();
-        let both: Vec<&str> = left.names().filter(|name| right.contains(name)).collect();
-        let compared: Vec<(&str, Change)> = both
-            .par_iter()
-            .map(|name| compare(&left, &right, name).map(|change| (*name, change)))
-            .collect::<ztensor::Result<_>>()?;
-        let changed: Vec<&(&str, Change)> =
-            compared.iter().filter(|(_, change)| !matches!(change, Change::Identical)).collect();
-        let identical = compared.len() - changed.len();
-        let outcome = if removed.is_empty() && added.is_empty() && changed.is_empty() {
-            Outcome::Done
-        } else {
-            Outcome::Different
-        };
-        if self.json {
-            say_json(&json!({
-                "identical": identical,
-                "added": added,
-                "removed": removed,
-                "changed": changed.iter().map(|(name, change)| describe_json(name, change)).collect::<Vec<_>>(),
-            }))?;
-            return Ok(outcome);
+        let (left, right) = (self.models(&self.left)?, self.models(&self.right)?);
+        if let ([(_, left)], [(_, right)]) = (&left[..], &right[..]) {
+            let found = compare_models(&self.bases.open_model(left)?, &self.bases.open_model(right)?)?;
+            match self.json {
+                true => say_json(&found.document()).map(drop)?,
+                false => found.print()?,
+            }
+            return Ok(found.outcome());
         }
-        for name in &removed {
+        self.run_several(&left, &right)
+    }
+
+    /// The models of a file or folder, by the names they have without the mark of compressed ones.
+    fn models(&self, path: &PathBuf) -> Result<Vec<(String, Model)>> {
+        let name = |model: &Model| {
+            let (folder, file) = model.name().rsplit_once('/').map_or(("", model.name()), |parts| parts);
+            format!("{folder}/{}", plain_name(file).as_deref().unwrap_or(file))
+        };
+        Ok(expand(std::slice::from_ref(path))?.into_iter().map(|model| (name(&model), model)).collect())
+    }
+
+    /// Compares models that have the same name in two folders.
+    fn run_several(&self, left: &[(String, Model)], right: &[(String, Model)]) -> Result {
+        let twin = |name: &String, models: &[(String, Model)]| {
+            models.iter().find(|(other, _)| other == name).map(|(_, model)| model.clone())
+        };
+        let mut outcome = Outcome::Done;
+        let mut documents = Vec::new();
+        for (name, model) in left {
+            let Some(other) = twin(name, right) else {
+                outcome = Outcome::Different;
+                match self.json {
+                    true => documents.push(json!({ "name": model.name(), "removed_model": true })),
+                    false => say(&format!("- {}", model.path().display()))?,
+                }
+                continue;
+            };
+            let found = compare_models(&self.bases.open_model(model)?, &self.bases.open_model(&other)?)?;
+            outcome = outcome.max(found.outcome());
+            if self.json {
+                documents.push(json!({ "name": model.name(), "comparison": found.document() }));
+                continue;
+            }
+            say(&format!("{} and {}:", model.path().display(), other.path().display()))?;
+            found.print()?;
+        }
+        for (_, model) in right.iter().filter(|(name, _)| twin(name, left).is_none()) {
+            outcome = Outcome::Different;
+            match self.json {
+                true => documents.push(json!({ "name": model.name(), "added_model": true })),
+                false => say(&format!("+ {}", model.path().display()))?,
+            }
+        }
+        if self.json {
+            say_json(&json!({ "models": documents }))?;
+        }
+        Ok(outcome)
+    }
+}
+
+impl Comparison {
+    fn outcome(&self) -> Outcome {
+        match self.removed.is_empty() && self.added.is_empty() && self.changed.is_empty() {
+            true => Outcome::Done,
+            false => Outcome::Different,
+        }
+    }
+
+    fn document(&self) -> Json {
+        json!({
+            "identical": self.identical,
+            "added": self.added,
+            "removed": self.removed,
+            "changed": self.changed.iter().map(|(name, change)| describe_json(name, change)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn print(&self) -> Result<()> {
+        for name in &self.removed {
             say(&format!("- {name}"))?;
         }
-        for name in &added {
+        for name in &self.added {
             say(&format!("+ {name}"))?;
         }
-        for (name, change) in &changed {
+        for (name, change) in &self.changed {
             say(&format!("~ {name}: {}", describe(change)))?;
         }
         say(&format!(
-            "{identical} identical, {} changed, {} added, {} removed",
-            changed.len(),
-            added.len(),
-            removed.len()
-        ))?;
-        Ok(outcome)
+            "{} identical, {} changed, {} added, {} removed",
+            self.identical,
+            self.changed.len(),
+            self.added.len(),
+            self.removed.len()
+        ))
     }
+}
+
+fn compare_models(left: &Reader, right: &Reader) -> Result<Comparison> {
+    let missing = |of: &Reader, from: &Reader| {
+        of.names().filter(|name| !from.contains(name)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let both: Vec<&str> = left.names().filter(|name| right.contains(name)).collect();
+    let compared: Vec<(String, Change)> = both
+        .par_iter()
+        .map(|name| compare(left, right, name).map(|change| ((*name).to_owned(), change)))
+        .collect::<ztensor::Result<_>>()?;
+    let total = compared.len();
+    let changed: Vec<(String, Change)> =
+        compared.into_iter().filter(|(_, change)| !matches!(change, Change::Identical)).collect();
+    let identical = total - changed.len();
+    Ok(Comparison { identical, removed: missing(left, right), added: missing(right, left), changed })
 }
 
 fn describe(change: &Change) -> String {

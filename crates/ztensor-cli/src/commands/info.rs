@@ -8,17 +8,20 @@ use serde_json::{Value as Json, json};
 use ztensor::Reader;
 use ztensor::index::Object;
 
+use super::bases::{Bases, expand};
 use super::modules;
 use crate::display::{self, count, json_map, say, say_json, say_table, size, table};
-use crate::{Outcome, Result, limits};
+use crate::{Outcome, Result};
 
 /// Longest metadata text shown in the listing; `--json` has all of it.
 const LONGEST_VALUE: usize = 100;
 
 #[derive(Args)]
 pub(crate) struct Info {
-    /// The file, of any format, or a shard index
+    /// The file, of any format, a shard index, or a folder of models
     file: PathBuf,
+    #[command(flatten)]
+    bases: Bases,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -35,16 +38,45 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn run(self) -> Result {
-        let reader = limits::open(&self.file)?;
+        let models = expand(std::slice::from_ref(&self.file))?;
+        if let [only] = &models[..] {
+            return self.show(&self.bases.open_model(only)?);
+        }
+        let mut documents = Vec::new();
+        for model in &models {
+            let reader = self.bases.open_model(model)?;
+            if self.json {
+                let tensors = self.wanted(&reader);
+                documents.push(json!({ "name": model.name(), "model": document(&reader, &tensors)? }));
+                continue;
+            }
+            say(&format!("{}:", model.path().display()))?;
+            say("")?;
+            self.show(&reader)?;
+            say("")?;
+        }
+        match self.json {
+            true => say_json(&json!({ "path": self.file.display().to_string(), "models": documents })),
+            false => Ok(Outcome::Done),
+        }
+    }
+
+    /// The tensors that are asked for.
+    fn wanted<'r>(&self, reader: &'r Reader) -> Vec<(&'r str, &'r Object)> {
         let wanted = |name: &str| self.filter.as_deref().is_none_or(|text| name.contains(text));
-        let tensors: Vec<(&str, &Object)> = reader.objects().filter(|(name, _)| wanted(name)).collect();
+        reader.objects().filter(|(name, _)| wanted(name)).collect()
+    }
+
+    /// Prints what is known of one model.
+    fn show(&self, reader: &Reader) -> Result {
+        let tensors = self.wanted(reader);
         if self.json {
-            return say_json(&document(&reader, &tensors)?);
+            return say_json(&document(reader, &tensors)?);
         }
         if self.tree {
             modules::show(&tensors, self.depth)?;
         } else {
-            list(&reader, &tensors)?;
+            list(reader, &tensors)?;
         }
         if !reader.skipped().is_empty() {
             say("")?;
@@ -70,7 +102,7 @@ impl Info {
         }
         let totals = Totals::of(&tensors);
         totals.dtypes.iter().try_for_each(|(name, part)| say(&part.line(name, totals.all.bytes)))?;
-        say(&summary(&reader, tensors.len(), &totals.all))?;
+        say(&summary(reader, tensors.len(), &totals.all))?;
         Ok(Outcome::Done)
     }
 }

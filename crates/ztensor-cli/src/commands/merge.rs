@@ -6,6 +6,7 @@ use clap::Args;
 use ztensor::convert::copy_into;
 use ztensor::{Reader, Writer};
 
+use super::bases::Bases;
 use super::convert::{refuse_foreign_name, warn_skipped};
 use super::force::Force;
 use super::storage::StorageOptions;
@@ -24,6 +25,8 @@ pub(crate) struct Merge {
     #[command(flatten)]
     storage: StorageOptions,
     #[command(flatten)]
+    bases: Bases,
+    #[command(flatten)]
     force: Force,
 }
 
@@ -33,7 +36,7 @@ impl Merge {
         refuse_foreign_name(&self.output)?;
         self.force.allow(&self.output)?;
         let readers: Vec<Reader> =
-            self.inputs.iter().map(crate::limits::open).collect::<ztensor::Result<_>>()?;
+            self.inputs.iter().map(|input| self.bases.open(input)).collect::<ztensor::Result<_>>()?;
         let total: u64 = readers
             .iter()
             .flat_map(|reader| reader.objects())

@@ -2,17 +2,22 @@
 
 mod append;
 mod archive;
+mod bases;
 mod cat;
 mod completions;
 mod convert;
+mod dehydrate;
 mod delta;
 mod diff;
 pub(crate) mod force;
 mod hydrate;
+mod index_text;
 mod info;
+mod manifest;
 mod merge;
 mod meta;
 mod modules;
+mod names;
 mod recompress;
 mod remove;
 mod repair;
@@ -44,7 +49,7 @@ pub(crate) enum Command {
     Meta(meta::Meta),
     /// Rewrite a file with its tensors compressed
     #[command(
-        after_help = "Examples:\n  ztensor compress model.zt\n  ztensor compress model.zt -o smaller.zt --codec max"
+        after_help = "Examples:\n  ztensor compress model.zt\n  ztensor compress model.zt -o smaller.zt --effort max\n  ztensor compress model.zt --codec zstd --level 9"
     )]
     Compress(recompress::Compress),
     /// Rewrite a file with its tensors stored raw
@@ -69,8 +74,13 @@ pub(crate) enum Command {
     )]
     Remove(remove::Remove),
     /// Check every checksum and decode every tensor
-    #[command(after_help = "Examples:\n  ztensor verify model.zt shards/*.safetensors")]
+    #[command(
+        after_help = "Examples:\n  ztensor verify model.zt shards/*.safetensors\n  ztensor verify folder\n  ztensor verify model.gguf --sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n  ztensor verify --manifest model.sha256"
+    )]
     Verify(verify::Verify),
+    /// List the sha256 of files, for `ztensor verify --manifest` and sha256sum
+    #[command(after_help = "Examples:\n  ztensor manifest folder -o folder/model.sha256")]
+    Manifest(manifest::MakeManifest),
     /// Write one tensor as .npy, as raw bytes, or as text on a terminal
     #[command(
         after_help = "Examples:\n  ztensor cat model.gguf token_embd.weight --raw | sha256sum\n  ztensor cat model.safetensors norm.weight -o norm.npy\n  ztensor cat model.gguf blk.0.attn_q.weight --dequantize f32 -o attn_q.npy"
@@ -84,22 +94,26 @@ pub(crate) enum Command {
     Repair(repair::Repair),
     /// Compress a model file of any format so that it can be restored byte for byte
     #[command(
-        after_help = "Examples:\n  ztensor archive model.safetensors\n  ztensor archive model.gguf -o model.zstn --effort max"
+        after_help = "Examples:\n  ztensor archive model.safetensors\n  ztensor archive model.gguf -o model.zstn --effort max\n  ztensor archive folder"
     )]
     Archive(archive::Archive),
-    /// Restore the original of an archive, byte for byte
-    #[command(after_help = "Examples:\n  ztensor restore model.safetensors.zstn")]
+    /// Restore the originals of archives and deltas, byte for byte
+    #[command(
+        after_help = "Examples:\n  ztensor restore model.safetensors.zstn\n  ztensor restore folder -o restored\n  ztensor restore step-1500.z4dm --base checkpoints"
+    )]
     Restore(archive::Restore),
     /// Store a model as differences to another one, and restore it
-    #[command(
-        after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta apply tuned.z4dm --base base.safetensors -o tuned.safetensors"
-    )]
     Delta(delta::Delta),
     /// Keep many related checkpoints in a directory: equal tensors once, similar ones as differences
     Store(store::Stores),
     /// Restore the archives in a model's folder to plain files
     #[command(after_help = "Examples:\n  ztensor hydrate folder")]
     Hydrate(hydrate::Hydrate),
+    /// Compress the weights in a model's folder, so that transformers loads them as a variant
+    #[command(
+        after_help = "Examples:\n  ztensor dehydrate folder\n  ztensor dehydrate folder --delete-originals\n  ztensor dehydrate folder -o smaller --effort max"
+    )]
+    Dehydrate(dehydrate::Dehydrate),
     /// Report what loading a file with the library it was made for would run
     #[command(after_help = "Examples:\n  ztensor scan pytorch_model.bin")]
     Scan(scan::Scan),
@@ -130,6 +144,8 @@ impl Command {
             Command::Delta(command) => command.run(),
             Command::Store(command) => command.run(),
             Command::Hydrate(command) => command.run(),
+            Command::Dehydrate(command) => command.run(),
+            Command::Manifest(command) => command.run(),
             Command::Scan(command) => command.run(),
             Command::Completions(command) => command.run(),
         }

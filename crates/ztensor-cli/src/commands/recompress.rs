@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ztensor::convert::Storage;
 use ztensor::index::DigestValue;
-use ztensor::{Checksum, Compression, Format, Reader, Version};
+use ztensor::{Checksum, Compression, Effort, Format, Reader, Version};
 
+use super::bases::Bases;
 use super::convert::{refuse_foreign_name, report, warn_skipped, write};
 use super::force::Force;
-use super::storage::checksum;
+use super::storage::{CodecOption, checksum, refuse_plain_format};
 use crate::display::say;
-use crate::{Failure, Outcome, Result, limits};
+use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 struct Files {
@@ -24,6 +25,8 @@ struct Files {
     #[arg(long, value_name = "KIND")]
     checksum: Option<String>,
     #[command(flatten)]
+    bases: Bases,
+    #[command(flatten)]
     force: Force,
 }
 
@@ -31,12 +34,8 @@ struct Files {
 pub(crate) struct Compress {
     #[command(flatten)]
     files: Files,
-    /// zstd, or z4ai at its default, fast or max effort
-    #[arg(long, value_name = "CODEC", default_value = "zstd", value_parser = ["zstd", "z4ai", "fast", "max"])]
-    codec: String,
-    /// zstd level, 1 to 22 [default: 3]
-    #[arg(short, long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=22))]
-    level: Option<i32>,
+    #[command(flatten)]
+    codec: CodecOption,
 }
 
 #[derive(Args)]
@@ -53,13 +52,8 @@ pub(crate) struct Migrate {
 
 impl Compress {
     pub(crate) fn run(self) -> Result {
-        match (self.codec.as_str(), self.level) {
-            ("zstd", level) => self.files.rewrite(Compression::Zstd(level.unwrap_or(3)), version_of),
-            (_, Some(_)) => {
-                Err(Failure::new("--level belongs to zstd; z4ai is chosen by --codec z4ai, fast or max"))
-            }
-            (codec, None) => self.files.rewrite(Compression::parse(codec)?, version_of),
-        }
+        let compression = self.codec.compression()?.unwrap_or(Compression::Z4ai(Effort::default()));
+        self.files.rewrite(compression, version_of)
     }
 }
 
@@ -77,7 +71,7 @@ impl Migrate {
 
 impl Files {
     fn rewrite(self, compression: Compression, version: fn(&Reader) -> Version) -> Result {
-        let reader = limits::open(&self.file)?;
+        let reader = self.bases.open(&self.file)?;
         if reader.format() != Format::Zt && self.output.is_none() {
             return Err(Failure::new(format!(
                 "\"{}\" is a {} file; name an --output, or use `ztensor convert`",
@@ -96,12 +90,15 @@ impl Files {
                 self.file.display()
             )));
         }
-        let checksum = self.checksum.as_deref().map_or_else(|| Ok(checksum_of(&reader)), checksum)?;
+        let checksum = self.checksum.as_deref().map(checksum).transpose()?;
         warn_skipped(&reader, &self.file)?;
         let output: &Path = self.output.as_deref().unwrap_or(&self.file);
         refuse_foreign_name(output)?;
+        let asked = Storage { compression, checksum: checksum.unwrap_or_default(), ..Storage::default() };
+        refuse_plain_format(output, &asked)?;
         self.force.allow_beside(&self.file, output)?;
-        write(&reader, output, Storage { compression, checksum, ..Storage::default() }, version(&reader))?;
+        let storage = Storage { checksum: checksum.unwrap_or_else(|| checksum_of(&reader)), ..asked };
+        write(&reader, output, storage, version(&reader))?;
         say(&report(&reader, &self.file, output)?)?;
         Ok(Outcome::Done)
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
+use ztensor::folder::all_files;
 use ztensor::scan::{Part, Scan as Found, Trust, Verdict, scan};
 
 use crate::display::{note_unreadable, say, say_json};
@@ -11,7 +12,7 @@ use crate::{Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Scan {
-    /// Files of any format
+    /// Files of any format, and folders with all files in them
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Print the result as JSON
@@ -24,9 +25,12 @@ impl Scan {
     pub(crate) fn run(self) -> Result {
         let mut worst = Verdict::Safe;
         let mut documents = Vec::new();
-        for file in &self.files {
+        for (file, named) in self.expanded()? {
+            let file = &file;
             let found = match scan(file) {
                 Ok(found) => found,
+                // Configuration and documentation; a file that was named is another matter.
+                Err(error) if !named && error.kind() == ztensor::Kind::UnknownFormat => continue,
                 Err(error) => {
                     worst = worst.max(Verdict::CouldNotTell);
                     note_unreadable(file, &error, self.json.then_some(&mut documents));
@@ -50,6 +54,20 @@ impl Scan {
             Verdict::Dangerous => Outcome::Different,
             Verdict::CouldNotTell => Outcome::Failed,
         })
+    }
+}
+
+impl Scan {
+    /// Every file, and whether the user named it.
+    fn expanded(&self) -> Result<Vec<(PathBuf, bool)>> {
+        let mut files = Vec::new();
+        for path in &self.files {
+            match path.is_dir() {
+                true => files.extend(all_files(path)?.into_iter().map(|file| (file, false))),
+                false => files.push((path.clone(), true)),
+            }
+        }
+        Ok(files)
     }
 }
 

@@ -7,11 +7,12 @@ use serde_json::{Map, Value as Json, json};
 use ztensor::Output;
 use ztensor::convert::{file_order, to_safetensors};
 
+use super::bases::Bases;
 use super::convert::stem;
 use super::force::Force;
 use crate::display::{parse_size, say};
 use crate::progress::Progress;
-use crate::{Failure, Outcome, Result, limits};
+use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Split {
@@ -24,6 +25,8 @@ pub(crate) struct Split {
     #[arg(short, long, value_name = "SIZE", default_value = "5GB")]
     max_size: String,
     #[command(flatten)]
+    bases: Bases,
+    #[command(flatten)]
     force: Force,
 }
 
@@ -33,7 +36,7 @@ impl Split {
         let limit = parse_size(&self.max_size).ok_or_else(|| {
             Failure::new(format!("\"{}\" is not a size; write 5GB or 500MiB", self.max_size))
         })?;
-        let reader = limits::open(&self.file)?;
+        let reader = self.bases.open(&self.file)?;
         super::convert::warn_skipped(&reader, &self.file)?;
         let folder =
             self.output.clone().unwrap_or_else(|| self.file.parent().unwrap_or(Path::new("")).to_path_buf());

@@ -1,72 +1,160 @@
-//! `ztensor verify`
+//! `ztensor verify`: what a file stores to check itself by, and where it stores nothing, a digest that the user has from elsewhere.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value as Json, json};
+use ztensor::archive::digest;
+use ztensor::folder::Model;
+use ztensor::{Error, Kind, Reader};
 
+use super::bases::{Bases, expand};
+use super::manifest::Manifest;
 use crate::display::{note_unreadable, say, say_json, tensors};
-use crate::{Outcome, Result, limits};
+use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// Files of any readable format
-    #[arg(required = true)]
+    /// Files of any readable format, and folders of them
+    #[arg(required_unless_present = "manifest")]
     files: Vec<PathBuf>,
+    /// The sha256 that the file should have
+    #[arg(long, value_name = "HEX")]
+    sha256: Option<String>,
+    /// Check every file that a list of digests names, as `ztensor manifest` and sha256sum write them
+    #[arg(long, value_name = "PATH")]
+    manifest: Option<PathBuf>,
+    #[command(flatten)]
+    bases: Bases,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
+/// What came of one model.
+struct Checked {
+    tensors: usize,
+    /// Stored checksums that were compared.
+    checksums: usize,
+    failures: Vec<(String, Error)>,
+}
+
 impl Verify {
     pub(crate) fn run(self) -> Result {
+        if let Some(expected) = &self.sha256 {
+            return self.against_digest(expected);
+        }
         let mut outcome = Outcome::Done;
         let mut documents = Vec::new();
-        for file in &self.files {
-            let reader = match limits::open(file) {
-                Ok(reader) => reader,
-                Err(error) => {
-                    outcome = Outcome::Failed;
-                    note_unreadable(file, &error, self.json.then_some(&mut documents));
-                    continue;
-                }
-            };
-            let mut failures = reader.verify_all();
-            let archived = reader.archived().is_some();
-            if archived && let Err(error) = limits::options().verify_archive(file) {
-                failures.push((file.display().to_string(), error));
-            }
-            let checked = reader
-                .objects()
-                .flat_map(|(_, object)| &object.components)
-                .filter(|(_, component)| component.digest.is_some())
-                .count()
-                + reader.index().file_digests.len()
-                + usize::from(archived);
-            if !failures.is_empty() {
-                outcome = outcome.max(Outcome::Different);
-            }
-            if self.json {
-                documents.push(json!({
-                    "path": file.display().to_string(),
-                    "tensors": reader.len(),
-                    "checksums": checked,
-                    "failures": failures.iter().map(|(name, error)| json!({
-                        "name": name, "kind": error.kind().name(), "reason": error.message(),
-                    })).collect::<Vec<_>>(),
-                }));
-                continue;
-            }
-            for (_, error) in &failures {
-                say(&format!("{}: {error}", file.display()))?;
-            }
-            let verdict =
-                if failures.is_empty() { "good".to_owned() } else { format!("{} damaged", failures.len()) };
-            say(&format!("{}: {verdict}; {}, {checked} checksums", file.display(), tensors(reader.len())))?;
+        if let Some(manifest) = &self.manifest {
+            outcome = self.against_manifest(manifest, &mut documents)?;
+        }
+        for model in expand(&self.files)? {
+            outcome = outcome.max(self.model(&model, &mut documents)?);
         }
         if self.json {
             say_json(&documents.into())?;
         }
         Ok(outcome)
+    }
+
+    fn model(&self, model: &Model, documents: &mut Vec<Json>) -> Result {
+        let file = model.path();
+        let checked = match self.bases.open_model(model) {
+            Ok(reader) => self.check(file, &reader),
+            Err(error) => {
+                note_unreadable(file, &error, self.json.then_some(documents));
+                return Ok(Outcome::Failed);
+            }
+        };
+        let failures = &checked.failures;
+        if self.json {
+            documents.push(json!({
+                "path": file.display().to_string(),
+                "tensors": checked.tensors,
+                "checksums": checked.checksums,
+                "failures": failures.iter().map(|(name, error)| json!({
+                    "name": name, "kind": error.kind().name(), "reason": error.message(),
+                })).collect::<Vec<_>>(),
+            }));
+        } else {
+            for (_, error) in failures {
+                say(&format!("{}: {}", file.display(), error.told(ztensor::Caller::Shell)))?;
+            }
+            say(&format!("{}: {}", file.display(), verdict(&checked)))?;
+        }
+        Ok(if failures.is_empty() { Outcome::Done } else { Outcome::Different })
+    }
+
+    fn check(&self, file: &Path, reader: &Reader) -> Checked {
+        let mut failures = reader.verify_all();
+        let archived = reader.archived().is_some();
+        if archived && let Err(error) = self.bases.options().verify_archive(file) {
+            failures.push((file.display().to_string(), error));
+        }
+        let components = reader.objects().flat_map(|(_, object)| &object.components);
+        let digests = components.filter(|(_, component)| component.digest.is_some()).count();
+        let checksums = digests + reader.index().file_digests.len() + usize::from(archived);
+        Checked { tensors: reader.len(), checksums, failures }
+    }
+
+    /// Compares one file with a digest.
+    fn against_digest(&self, expected: &str) -> Result {
+        let [file] = &self.files[..] else {
+            return Err(Failure::new("--sha256 is the digest of one file; for several use --manifest"));
+        };
+        let expected = expected.trim().to_ascii_lowercase();
+        if expected.len() != 64 || !expected.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+            return Err(Failure::new("--sha256 takes the 64 hexadecimal digits of a digest"));
+        }
+        let found = digest(file)?;
+        if self.json {
+            say_json(
+                &json!([{ "path": file.display().to_string(), "sha256": found, "expected": expected, "good": found == expected }]),
+            )?;
+        } else if found == expected {
+            say(&format!("{}: good; sha256 as given", file.display()))?;
+        } else {
+            say(&format!("{}: another file: its sha256 is {found}, not {expected}", file.display()))?;
+        }
+        Ok(if found == expected { Outcome::Done } else { Outcome::Different })
+    }
+
+    fn against_manifest(&self, path: &Path, documents: &mut Vec<Json>) -> Result {
+        let mut outcome = Outcome::Done;
+        for (file, expected) in Manifest::read(path)?.files() {
+            match digest(&file) {
+                Err(error) => {
+                    outcome = Outcome::Failed;
+                    note_unreadable(&file, &error, self.json.then_some(documents));
+                }
+                Ok(found) => {
+                    let good = found == expected;
+                    outcome = outcome.max(if good { Outcome::Done } else { Outcome::Different });
+                    match (self.json, good) {
+                        (true, _) => documents.push(json!({
+                            "path": file.display().to_string(), "sha256": found, "expected": expected, "good": good,
+                        })),
+                        (false, true) => say(&format!("{}: good; sha256 as listed", file.display()))?,
+                        (false, false) => {
+                            say(&format!("{}: changed: its sha256 is {found}, not {expected}", file.display()))?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+fn verdict(checked: &Checked) -> String {
+    let about = tensors(checked.tensors);
+    let wrong_base = checked.failures.iter().any(|(_, error)| error.kind() == Kind::WrongBase);
+    match (checked.failures.len(), checked.checksums) {
+        (0, 0) => format!("readable; {about}; nothing stored to check it against (see `ztensor manifest`)"),
+        (0, 1) => format!("good; {about}, 1 checksum"),
+        (0, checksums) => format!("good; {about}, {checksums} checksums"),
+        (_, _) if wrong_base => format!("not checked; {about}; the base is not the one that is needed"),
+        (failures, checksums) => format!("{failures} damaged; {about}, {checksums} checksums"),
     }
 }

@@ -1,5 +1,7 @@
 //! The one attribute that makes a `.zt` file an archive: what the original was, and for a delta, what its base was.
 
+use std::collections::HashSet;
+
 use super::digest::hexadecimal;
 use crate::error::{Error, Hints, Result};
 use crate::index::Index;
@@ -20,22 +22,47 @@ pub(super) const PIECES: &str = "z4ai.archive/pieces";
 pub(super) const SKELETON: &str = "z4ai.archive/skeleton";
 /// The object that says how pieces and skeleton make the original.
 pub(super) const TABLE: &str = "z4ai.archive/table";
-/// The version of the attribute.
-const VERSION: u64 = 1;
+/// The version of the attribute where original and base are one file each.
+const ONE_FILE: u64 = 1;
+/// The version where one of them is several.
+const SEVERAL_FILES: u64 = 2;
+/// Files of one model.
+const MOST_FILES: usize = 100_000;
 
 /// What the attribute says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description {
     /// The original's format.
     pub format: String,
-    /// The original.
+    /// The original: its file, or all of its files one after the other.
     pub original: FileIdentity,
-    /// What a delta was made against, with the name it had; `None` in an archive that stands by itself.
-    pub base: Option<(String, FileIdentity)>,
+    /// The files of an original in several, the one that is opened first; empty for an original in one.
+    pub files: Vec<NamedFile>,
+    /// What a delta was made against; `None` in an archive that stands by itself.
+    pub base: Option<BaseDescription>,
+}
+
+/// What a delta says of its base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BaseDescription {
+    /// The name it had; empty if it had none.
+    pub name: String,
+    /// The file, or all files one after the other.
+    pub identity: FileIdentity,
+    /// The files of a base in several; empty for a base in one.
+    pub files: Vec<NamedFile>,
+}
+
+/// A file by its name, length and digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedFile {
+    /// Relative to the folder of the model, with slashes.
+    pub name: String,
+    pub identity: FileIdentity,
 }
 
 /// A file, by its length and digest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileIdentity {
     pub length: u64,
     pub sha256: [u8; 32],
@@ -46,6 +73,22 @@ impl FileIdentity {
     pub(crate) fn digest(&self) -> String {
         hexadecimal(&self.sha256)
     }
+}
+
+impl BaseDescription {
+    /// Every file that is needed.
+    pub(crate) fn needed(&self) -> Vec<NamedFile> {
+        match self.files.is_empty() {
+            true => vec![NamedFile { name: self.name.clone(), identity: self.identity }],
+            false => self.files.clone(),
+        }
+    }
+}
+
+/// Whether a name is one that a file of a model may have: relative, without parts that lead elsewhere or hide it.
+pub(crate) fn is_plain(name: &str) -> bool {
+    let unsafe_letter = |letter: char| letter.is_control() || matches!(letter, '\\' | ':');
+    !name.contains(unsafe_letter) && name.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
 }
 
 impl Description {
@@ -69,14 +112,17 @@ impl Description {
     /// The description as an attribute.
     pub(super) fn to_value(&self) -> Value {
         let mut map = Attributes::new();
-        map.insert("version".into(), VERSION.into());
+        let several = !self.files.is_empty() || self.base.as_ref().is_some_and(|base| !base.files.is_empty());
+        map.insert("version".into(), if several { SEVERAL_FILES } else { ONE_FILE }.into());
         map.insert("format".into(), Value::from(self.format.as_str()));
         put_identity(&mut map, &self.original);
-        if let Some((name, identity)) = &self.base {
-            let mut base = Attributes::new();
-            base.insert("name".into(), Value::from(name.as_str()));
-            put_identity(&mut base, identity);
-            map.insert("base".into(), Value::Map(base));
+        put_files(&mut map, &self.files);
+        if let Some(base) = &self.base {
+            let mut entry = Attributes::new();
+            entry.insert("name".into(), Value::from(base.name.as_str()));
+            put_identity(&mut entry, &base.identity);
+            put_files(&mut entry, &base.files);
+            map.insert("base".into(), Value::Map(entry));
         }
         Value::Map(map)
     }
@@ -87,9 +133,21 @@ fn put_identity(map: &mut Attributes, identity: &FileIdentity) {
     map.insert("sha256".into(), Value::Bytes(identity.sha256.to_vec()));
 }
 
+fn put_files(map: &mut Attributes, files: &[NamedFile]) {
+    let entry = |file: &NamedFile| {
+        let mut entry = Attributes::new();
+        entry.insert("name".into(), Value::from(file.name.as_str()));
+        put_identity(&mut entry, &file.identity);
+        Value::Map(entry)
+    };
+    if !files.is_empty() {
+        map.insert("files".into(), Value::List(files.iter().map(entry).collect()));
+    }
+}
+
 fn parse(map: &Attributes) -> Result<Description> {
     match map.get("version").and_then(Value::as_u64) {
-        Some(VERSION) => {}
+        Some(ONE_FILE | SEVERAL_FILES) => {}
         Some(other) => {
             return Err(
                 Error::unsupported(format!("version {other} of archives")).with_hint("Update ztensor.")
@@ -99,10 +157,39 @@ fn parse(map: &Attributes) -> Result<Description> {
     }
     let base = match map.get("base") {
         None => None,
-        Some(Value::Map(base)) => Some((text(base, "name")?, identity(base)?)),
+        Some(Value::Map(base)) => {
+            let (name, identity) = (text(base, "name")?, identity(base)?);
+            Some(BaseDescription { name, identity, files: files(base, identity.length)? })
+        }
         Some(_) => return Err(damaged("its base is not a map")),
     };
-    Ok(Description { format: text(map, "format")?, original: identity(map)?, base })
+    let original = identity(map)?;
+    Ok(Description { format: text(map, "format")?, original, files: files(map, original.length)?, base })
+}
+
+/// The files of a model in several, whose lengths add up to `total`.
+fn files(map: &Attributes, total: u64) -> Result<Vec<NamedFile>> {
+    let entries = match map.get("files") {
+        None => return Ok(Vec::new()),
+        Some(Value::List(entries)) if (1..=MOST_FILES).contains(&entries.len()) => entries,
+        Some(_) => return Err(damaged("its files are not a list")),
+    };
+    let mut files = Vec::with_capacity(entries.len());
+    let mut names = HashSet::with_capacity(entries.len());
+    let mut sum = Some(0u64);
+    for entry in entries {
+        let Value::Map(entry) = entry else { return Err(damaged("a file is not a map")) };
+        let file = NamedFile { name: text(entry, "name")?, identity: identity(entry)? };
+        if !is_plain(&file.name) || !names.insert(file.name.clone()) {
+            return Err(damaged(&format!("\"{}\" is no name for one of its files", file.name)));
+        }
+        sum = sum.and_then(|sum| sum.checked_add(file.identity.length));
+        files.push(file);
+    }
+    match sum {
+        Some(sum) if sum == total => Ok(files),
+        _ => Err(damaged("its files do not make up its length")),
+    }
 }
 
 fn identity(map: &Attributes) -> Result<FileIdentity> {

@@ -1,7 +1,6 @@
 //! The digest of a whole source, taken in windows so that a file of any size needs little memory.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
@@ -9,17 +8,24 @@ use super::description::FileIdentity;
 use crate::error::Result;
 use crate::source::Source;
 
-/// Length and sha256 of files, one after the other.
-pub(crate) fn identify(files: &[Arc<Source>]) -> Result<FileIdentity> {
+/// Length and sha256 of a file.
+pub(crate) fn identify(file: &Source) -> Result<FileIdentity> {
     let mut hasher = Sha256::new();
-    let mut length = 0;
-    for file in files {
-        length += file.len();
-        for window in windows(file) {
-            hasher.update(&window?);
-        }
+    for window in windows(file) {
+        hasher.update(&window?);
     }
-    Ok(FileIdentity { length, sha256: hasher.finalize().into() })
+    Ok(FileIdentity { length: file.len(), sha256: hasher.finalize().into() })
+}
+
+/// What stands for several files: their lengths together and the digest of their digests. One file stands for itself.
+pub(crate) fn combine(files: &[FileIdentity]) -> FileIdentity {
+    if let [only] = files {
+        return *only;
+    }
+    let mut hasher = Sha256::new();
+    files.iter().for_each(|file| hasher.update(file.sha256));
+    let length = files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.length));
+    FileIdentity { length, sha256: hasher.finalize().into() }
 }
 
 /// A source from front to back in windows of a few MiB, up to the first that cannot be read. Windows of an assembled file end where its pieces end, so that each is

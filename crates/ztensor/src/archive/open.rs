@@ -14,14 +14,17 @@ use crate::source::Source;
 use crate::source::assembly::{Announcement, Assembly, Piece};
 use crate::tensor::DType;
 
-/// Puts the original together from an archive's index and files, and for a delta from its base.
+/// A file of an original, by its name.
+pub(crate) type NamedSource = (String, Arc<Source>);
+
+/// Puts the files of the original together from an archive's index and files, and for a delta from its base.
 pub(crate) fn assemble(
     description: &Description,
     index: &Index,
     files: &[Arc<Source>],
     base: Option<&Base>,
     meter: &Arc<Meter>,
-) -> Result<Source> {
+) -> Result<Vec<NamedSource>> {
     let archive = Arc::new(files.to_vec());
     let table = Table::decode(&small_object(index, files, TABLE, meter)?)?;
     let skeleton: Arc<[u8]> = small_object(index, files, SKELETON, meter)?.into();
@@ -29,15 +32,10 @@ pub(crate) fn assemble(
         return Err(damaged("its pieces are not stored plainly"));
     };
     let mut bones = Skeleton { bytes: skeleton, taken: 0 };
-    let mut parts: Vec<Arc<dyn Piece>> = Vec::with_capacity(2 * table.pieces.len() + 1);
+    let mut parts = Parts::new(description);
     let mut pieces: Vec<Arc<dyn Piece>> = Vec::with_capacity(table.pieces.len());
-    let mut end = 0u64;
     for entry in &table.pieces {
-        parts.extend(bones.take(entry.gap)?);
-        end = end
-            .checked_add(entry.gap)
-            .and_then(|end| end.checked_add(entry.length))
-            .ok_or_else(|| damaged("its pieces are longer than a file can be"))?;
+        parts.add_skeleton(&mut bones, entry.gap)?;
         let span = take(&mut room, entry.stored.length(entry.length))?;
         let encoded = |data: Data, digest: Option<Digest>| -> Arc<dyn Piece> {
             let component = Component { digest, ..Component::encoded(DType::U8, data, entry.length) };
@@ -62,22 +60,104 @@ pub(crate) fn assemble(
             Stored::Delta { tensor, .. } => reference(*tensor)?.delta(Arc::clone(&archive), span),
         };
         pieces.push(Arc::clone(&piece));
-        parts.push(piece);
+        parts.add(piece)?;
     }
     let rest = bones.bytes.len() as u64 - bones.taken;
-    parts.extend(bones.take(rest)?);
+    parts.add_skeleton(&mut bones, rest)?;
     if room.length != 0 {
         return Err(damaged("bytes follow its last piece"));
     }
-    if end.checked_add(rest) != Some(description.original.length) {
-        return Err(damaged("its pieces do not make up the original's length"));
-    }
-    let path = files.first().and_then(|file| file.path()).map(original_path);
+    // What stands behind the original: the archive, and the base that it is made from.
     let stored = files.iter().map(|file| file.total_stored()).fold(0, u64::saturating_add);
     let stored = stored.saturating_add(base.map_or(0, Base::length));
-    let source = Source::from_assembly(Assembly::new(parts, Arc::clone(meter))?, path.as_deref(), stored);
+    let path = files.first().and_then(|file| file.path());
+    let originals = parts.finish(description, path, stored, meter)?;
     let remote = files.iter().any(|file| file.is_remote()) || base.is_some_and(Base::is_remote);
-    Ok(source.over_network(remote))
+    Ok(originals.into_iter().map(|(name, file)| (name, Arc::new(file.over_network(remote)))).collect())
+}
+
+/// The parts of each file of the original, as they come.
+struct Parts {
+    /// The lengths of the files.
+    lengths: Vec<u64>,
+    files: Vec<Vec<Arc<dyn Piece>>>,
+    /// Bytes that the last file still needs.
+    open: u64,
+}
+
+impl Parts {
+    fn new(description: &Description) -> Parts {
+        let lengths: Vec<u64> = match description.files.is_empty() {
+            true => vec![description.original.length],
+            false => description.files.iter().map(|file| file.identity.length).collect(),
+        };
+        let open = lengths.first().copied().unwrap_or_default();
+        Parts { lengths, files: vec![Vec::new()], open }
+    }
+
+    /// Goes on to the next file that needs any bytes.
+    fn advance(&mut self) {
+        while self.open == 0 && self.files.len() < self.lengths.len() {
+            self.open = self.lengths[self.files.len()];
+            self.files.push(Vec::new());
+        }
+    }
+
+    fn add(&mut self, piece: Arc<dyn Piece>) -> Result<()> {
+        self.advance();
+        let open = self.open.checked_sub(piece.length());
+        self.open = open.ok_or_else(|| match self.lengths.len() {
+            1 => damaged("its pieces do not make up the original's length"),
+            _ => damaged("a piece lies in two of its files"),
+        })?;
+        if let Some(file) = self.files.last_mut() {
+            file.push(piece);
+        }
+        Ok(())
+    }
+
+    /// Adds so many bytes of the skeleton, which may lie in several files.
+    fn add_skeleton(&mut self, bones: &mut Skeleton, mut length: u64) -> Result<()> {
+        while length > 0 {
+            self.advance();
+            let part = length.min(self.open);
+            match bones.take(part)? {
+                Some(piece) => self.add(piece)?,
+                None => return Err(damaged("its pieces do not make up the original's length")),
+            }
+            length -= part;
+        }
+        Ok(())
+    }
+
+    /// The files; the path is the archive's, and `stored` bytes stand behind all of them.
+    fn finish(
+        mut self,
+        description: &Description,
+        archive: Option<&Path>,
+        stored: u64,
+        meter: &Arc<Meter>,
+    ) -> Result<Vec<(String, Source)>> {
+        self.advance();
+        if self.open != 0 || self.files.len() != self.lengths.len() {
+            return Err(damaged("its pieces do not make up the original's length"));
+        }
+        if description.files.is_empty() {
+            let path = archive.map(original_path);
+            let parts = self.files.pop().unwrap_or_default();
+            let source =
+                Source::from_assembly(Assembly::new(parts, Arc::clone(meter))?, path.as_deref(), stored);
+            return Ok(vec![(String::new(), source)]);
+        }
+        let folder = archive.and_then(Path::parent);
+        let sources = description.files.iter().zip(self.files).map(|(file, parts)| {
+            let path = folder.map(|folder| folder.join(&file.name));
+            let source =
+                Source::from_assembly(Assembly::new(parts, Arc::clone(meter))?, path.as_deref(), stored);
+            Ok((file.name.clone(), source))
+        });
+        sources.collect()
+    }
 }
 
 fn object<'a>(index: &'a Index, name: &str) -> Result<&'a Component> {

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::description::Description;
+use super::description::{Description, FileIdentity};
 use super::digest::{identify, windows};
-use crate::delta::Base;
 use crate::error::{Error, Kind, Result};
-use crate::open::OpenOptions;
+use crate::open::{OpenOptions, Unpacked};
 use crate::output::Output;
 use crate::source::Source;
 
-/// Writes the original of an archive. The file appears only after its digest was found right. An error of `progress` ends the work. Returns its
-/// length.
+/// Writes the original of an archive. It appears only after its digest was found right. Of an original in several files `output` is the folder they go
+/// to. An error of `progress` ends the work. Returns the length.
 pub fn restore(archive: &Path, output: &Path, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<u64> {
     OpenOptions::default().restore(archive, output, progress)
 }
@@ -38,26 +37,40 @@ impl OpenOptions {
         output: &Path,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<u64> {
-        let (description, source, base) = self.open_archive(archive)?;
-        write_original(&description, &source, base.as_ref(), output, progress)
-            .map_err(|error| error.with_path(archive))
+        write_files(&self.unpack(archive)?, output, progress).map_err(|error| error.with_path(archive))
     }
 
     /// Restores the original of an archive or a delta in memory.
     pub fn restore_bytes(&self, archive: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Vec<u8>> {
-        let (description, source, base) = self.open_archive_bytes(archive)?;
-        write_original_to_memory(&description, &source, base.as_ref())
+        let unpacked = self.unpack_bytes(archive)?;
+        let [(_, source)] = &unpacked.files[..] else {
+            return Err(Error::argument(format!("the archive holds {} files", unpacked.files.len()))
+                .with_hint("Restore it from a file to a folder."));
+        };
+        let mut out = Output::memory();
+        unpacked
+            .with_base_checked(|| copy(unpacked.description.original, source, &mut out, &mut |_| Ok(())))?;
+        Ok(out.into_memory())
     }
 
-    /// Checks that an archive restores its original, as [`verify`] does.
+    /// Checks that an archive or a delta restores its original, as [`verify`] does.
     pub fn verify_archive(&self, archive: &Path) -> Result<()> {
-        let (description, source, _) = self.open_archive(archive)?;
-        let restored = identify(&[Arc::new(source)]).map_err(|error| error.with_path(archive))?;
-        if restored.sha256 == description.original.sha256 {
-            Ok(())
-        } else {
-            Err(damaged().with_path(archive))
+        let unpacked = self.unpack(archive)?;
+        for ((_, source), expected) in unpacked.files.iter().zip(identities(&unpacked.description)) {
+            let found = identify(source).map_err(|error| error.with_path(archive))?;
+            if found != expected {
+                return Err(unpacked.base_error().unwrap_or_else(damaged).with_path(archive));
+            }
         }
+        Ok(())
+    }
+}
+
+/// What the restored files must be.
+fn identities(description: &Description) -> Vec<FileIdentity> {
+    match description.files.is_empty() {
+        true => vec![description.original],
+        false => description.files.iter().map(|file| file.identity).collect(),
     }
 }
 
@@ -65,52 +78,55 @@ fn damaged() -> Error {
     Error::new(Kind::Checksum, "the restored bytes are not the original's: the archive is damaged")
 }
 
-/// Writes an opened original to a file that appears only after its digest was found right, and that of the base, if it is to be checked.
-fn write_original(
-    description: &Description,
-    source: &Source,
-    base: Option<&Base>,
+/// Writes opened files that appear only after their digests were found right, and that of the base. The first of several comes last: it is
+/// the one that refers to the others.
+fn write_files(
+    unpacked: &Unpacked,
     output: &Path,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
-    let mut out = Output::create(output)?;
-    copy(description, source, base, &mut out, progress)?;
-    out.publish(false)?;
-    Ok(source.len())
+    let several = !unpacked.description.files.is_empty();
+    let mut written = Vec::with_capacity(unpacked.files.len());
+    unpacked.with_base_checked(|| {
+        for ((name, source), expected) in unpacked.files.iter().zip(identities(&unpacked.description)) {
+            let target = if several { output.join(name) } else { output.to_path_buf() };
+            if let (true, Some(folder)) = (several, target.parent()) {
+                std::fs::create_dir_all(folder)
+                    .map_err(|cause| Error::io("cannot make the folder", folder, cause))?;
+            }
+            let mut out = Output::create(&target)?;
+            copy(expected, source, &mut out, progress)?;
+            written.push(out);
+        }
+        Ok(())
+    })?;
+    written.into_iter().rev().try_for_each(|out| out.publish(false))?;
+    Ok(unpacked.files.iter().map(|(_, source)| source.len()).sum())
 }
 
-/// The same, in memory.
-fn write_original_to_memory(
-    description: &Description,
-    source: &Source,
-    base: Option<&Base>,
-) -> Result<Vec<u8>> {
-    let mut out = Output::memory();
-    copy(description, source, base, &mut out, &mut |_| Ok(()))?;
-    Ok(out.into_memory())
-}
+impl Unpacked {
+    /// Does some work while all of the base is compared with what the delta was made against.
+    fn with_base_checked(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Some(base) = &self.base else { return work() };
+        let mut checked = Ok(());
+        let done = rayon::in_place_scope(|scope| {
+            scope.spawn(|_| checked = base.check_all());
+            work()
+        });
+        // A wrong base explains whatever else went wrong.
+        checked.and(done)
+    }
 
-fn copy(
-    description: &Description,
-    source: &Source,
-    base: Option<&Base>,
-    out: &mut Output,
-    progress: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<()> {
-    let Some(base) = base else { return copy_windows(description, source, out, progress) };
-    let mut checked = Ok(());
-    let copied = rayon::in_place_scope(|scope| {
-        scope.spawn(|_| checked = base.check_all());
-        copy_windows(description, source, out, progress)
-    });
-    // A wrong base explains whatever else went wrong.
-    checked.and(copied)
+    /// What is wrong with the base, if anything is.
+    fn base_error(&self) -> Option<Error> {
+        self.base.as_ref().and_then(|base| base.check_all().err())
+    }
 }
 
 /// Copies a source, decoding the next window while one is hashed and written.
-fn copy_windows(
-    description: &Description,
-    source: &Source,
+fn copy(
+    expected: FileIdentity,
+    source: &Arc<Source>,
     out: &mut Output,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
@@ -126,7 +142,7 @@ fn copy_windows(
             out.write(&window)
         })?;
     }
-    if description.original.sha256 == <[u8; 32]>::from(hasher.finalize()) {
+    if expected.sha256 == <[u8; 32]>::from(hasher.finalize()) {
         return Ok(());
     }
     Err(damaged().with_hint("Nothing was written."))

@@ -1,6 +1,7 @@
 //! Which bytes of a file become pieces of its archive: tensors that lie plainly in it, and long stretches of anything else. What is left between
 //! them is the skeleton, which a reader holds in memory.
 
+use super::original::Original;
 use crate::index::{Data, FileId, Span};
 use crate::reader::Reader;
 use crate::tensor::{DType, ElementType, Shape};
@@ -31,7 +32,22 @@ impl Run {
 
 /// The pieces of the first file of a reader, by ascending offset, not overlapping.
 pub fn runs(reader: &Reader, length: u64) -> Vec<Run> {
-    let mut runs = tensors(reader);
+    runs_of(reader, FileId(0), length)
+}
+
+/// The pieces of all files of a model, by ascending offset, not overlapping. Offsets count from the start of the first file.
+pub(super) fn runs_of_files(reader: &Reader, original: &Original) -> Vec<Run> {
+    let mut all = Vec::new();
+    for file in &original.files {
+        let pieces = runs_of(reader, file.id, file.source.len());
+        all.extend(pieces.into_iter().map(|run| Run { offset: file.start + run.offset, ..run }));
+    }
+    all
+}
+
+/// The pieces of one file.
+fn runs_of(reader: &Reader, file: FileId, length: u64) -> Vec<Run> {
+    let mut runs = tensors(reader, file);
     // Of tensors that share bytes the one with the longest run stands for them.
     runs.sort_by_key(|run| (run.offset, std::cmp::Reverse(run.length), run.tensor.is_none()));
     let mut end = 0;
@@ -53,7 +69,7 @@ pub fn runs(reader: &Reader, length: u64) -> Vec<Run> {
     pieces
 }
 
-fn tensors(reader: &Reader) -> Vec<Run> {
+fn tensors(reader: &Reader, wanted: FileId) -> Vec<Run> {
     let mut runs = Vec::new();
     for (name, object) in reader.objects() {
         for (role, component) in &object.components {
@@ -61,8 +77,8 @@ fn tensors(reader: &Reader) -> Vec<Run> {
                 Data::Strided(strided) => (&strided.inner, false),
                 data => (data, true),
             };
-            let Data::Raw(Span { file: FileId(0), offset, length }) = *data else { continue };
-            if length == 0 {
+            let Data::Raw(Span { file, offset, length }) = *data else { continue };
+            if file != wanted || length == 0 {
                 continue;
             }
             let fits = |shape: &Shape| {

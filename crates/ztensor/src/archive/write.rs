@@ -10,9 +10,9 @@ use rayon::prelude::*;
 use twox_hash::XxHash3_64;
 use z4ai::Effort;
 
-use super::description::{ATTRIBUTE, Description, FileIdentity, PIECES, RESTORE_FIRST, SKELETON, TABLE};
-use super::digest::identify;
-use super::runs::{Run, runs};
+use super::description::{ATTRIBUTE, BaseDescription, Description, PIECES, RESTORE_FIRST, SKELETON, TABLE};
+use super::original::Original;
+use super::runs::{Run, runs_of_files};
 use super::table::{BaseTensor, PieceEntry, Stored, Table};
 use crate::decode;
 use crate::error::{Error, Result};
@@ -58,7 +58,7 @@ pub struct Stats {
     pub seconds: f64,
 }
 
-/// Archives a model file of any format. The archive appears only when it is complete. `progress` is told the bytes of each step; an error of it ends the
+/// Archives a model file of any format, or the model in a folder, with all of its files. The archive appears only when it is complete. `progress` is told the bytes of each step; an error of it ends the
 /// work.
 pub fn archive(
     input: &Path,
@@ -66,11 +66,20 @@ pub fn archive(
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
-    let started = Instant::now();
     let reader = OpenOptions::within(&options.limits).open(input)?;
+    archive_reader(&reader, output, options, progress).map_err(|error| error.with_path(input))
+}
+
+/// Archives an opened model, with all of its files. The archive appears only when it is complete.
+pub fn archive_reader(
+    reader: &Reader,
+    output: &Path,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Stats> {
+    let started = Instant::now();
     let mut writer = Writer::create(output)?;
-    let mut stats =
-        write(&mut writer, &reader, &Alone, options, progress).map_err(|error| error.with_path(input))?;
+    let mut stats = write(&mut writer, reader, &Alone, options, progress)?;
     stats.stored = writer.finish()?;
     stats.seconds = started.elapsed().as_secs_f64();
     Ok(stats)
@@ -83,13 +92,7 @@ pub fn archive_source(
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
-    let started = Instant::now();
-    let reader = OpenOptions::within(&options.limits).open_source(source)?;
-    let mut writer = Writer::create(output)?;
-    let mut stats = write(&mut writer, &reader, &Alone, options, progress)?;
-    stats.stored = writer.finish()?;
-    stats.seconds = started.elapsed().as_secs_f64();
-    Ok(stats)
+    archive_reader(&OpenOptions::within(&options.limits).open_source(source)?, output, options, progress)
 }
 
 /// The same, from memory to memory.
@@ -109,8 +112,8 @@ pub fn archive_bytes(
 
 /// A way to store a run of the original, if there is one that beats a frame of its own.
 pub(crate) trait Encoder: Sync {
-    /// The file that runs are stored against, with its name. All of it is read.
-    fn base(&self) -> Result<Option<(String, FileIdentity)>>;
+    /// What runs are stored against. All of it is read.
+    fn base(&self) -> Result<Option<BaseDescription>>;
     /// Stores a run against the base; `None` where that does not help.
     fn encode(&self, run: &Run, bytes: &[u8], options: &z4ai::Options) -> Result<Option<Encoded>>;
 }
@@ -127,7 +130,7 @@ pub(crate) enum Encoded {
 pub(crate) struct Alone;
 
 impl Encoder for Alone {
-    fn base(&self) -> Result<Option<(String, FileIdentity)>> {
+    fn base(&self) -> Result<Option<BaseDescription>> {
         Ok(None)
     }
 
@@ -148,15 +151,11 @@ pub(crate) fn write(
     if reader.archived().is_some() {
         return Err(Error::argument("this is an archive already").with_hints(RESTORE_FIRST));
     }
-    let [source] = reader.sources() else {
-        return Err(
-            Error::argument("the model is spread over several files").with_hint("Archive each of them.")
-        );
-    };
-    let runs = runs(reader, source.len());
-    let identify = || Ok::<_, Error>((identify(reader.sources())?, encoder.base()?));
+    let source = &Original::of(reader);
+    let runs = runs_of_files(reader, source);
+    let identify = || Ok::<_, Error>((source.identify()?, encoder.base()?));
     // A digest takes one core as long as compressing takes several: both are done at once, unless one thread is all there is.
-    let (table, (original, base)) = if options.threads == 1 {
+    let (table, ((original, files), base)) = if options.threads == 1 {
         (write_pieces(writer, source, &runs, encoder, options, progress)?, identify()?)
     } else {
         let mut identities = None;
@@ -168,7 +167,7 @@ pub(crate) fn write(
     };
     let count = |wanted: fn(&Stored) -> bool| table.pieces.iter().filter(|p| wanted(&p.stored)).count();
     let stats = Stats {
-        original: source.len(),
+        original: source.length(),
         tensors: reader.len(),
         copied: count(|stored| matches!(stored, Stored::Copy { .. })),
         deltas: count(|stored| matches!(stored, Stored::Delta { .. })),
@@ -179,6 +178,7 @@ pub(crate) fn write(
     let description = Description {
         format: reader.format().name().to_owned(),
         original,
+        files,
         base: base.filter(|_| !table.base.is_empty()),
     };
     writer.set_attribute(ATTRIBUTE, description.to_value());
@@ -188,7 +188,7 @@ pub(crate) fn write(
 /// Writes the pieces, in windows whose pieces are compressed side by side.
 fn write_pieces(
     writer: &mut Writer,
-    source: &Source,
+    source: &Original,
     runs: &[Run],
     encoder: &dyn Encoder,
     options: &ArchiveOptions,
@@ -243,7 +243,7 @@ fn write_bytes(writer: &mut Writer, name: &str, bytes: &[u8], options: &ArchiveO
 
 /// The pieces that have been stored so far.
 struct Pieces<'a> {
-    source: &'a Source,
+    source: &'a Original,
     table: Table,
     base: IndexSet<BaseTensor>,
     /// Pieces by the hash of their bytes, each with the run it came from.
@@ -328,13 +328,18 @@ pub(crate) fn raw_or_frame(bytes: &[u8], frame: Vec<u8>) -> Encoded {
 }
 
 /// Everything between the pieces.
-fn skeleton(source: &Source, runs: &[Run]) -> Result<Vec<u8>> {
+fn skeleton(original: &Original, runs: &[Run]) -> Result<Vec<u8>> {
     let mut bones = Vec::new();
-    let mut position = 0;
-    for run in runs {
-        bones.extend_from_slice(&source.bytes(position, run.offset - position)?);
-        position = run.offset + run.length;
+    let mut runs = runs.iter().peekable();
+    for file in &original.files {
+        let end = file.start + file.source.len();
+        let mut position = file.start;
+        while let Some(run) = runs.next_if(|run| run.offset < end) {
+            bones.extend_from_slice(&original.bytes(position, run.offset - position)?);
+            position = run.offset + run.length;
+        }
+        // Behind the last byte of a file begins the next.
+        bones.extend_from_slice(&file.source.bytes(position - file.start, end - position)?);
     }
-    bones.extend_from_slice(&source.bytes(position, source.len() - position)?);
     Ok(bones)
 }

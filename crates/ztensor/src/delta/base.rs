@@ -5,24 +5,31 @@ use std::sync::Arc;
 
 use super::pieces::Reference;
 use super::wrong_base;
-use crate::archive::{BaseTensor, FileIdentity, identify};
-use crate::error::{Error, Result};
+use crate::archive::{BaseDescription, BaseTensor, FileIdentity, NamedFile, Original};
+use crate::error::{Error, Hints, Result};
 use crate::reader::Reader;
 
 /// An opened base and what the delta says about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     reader: Arc<Reader>,
-    name: String,
-    expected: FileIdentity,
+    expected: BaseDescription,
+    /// Whether the digest of all of it was found right.
+    is_checked: bool,
 }
 
 impl Base {
-    /// Takes a file as the base of a delta, if it has the right length.
-    pub(crate) fn new(reader: Arc<Reader>, name: &str, expected: FileIdentity) -> Result<Base> {
-        let base = Base { reader, name: name.to_owned(), expected };
-        let length: u64 = base.reader.sources().iter().map(|file| file.len()).sum();
-        if length != expected.length {
+    const HINTS: Hints = Hints::new(
+        "Name it, or a folder where it lies, in `OpenOptions::bases`, or put it beside the delta; an archive of it, or a delta that restores it, serves as well.",
+        "Name it, or a folder where it lies: base=..., or put it beside the delta; an archive of it, or a delta that restores it, serves as well.",
+        "Name it, or a folder where it lies, with --base, or put it beside the delta; an archive of it, or a delta that restores it, serves as well.",
+    );
+
+    /// Takes a model as the base of a delta, if it has the right length.
+    pub(crate) fn new(reader: Arc<Reader>, expected: &BaseDescription, is_checked: bool) -> Result<Base> {
+        let base = Base { reader, expected: expected.clone(), is_checked };
+        let length = Original::of_base(&base.reader)?.length();
+        if length != expected.identity.length {
             return Err(base.wrong(&format!("it has {length} bytes")));
         }
         Ok(base)
@@ -30,7 +37,7 @@ impl Base {
 
     /// Bytes of the base.
     pub(crate) fn length(&self) -> u64 {
-        self.expected.length
+        self.expected.identity.length
     }
 
     /// Whether its bytes come over a network.
@@ -38,16 +45,27 @@ impl Base {
         self.reader.is_remote()
     }
 
-    /// The error for a delta without its base.
-    pub(crate) fn missing(name: &str, expected: FileIdentity) -> Error {
-        wrong_base(format!("this is a delta, which opens together with its base only: {}", described(name, expected)))
-            .with_hint("Name the base: base=... in Python, --base at the shell; or put it beside the delta under its own name.")
+    /// The opened base.
+    pub(super) fn reader(&self) -> &Arc<Reader> {
+        &self.reader
+    }
+
+    /// The error for a delta without a file of its base.
+    pub(super) fn missing(base: &BaseDescription, file: &NamedFile) -> Error {
+        let what = match base.files.len() {
+            0 => "the base of this delta is missing".to_owned(),
+            count => format!("one of the {count} files of the base of this delta is missing"),
+        };
+        wrong_base(format!("{what}: {}", described(&file.name, file.identity))).with_hints(Base::HINTS)
     }
 
     /// Compares all of the base with what the delta was made against.
     pub(crate) fn check_all(&self) -> Result<()> {
-        let found = identify(self.reader.sources())?;
-        if found.sha256 != self.expected.sha256 {
+        if self.is_checked {
+            return Ok(());
+        }
+        let (found, _) = Original::of_base(&self.reader)?.identify()?;
+        if found.sha256 != self.expected.identity.sha256 {
             return Err(self.wrong(&format!("its sha256 is {}", found.digest())));
         }
         Ok(())
@@ -72,7 +90,7 @@ impl Base {
     fn wrong(&self, reason: &str) -> Error {
         let error = wrong_base(format!(
             "wrong base: {reason}, but the delta was made against {}",
-            described(&self.name, self.expected)
+            described(&self.expected.name, self.expected.identity)
         ));
         match self.reader.sources().first().and_then(|file| file.path()) {
             Some(path) => error.with_path(path),
@@ -81,7 +99,8 @@ impl Base {
     }
 }
 
-fn described(name: &str, identity: FileIdentity) -> String {
+/// A file as people look for it: by name, length and digest.
+pub(super) fn described(name: &str, identity: FileIdentity) -> String {
     let name = if name.is_empty() { "a file".to_owned() } else { format!("\"{name}\"") };
     format!("{name} of {} bytes with sha256 {}", identity.length, identity.digest())
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use z4ai::ReferenceId;
 
-use crate::archive::{BaseTensor, Encoded, Encoder, FileIdentity, Run, encode_alone, identify, raw_or_frame};
+use crate::archive::{
+    BaseDescription, BaseTensor, Encoded, Encoder, Original, Run, encode_alone, raw_or_frame,
+};
 use crate::decode::z4ai_failure;
 use crate::error::Result;
 use crate::index::Component;
@@ -69,8 +71,9 @@ impl AgainstBase {
 }
 
 impl Encoder for AgainstBase {
-    fn base(&self) -> Result<Option<(String, FileIdentity)>> {
-        Ok(Some((self.name.clone(), identify(self.base.sources())?)))
+    fn base(&self) -> Result<Option<BaseDescription>> {
+        let (identity, files) = Original::of_base(&self.base)?.identify()?;
+        Ok(Some(BaseDescription { name: self.name.clone(), identity, files }))
     }
 
     fn encode(&self, run: &Run, bytes: &[u8], options: &z4ai::Options) -> Result<Option<Encoded>> {

@@ -3,10 +3,19 @@
 //! delta opens like any other file, with its base at hand, and restores the original byte for byte.
 
 mod base;
+mod bases;
 mod encode;
+mod known;
+mod lineage;
 mod pieces;
+mod rebase;
+
+pub use bases::Candidate;
+pub use lineage::{Link, lineage};
+pub use rebase::rebase;
 
 pub(crate) use base::Base;
+pub(crate) use bases::Search;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +32,7 @@ use crate::zt::Writer;
 /// could outweigh what it saves.
 const SMALL: u64 = 4 << 20;
 
-/// Stores a model file as differences to a base. The delta appears only when it is complete. It is a plain archive, which needs no
+/// Stores a model file, or the model in a folder with all of its files, as differences to a base. The delta appears only when it is complete. It is a plain archive, which needs no
 /// base, where the base does not help. An error of `progress` ends the work.
 pub fn make(
     target: &Path,
@@ -32,11 +41,21 @@ pub fn make(
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
-    let started = Instant::now();
     let reader = OpenOptions::within(&options.limits).open(target)?;
-    let named = |error: Error| error.with_path(target);
-    let mut stats = if is_small(&reader) {
-        let (bytes, stats) = make_small(&reader, base, options).map_err(named)?;
+    make_reader(&reader, base, output, options, progress).map_err(|error| error.with_path(target))
+}
+
+/// Stores an opened model, with all of its files, as differences to a base.
+pub fn make_reader(
+    reader: &Reader,
+    base: &Arc<Reader>,
+    output: &Path,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Stats> {
+    let started = Instant::now();
+    let mut stats = if is_small(reader) {
+        let (bytes, stats) = make_small(reader, base, options)?;
         progress(stats.original)?;
         let mut out = Output::create(output)?;
         out.write(&bytes)?;
@@ -45,7 +64,7 @@ pub fn make(
     } else {
         let encoder = encode::AgainstBase::new(base)?;
         let mut writer = Writer::create(output)?;
-        let stats = archive::write(&mut writer, &reader, &encoder, options, progress).map_err(named)?;
+        let stats = archive::write(&mut writer, reader, &encoder, options, progress)?;
         Stats { stored: writer.finish()?, ..stats }
     };
     stats.seconds = started.elapsed().as_secs_f64();
@@ -70,22 +89,19 @@ pub fn make_bytes(
 }
 
 /// Restores the model file of a delta. All of the base is compared with what the delta was made against, and the file appears only after its
-/// digest was found right. An error of `progress` ends the work. Returns its length.
+/// digest was found right. Of a model in several files `output` is the folder they go to. An error of `progress` ends the work. Returns the length.
 pub fn apply(
     delta: &Path,
-    base: Option<Arc<Reader>>,
+    bases: &[Candidate],
     output: &Path,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
-    OpenOptions { base, ..OpenOptions::default() }.restore(delta, output, progress)
+    OpenOptions { bases: bases.to_vec(), ..OpenOptions::default() }.restore(delta, output, progress)
 }
 
-/// The same, in memory.
-pub fn apply_bytes(
-    delta: impl AsRef<[u8]> + Send + Sync + 'static,
-    base: Option<Arc<Reader>>,
-) -> Result<Vec<u8>> {
-    OpenOptions { base, ..OpenOptions::default() }.restore_bytes(delta)
+/// Restores the model file of a delta in memory.
+pub fn apply_bytes(delta: impl AsRef<[u8]> + Send + Sync + 'static, bases: &[Candidate]) -> Result<Vec<u8>> {
+    OpenOptions { bases: bases.to_vec(), ..OpenOptions::default() }.restore_bytes(delta)
 }
 
 fn is_small(reader: &Reader) -> bool {

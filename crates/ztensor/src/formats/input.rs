@@ -1,9 +1,11 @@
-//! What a parser gets: the file, a budget, and a guarded way to open the files beside it (shards, external data).
+//! What a parser gets: the file, a budget, and a guarded way to open the files beside it (shards, external data), which lie in a folder or,
+//! where the file comes out of an archive, in that archive.
 
 use std::collections::HashMap;
 use std::path::{Component as PathPart, Path, PathBuf};
 use std::sync::Arc;
 
+use crate::delta::Candidate;
 use crate::error::{Error, Kind, Result};
 use crate::index::{FileId, Span};
 use crate::limits::{Budget, Limits, Meter};
@@ -19,6 +21,12 @@ pub struct Input {
     opened: HashMap<PathBuf, FileId>,
     io: Io,
     meter: Arc<Meter>,
+    /// The other files of the model, by name, where they are not to be looked for in a folder.
+    given: Option<HashMap<String, Arc<Source>>>,
+    /// Names of files that make up one model together with this one, although none of them says so.
+    parts: Option<Vec<String>>,
+    /// Where the bases of shards that are deltas are looked for.
+    bases: Vec<Candidate>,
     /// The account that parsers charge before they allocate.
     pub budget: Budget,
 }
@@ -32,8 +40,40 @@ impl Input {
 
     /// The same; `meter` counts what is decoded while the input is indexed.
     pub(crate) fn metered(source: Source, io: Io, limits: Limits, meter: Arc<Meter>) -> Self {
+        Input::over(Arc::new(source), io, limits, meter)
+    }
+
+    fn over(source: Arc<Source>, io: Io, limits: Limits, meter: Arc<Meter>) -> Self {
         let opened = source.path().map(|path| (path.to_path_buf(), FileId(0))).into_iter().collect();
-        Input { files: vec![Arc::new(source)], opened, io, meter, budget: Budget::new(limits) }
+        let budget = Budget::new(limits);
+        Input { files: vec![source], opened, io, meter, given: None, parts: None, bases: Vec::new(), budget }
+    }
+
+    /// An input over the first of some files, which refers to the others by name. Nothing is looked for in a folder.
+    pub(crate) fn of_files(
+        files: Vec<(String, Arc<Source>)>,
+        io: Io,
+        limits: Limits,
+        meter: Arc<Meter>,
+    ) -> Result<Self> {
+        let mut files = files.into_iter();
+        let (_, first) = files.next().ok_or_else(|| Error::malformed("a model without files"))?;
+        let mut input = Input::over(first, io, limits, meter);
+        let others: Vec<(String, Arc<Source>)> = files.collect();
+        input.parts = (!others.is_empty()).then(|| others.iter().map(|(name, _)| name.clone()).collect());
+        input.given = Some(others.into_iter().collect());
+        Ok(input)
+    }
+
+    /// Says where the bases of shards that are deltas are looked for.
+    pub(crate) fn with_bases(mut self, bases: &[Candidate]) -> Self {
+        self.bases = bases.to_vec();
+        self
+    }
+
+    /// The other files of a model that is spread over files which do not refer to each other.
+    pub(crate) fn parts(&self) -> Option<Vec<String>> {
+        self.parts.clone()
     }
 
     /// The file that was asked for.
@@ -68,7 +108,10 @@ impl Input {
     /// Opens a file in the same folder, by its plain name: no separators, no `..`, no leading dot.
     pub fn sibling(&mut self, name: &str) -> Result<FileId> {
         let path = self.sibling_path(name)?;
-        self.open_file(path)
+        match self.given.is_some() {
+            true => self.take_given(name),
+            false => self.open_file(path),
+        }
     }
 
     fn sibling_path(&self, name: &str) -> Result<PathBuf> {
@@ -77,24 +120,52 @@ impl Input {
         if !plain || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
             return Err(Error::malformed(format!("\"{name}\" is not a plain file name beside this file")));
         }
-        Ok(self.folder(name)?.join(name))
+        match self.given {
+            Some(_) => Ok(PathBuf::from(name)),
+            None => Ok(self.folder(name)?.join(name)),
+        }
     }
 
-    /// The same for a shard of a model; of one that is archived, its original.
+    /// The same for a shard of a model; of one that is archived, under its own name or with `.zstn` added, its original.
     pub(crate) fn shard(&mut self, name: &str) -> Result<FileId> {
-        let path = self.sibling_path(name)?;
+        let mut path = self.sibling_path(name)?;
+        if self.given.is_some() {
+            return self.take_given(name);
+        }
         if let Some(&found) = self.opened.get(&path) {
             return Ok(found);
         }
-        let mut source = Source::open_regular(&path, self.io)?;
-        if zt::matches(&source.head(8)?, self) {
-            let options =
-                OpenOptions { io: self.io, limits: self.budget.limits().clone(), ..OpenOptions::default() };
-            let (_, original, _) =
-                options.read_archive(source, &self.meter).map_err(|error| error.with_path(&path))?;
-            source = original;
+        let source = match Source::open_regular(&path, self.io) {
+            Err(error) if error.kind() == Kind::NotFound => {
+                path = self.sibling_path(&format!("{name}.zstn"))?;
+                Source::open_regular(&path, self.io).map_err(|_| error)?
+            }
+            found => found?,
+        };
+        if zt::is_zt(&source.head(8)?) {
+            let options = OpenOptions {
+                io: self.io,
+                limits: self.budget.limits().clone(),
+                bases: self.bases.clone(),
+                ..OpenOptions::default()
+            };
+            let original = options.open_shard(source, &self.meter).map_err(|error| error.with_path(&path))?;
+            let file = self.add_shared(original);
+            self.opened.insert(path, file);
+            return Ok(file);
         }
         Ok(self.add_named(path, source))
+    }
+
+    /// One of the files that were given with this one.
+    fn take_given(&mut self, name: &str) -> Result<FileId> {
+        let source = self.given.as_ref().and_then(|given| given.get(name)).cloned();
+        let source = source
+            .ok_or_else(|| Error::new(Kind::NotFound, format!("the archive has no file \"{name}\"")))?;
+        match self.files.iter().position(|file| Arc::ptr_eq(file, &source)) {
+            Some(found) => Ok(FileId(found as u32)),
+            None => Ok(self.add_shared(source)),
+        }
     }
 
     /// Opens a file at a relative path beneath the folder of this one. Symbolic links may not lead out of it.
@@ -105,6 +176,11 @@ impl Input {
             return Err(Error::malformed(format!(
                 "\"{relative}\" does not name a file beneath the folder of this one"
             )));
+        }
+        if self.given.is_some() {
+            let parts = path.components().filter(|part| matches!(part, PathPart::Normal(_)));
+            let parts: Vec<&str> = parts.filter_map(|part| part.as_os_str().to_str()).collect();
+            return self.take_given(&parts.join("/"));
         }
         let folder = self.folder(relative)?;
         let full = folder.join(path);
@@ -151,7 +227,11 @@ impl Input {
 
     /// Adds bytes that a parser had to unpack first, such as a file inside an archive.
     pub fn add(&mut self, source: Source) -> FileId {
-        self.files.push(Arc::new(source));
+        self.add_shared(Arc::new(source))
+    }
+
+    fn add_shared(&mut self, source: Arc<Source>) -> FileId {
+        self.files.push(source);
         FileId((self.files.len() - 1) as u32)
     }
 

@@ -30,6 +30,11 @@ const MAGIC: &[u8; 8] = b"ZTEN1000";
 
 /// The magic number of any generation.
 pub(crate) fn matches(head: &[u8], _input: &Input) -> bool {
+    is_zt(head)
+}
+
+/// Whether a file with these first bytes is a `.zt` file.
+pub(crate) fn is_zt(head: &[u8]) -> bool {
     [MAGIC, legacy::MAGIC, v2::MAGIC].iter().any(|magic| head.starts_with(*magic))
 }
 

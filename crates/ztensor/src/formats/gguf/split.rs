@@ -104,7 +104,7 @@ fn open_parts(input: &mut Input, place: Place, stem: &str) -> Result<Vec<FileId>
             continue;
         }
         let name = format!("{stem}{}", place.suffix(number));
-        match input.sibling(&name) {
+        match input.shard(&name) {
             Ok(file) => files.push(file),
             Err(error) if error.kind() == Kind::NotFound => missing.push(format!("\"{name}\"")),
             Err(error) => return Err(error),

@@ -33,12 +33,20 @@ pub(crate) fn matches(head: &[u8], input: &Input) -> bool {
         || shards::matches(head)
 }
 
-/// Indexes a safetensors file or a shard index.
+/// Whether a file with these first bytes is a shard index.
+pub(crate) fn is_shard_index(head: &[u8]) -> bool {
+    shards::matches(head)
+}
+
+/// Indexes a safetensors file or a shard index; of several files that were given together and have no index, all of them.
 pub(crate) fn index(input: &mut Input) -> Result<Index> {
     let source = input.source();
     let head = source.head(4096)?;
     if shards::matches(&head) {
         return shards::index(input);
+    }
+    if let Some(parts) = input.parts() {
+        return shards::index_parts(input, &parts);
     }
     let mut index = Index::new(Format::Safetensors, "");
     add_file(input, FileId(0), &mut index)?;

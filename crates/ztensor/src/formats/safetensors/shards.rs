@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Input, add_file};
 use crate::error::{Error, Kind, Result};
 use crate::formats::few;
-use crate::index::{Format, Index};
+use crate::index::{FileId, Format, Index};
 use crate::tensor::{Attributes, Value};
 
 #[derive(Deserialize)]
@@ -86,6 +86,22 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     }
     let own: Attributes = document.metadata.into_iter().map(|(key, value)| (key, value_of(value))).collect();
     index.attributes.extend(own);
+    Ok(index)
+}
+
+/// Indexes shards that have no index: each tensor may be in one of them only.
+pub(super) fn index_parts(input: &mut Input, names: &[String]) -> Result<Index> {
+    let mut index = Index::new(Format::Safetensors, "");
+    add_file(input, FileId(0), &mut index)?;
+    for name in names {
+        let file = input.shard(name)?;
+        add_file(input, file, &mut index).map_err(|error| {
+            match input.file(file).map(|f| f.path().map(|p| p.to_path_buf())) {
+                Ok(Some(path)) => error.with_path(&path),
+                _ => error,
+            }
+        })?;
+    }
     Ok(index)
 }
 

@@ -1,0 +1,183 @@
+//! `ztensor dehydrate`: the inverse of `hydrate`. The safetensors weights of a folder become archives under the names of a variant, which transformers and
+//! diffusers load after `z4ai.enable_hf()`. Everything else stays as it is.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ztensor::Format;
+use ztensor::archive::{ArchiveOptions, archive, describe, digest, find, verify};
+use ztensor::folder::{Model, models};
+
+use super::archive::{PackOptions, make_folder, summary};
+use super::index_text::rename_shards;
+use super::names::variant_name;
+use crate::display::say;
+use crate::progress::Progress;
+use crate::{Failure, Outcome, Result, limits};
+
+#[derive(Args)]
+pub(crate) struct Dehydrate {
+    /// The folder of a model, with folders in it as diffusers has them
+    folder: PathBuf,
+    /// Write to this folder, with copies of all other files [default: beside the originals]
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Delete the originals once every archive was read back and found to restore them
+    #[arg(long)]
+    delete_originals: bool,
+    #[command(flatten)]
+    options: PackOptions,
+}
+
+impl Dehydrate {
+    pub(crate) fn run(self) -> Result {
+        let found = models(&self.folder)?;
+        let (mut weights, mut others) = (Vec::new(), Vec::new());
+        for model in found {
+            if is_plain_safetensors(&model)? {
+                weights.push(model);
+            } else if find(model.path())?.is_none() {
+                others.push(model);
+            }
+        }
+        if weights.is_empty() {
+            return Err(Failure::new(format!(
+                "\"{}\" has no plain .safetensors weights in it; other formats are archived by `ztensor archive`",
+                self.folder.display()
+            )));
+        }
+        let options = self.options.archive_options()?;
+        for model in &weights {
+            for file in shards_first(model) {
+                let target = self.target(file)?;
+                make_folder(&target)?;
+                match is_index(file) {
+                    true => {
+                        if rename_shards(file, &target, variant_name, &self.options.force)? {
+                            say(&format!("{} -> {}", file.display(), target.display()))?;
+                        }
+                    }
+                    false => self.archive(file, &target, &options)?,
+                }
+            }
+        }
+        for model in &others {
+            say(&format!("{} is kept as it is; `ztensor archive` compresses it", model.path().display()))?;
+        }
+        if self.output.is_some() {
+            self.copy_others(&weights)?;
+        }
+        if self.delete_originals {
+            self.delete(&weights)?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Where the compressed form of a file goes.
+    fn target(&self, file: &Path) -> Result<PathBuf> {
+        let name = file.file_name().and_then(|name| name.to_str()).and_then(variant_name);
+        let name = name.ok_or_else(|| {
+            Failure::new(format!(
+                "\"{}\" holds safetensors, but is not called so; rename it to *.safetensors",
+                file.display()
+            ))
+        })?;
+        Ok(self.place(file).with_file_name(name))
+    }
+
+    /// The path of a file in the folder that is written.
+    fn place(&self, file: &Path) -> PathBuf {
+        match (&self.output, file.strip_prefix(&self.folder)) {
+            (Some(output), Ok(inside)) => output.join(inside),
+            _ => file.to_path_buf(),
+        }
+    }
+
+    fn archive(&self, file: &Path, target: &Path, options: &ArchiveOptions) -> Result<()> {
+        if target.exists() {
+            match describe(target) {
+                Ok(info) if info.sha256 == digest(file)? => {
+                    return say(&format!("{} is there already", target.display()));
+                }
+                _ => {}
+            }
+        }
+        self.options.force.allow_chosen(target)?;
+        let length = std::fs::metadata(file).map(|about| about.len()).ok();
+        let progress = Progress::new("archiving", length);
+        let stats = archive(file, target, options, &mut |bytes| {
+            progress.advance(bytes);
+            Ok(())
+        })?;
+        drop(progress);
+        say(&summary(file, target, &stats))
+    }
+
+    /// Copies what is not compressed: configuration, tokenizers, models of other formats.
+    fn copy_others(&self, weights: &[Model]) -> Result<()> {
+        for file in ztensor::folder::all_files(&self.folder)? {
+            let target = self.place(&file);
+            let is_weight = weights.iter().any(|model| model.files().contains(&file));
+            if is_weight || (target.exists() && digest(&target)? == digest(&file)?) {
+                continue;
+            }
+            self.options.force.allow_chosen(&target)?;
+            make_folder(&target)?;
+            std::fs::copy(&file, &target)
+                .map_err(|error| Failure::new(format!("\"{}\": {error}", target.display())))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the originals, all of them or none: every archive is read back first.
+    fn delete(&self, weights: &[Model]) -> Result<()> {
+        for file in weights.iter().flat_map(Model::files).filter(|file| !is_index(file)) {
+            let target = self.target(file)?;
+            verify(&target)?;
+            if describe(&target)?.sha256 != digest(file)? {
+                return Err(Failure::new(format!(
+                    "\"{}\" is kept: it changed while it was compressed",
+                    file.display()
+                )));
+            }
+        }
+        // What they are made from goes only when they are on the disk.
+        for file in weights.iter().flat_map(Model::files) {
+            ztensor::make_durable(&self.target(file)?)?;
+        }
+        for file in weights.iter().flat_map(Model::files) {
+            std::fs::remove_file(file).map_err(|error| {
+                Failure::new(format!("\"{}\": cannot remove it: {error}", file.display()))
+            })?;
+        }
+        say("originals deleted; every archive was read back first")
+    }
+}
+
+fn is_index(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "json")
+}
+
+/// The files of a model, those that others refer to first.
+fn shards_first(model: &Model) -> impl Iterator<Item = &PathBuf> {
+    let (indexes, shards): (Vec<_>, Vec<_>) = model.files().iter().partition(|file| is_index(file));
+    shards.into_iter().chain(indexes)
+}
+
+/// Whether all files of a model are plain safetensors, not archives already. What is called so and cannot be opened is an error.
+fn is_plain_safetensors(model: &Model) -> Result<bool> {
+    for file in model.files() {
+        if find(file)?.is_some() {
+            return Ok(false);
+        }
+    }
+    match limits::options().open_model(model) {
+        Ok(reader) => Ok(reader.format() == Format::Safetensors),
+        Err(error) if model.files().iter().any(|file| has_weights_name(file)) => Err(error.into()),
+        Err(_) => Ok(false),
+    }
+}
+
+fn has_weights_name(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "safetensors")
+}
