@@ -62,7 +62,7 @@ def moto() -> Iterator[tuple[str, Publish]]:
 @pytest.fixture(scope="session")
 def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Publish]]:
     folder = tmp_path_factory.mktemp("seaweed")
-    ports = [servers.free_port() for _ in range(4)]
+    ports = [servers.free_port_with_companion() for _ in range(4)]
     (folder / "data").mkdir()
     command = [
         servers.program("weed"),

@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -28,6 +29,16 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+def free_port_with_companion() -> int:
+    """A port for a server that takes the one 10,000 above it as well."""
+    while True:
+        port = random.randrange(20_000, 50_000)
+        with contextlib.suppress(OSError), socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", port))
+            second.bind(("127.0.0.1", port + 10_000))
+            return port
 
 
 @contextlib.contextmanager
