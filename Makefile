@@ -95,7 +95,7 @@ docs: ## Build the Rust API documentation
 	cargo doc --workspace --no-deps --quiet
 
 clean: ## Remove everything that was built or installed here
-	rm -rf target .venv .models .peers fuzz/target
+	rm -rf target .venv .models .peers .scanners fuzz/target
 
 .venv/.tools:
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
