@@ -234,7 +234,7 @@ impl Prune {
         say(&format!("{verb} {}, kept {}", pruned.removed.len(), pruned.kept.len()))?;
         if !self.dry_run {
             say(&format!(
-                "needed in packs: {} before, {} now; `ztensor store gc` frees the rest",
+                "needed in packs: {} before, {} now; `ztensor store gc` frees the difference",
                 size(before.stored),
                 size(after.stored)
             ))?;
