@@ -5,8 +5,8 @@
 
 pub mod archive;
 pub mod convert;
-mod decode;
 pub mod delta;
+mod encoding;
 pub mod error;
 pub mod folder;
 pub mod formats;
@@ -24,7 +24,7 @@ mod sparse;
 pub mod tensor;
 pub mod zt;
 
-pub use decode::{View, codec_dtype, codec_options};
+pub use encoding::{View, codec_dtype, codec_options};
 pub use error::{Caller, Error, Hints, Kind, Result};
 pub use index::{Edit, Format, Recovered, Skipped};
 pub use limits::Limits;

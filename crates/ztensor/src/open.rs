@@ -4,16 +4,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::archive::{ArchiveInfo, Description, NamedSource, assemble};
-use crate::delta::{Base, Candidate, Search};
+use crate::archive::{ArchiveInfo, Base, Candidate, Description, NamedSource, Search, assemble};
 use crate::error::{Error, Hints, Kind, Result};
 use crate::folder::{self, Model};
+use crate::formats::zt;
 use crate::formats::{self, Input, PARSERS};
 use crate::index::Index;
 use crate::limits::{Limits, Meter};
 use crate::reader::Reader;
 use crate::source::{Io, Source};
-use crate::zt;
 
 /// Bytes of the file that detection looks at.
 const HEAD: u64 = 4096;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 
 use crate::archive::ArchiveInfo;
-use crate::decode::{self, View};
+use crate::encoding::{self, View};
 use crate::error::{Error, Hints, Kind, Result};
 use crate::index::{Component, Format, Index, Object, Recovered, Skipped, Span};
 use crate::limits::Limits;
@@ -186,11 +186,11 @@ impl Reader {
     /// One component's elements: borrowed where they lie plainly in memory, decoded otherwise.
     pub fn component_bytes(&self, name: &str, role: &str) -> Result<Cow<'_, [u8]>> {
         self.with_component(name, role, |position, component| {
-            if !decode::is_lent(&self.files, component) {
+            if !encoding::is_lent(&self.files, component) {
                 self.check_decoded(component)?;
             }
             self.verify_stored(position, component)?;
-            let bytes = decode::bytes(&self.files, component)?;
+            let bytes = encoding::bytes(&self.files, component)?;
             self.verify(position, component, Some(&bytes))?;
             Ok(bytes)
         })
@@ -199,7 +199,7 @@ impl Reader {
     /// Borrows one component without copying; `None` where it has to be decoded.
     pub fn component_view(&self, name: &str, role: &str) -> Result<Option<View<'_>>> {
         self.with_component(name, role, |position, component| {
-            let view = decode::view(&self.files, component);
+            let view = encoding::view(&self.files, component);
             if let Some(View { bytes, strides }) = view {
                 self.verify(position, component, strides.is_none().then_some(bytes))?;
             }
@@ -212,10 +212,10 @@ impl Reader {
     pub fn check_view(&self, name: &str, role: &str) -> Result<()> {
         self.with_component(name, role, |position, component| {
             let in_views = |bytes: &[u8]| self.verify(position, component, Some(bytes));
-            if let Some(checked) = decode::look_at_view(&self.files, component, in_views) {
+            if let Some(checked) = encoding::look_at_view(&self.files, component, in_views) {
                 return checked;
             }
-            let bytes = decode::view(&self.files, component).filter(|view| view.strides.is_none());
+            let bytes = encoding::view(&self.files, component).filter(|view| view.strides.is_none());
             self.verify(position, component, bytes.map(|view| view.bytes))
         })
     }
@@ -225,7 +225,7 @@ impl Reader {
         self.with_component(name, role, |position, component| {
             self.check_decoded(component)?;
             self.verify_stored(position, component)?;
-            decode::read_into(&self.files, component, out)?;
+            encoding::read_into(&self.files, component, out)?;
             self.verify(position, component, Some(out))
         })
     }
@@ -235,7 +235,7 @@ impl Reader {
         self.with_component(name, role, |position, component| {
             self.check_decoded(component)?;
             self.verify(position, component, None)?;
-            decode::range_into(&self.files, component, start, out)
+            encoding::range_into(&self.files, component, start, out)
         })
     }
 
@@ -352,13 +352,13 @@ impl Reader {
                 let checked = object.components.iter().try_for_each(|(_, component)| {
                     self.check_decoded(component)?;
                     if component.checks_stored_bytes() {
-                        decode::verify(&self.files, component, None)?;
+                        encoding::verify(&self.files, component, None)?;
                     }
-                    let bytes = decode::bytes(&self.files, component)?;
+                    let bytes = encoding::bytes(&self.files, component)?;
                     if component.checks_stored_bytes() {
                         Ok(())
                     } else {
-                        decode::verify(&self.files, component, Some(&bytes))
+                        encoding::verify(&self.files, component, Some(&bytes))
                     }
                 });
                 let checked = checked.and_then(|()| self.check_sparse(name));
@@ -369,7 +369,7 @@ impl Reader {
         failures.extend(self.index.file_digests.iter().filter_map(|(file, digest)| {
             let source = self.files.get(file.0 as usize)?;
             let whole = Span { file: *file, offset: 0, length: source.len() };
-            let error = decode::verify_span(&self.files, whole, digest).err()?;
+            let error = encoding::verify_span(&self.files, whole, digest).err()?;
             let name = source.path()?.file_name()?.to_string_lossy().into_owned();
             Some((name, error))
         }));
@@ -484,7 +484,7 @@ impl Reader {
         if verified.lock().unwrap_or_else(PoisonError::into_inner).contains(&position) {
             return Ok(());
         }
-        decode::verify(&self.files, component, decoded)?;
+        encoding::verify(&self.files, component, decoded)?;
         verified.lock().unwrap_or_else(PoisonError::into_inner).insert(position);
         Ok(())
     }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::{ArchiveInfo, identify};
 use crate::error::{Kind, Result};
+use crate::formats::zt;
 use crate::open::OpenOptions;
 use crate::source::{Io, Source};
-use crate::zt;
 
 /// What an archive or a delta says; a delta's base is not needed for it.
 pub fn describe(archive: &Path) -> Result<ArchiveInfo> {

@@ -3,6 +3,7 @@
 //! [`Assembly`](crate::source::assembly::Assembly) of pieces that are decoded when they are asked for. A delta ([`crate::delta`]) is an
 //! archive some of whose pieces are stored as differences to a base. `spec/archive.md` has the details.
 
+mod base;
 mod describe;
 mod description;
 mod digest;
@@ -13,11 +14,13 @@ mod runs;
 mod table;
 mod write;
 
+pub use base::Candidate;
 pub use describe::{describe, digest, find, is_original};
 pub use restore::{restore, restore_bytes, verify};
 pub use runs::{Run, runs};
 pub use write::{ArchiveOptions, Stats, archive, archive_bytes, archive_reader, archive_source};
 
+pub(crate) use base::{Base, Search, digest_of, wrong_base};
 pub(crate) use description::{BaseDescription, Description, FileIdentity, NamedFile, is_plain};
 pub(crate) use digest::identify;
 pub(crate) use open::{NamedSource, assemble, decoding_cost};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::base::Base;
 use super::description::{Description, PIECES, SKELETON, TABLE, damaged};
 use super::table::{Stored, Table};
-use crate::decode;
-use crate::delta::Base;
+use crate::encoding;
 use crate::error::Result;
 use crate::index::{Component, Coverage, Data, Digest, DigestValue, Index, Span};
 use crate::limits::Meter;
@@ -169,8 +169,8 @@ fn object<'a>(index: &'a Index, name: &str) -> Result<&'a Component> {
 fn small_object(index: &Index, files: &[Arc<Source>], name: &str, meter: &Meter) -> Result<Vec<u8>> {
     let component = object(index, name)?;
     meter.charge(component.length)?;
-    decode::verify(files, component, None)?;
-    Ok(decode::bytes(files, component)?.into_owned())
+    encoding::verify(files, component, None)?;
+    Ok(encoding::bytes(files, component)?.into_owned())
 }
 
 /// Cuts the next piece off the stored bytes.
@@ -275,10 +275,10 @@ impl Piece for StoredPiece {
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
         // Pieces with a checksum of their own are small; frames check each block they decode.
-        decode::verify(&self.files, &self.component, None)?;
+        encoding::verify(&self.files, &self.component, None)?;
         match out.len() as u64 == self.component.length {
-            true => decode::read_into(&self.files, &self.component, out),
-            false => decode::range_into(&self.files, &self.component, start, out),
+            true => encoding::read_into(&self.files, &self.component, out),
+            false => encoding::range_into(&self.files, &self.component, start, out),
         }
     }
 

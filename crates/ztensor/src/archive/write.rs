@@ -14,7 +14,7 @@ use super::description::{ATTRIBUTE, BaseDescription, Description, PIECES, RESTOR
 use super::original::Original;
 use super::runs::{Run, runs_of_files};
 use super::table::{BaseTensor, PieceEntry, Stored, Table};
-use crate::decode;
+use crate::encoding;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::open::OpenOptions;
@@ -265,7 +265,7 @@ impl<'a> Pieces<'a> {
         if self.twin_of(hash, &bytes)?.is_some() {
             return Ok((hash, None));
         }
-        let mut codec = decode::z4ai_options(&bytes, &run.element, &run.shape, options.effort);
+        let mut codec = encoding::z4ai_options(&bytes, &run.element, &run.shape, options.effort);
         codec.level = options.level;
         if let Some(encoded) = encoder.encode(run, &bytes, &codec)? {
             return Ok((hash, Some(encoded)));
@@ -315,7 +315,7 @@ impl<'a> Pieces<'a> {
 
 /// A piece that stands by itself: a frame, or the bytes as they are where that is shorter.
 pub(crate) fn encode_alone(bytes: &[u8], options: &z4ai::Options) -> Result<Encoded> {
-    Ok(raw_or_frame(bytes, decode::compress_z4ai(bytes, options)?))
+    Ok(raw_or_frame(bytes, encoding::compress_z4ai(bytes, options)?))
 }
 
 /// The same for a frame that there is already.

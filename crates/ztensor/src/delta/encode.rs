@@ -9,7 +9,7 @@ use z4ai::ReferenceId;
 use crate::archive::{
     BaseDescription, BaseTensor, Encoded, Encoder, Original, Run, encode_alone, raw_or_frame,
 };
-use crate::decode::z4ai_failure;
+use crate::encoding::z4ai_failure;
 use crate::error::Result;
 use crate::index::Component;
 use crate::reader::Reader;

@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::known::digest_of;
-use crate::archive::{ArchiveInfo, FileIdentity};
+use crate::archive::{ArchiveInfo, FileIdentity, digest_of};
 use crate::error::Result;
 use crate::folder::{Model, models};
+use crate::formats::zt;
 use crate::open::OpenOptions;
 use crate::source::{Io, Source};
-use crate::zt;
 
 /// A model in a folder, and what it needs.
 #[derive(Clone, Debug)]

@@ -2,27 +2,20 @@
 //! them. Tensors are found in the base by name, type and shape, whatever moved around them, and by content where they were renamed. A
 //! delta opens like any other file, with its base at hand, and restores the original byte for byte.
 
-mod base;
-mod bases;
 mod encode;
-mod known;
 mod lineage;
-mod pieces;
 mod rebase;
 
-pub use bases::Candidate;
+pub use crate::archive::Candidate;
 pub use lineage::{Link, lineage};
 pub use rebase::rebase;
-
-pub(crate) use base::Base;
-pub(crate) use bases::Search;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::archive::{self, ArchiveOptions, Stats};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::open::OpenOptions;
 use crate::output::Output;
 use crate::reader::Reader;
@@ -128,8 +121,4 @@ fn in_memory(
     let bytes = writer.into_bytes()?;
     let stored = bytes.len() as u64;
     Ok((bytes, Stats { stored, ..stats }))
-}
-
-fn wrong_base(message: impl Into<String>) -> Error {
-    Error::new(Kind::WrongBase, message)
 }

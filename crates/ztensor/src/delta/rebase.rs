@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Candidate, Search, make_reader, wrong_base};
-use crate::archive::{ArchiveOptions, Stats};
+use super::make_reader;
+use crate::archive::{ArchiveOptions, Candidate, Search, Stats, wrong_base};
 use crate::error::{Error, Kind, Result};
 use crate::folder::folder_of;
 use crate::limits::Meter;

@@ -6,11 +6,11 @@ use std::path::Path;
 use indexmap::IndexSet;
 
 use crate::error::Result;
+use crate::formats::zt;
 use crate::formats::{Input, PARSERS};
 use crate::index::Format;
 use crate::limits::Limits;
 use crate::source::{Io, Source};
-use crate::zt;
 
 /// Bytes that recognition looks at.
 const HEAD: u64 = 4096;

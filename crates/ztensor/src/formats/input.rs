@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::path::{Component as PathPart, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::delta::Candidate;
+use super::zt;
+use crate::archive::Candidate;
 use crate::error::{Error, Kind, Result};
 use crate::index::{FileId, Span};
 use crate::limits::{Budget, Limits, Meter};
 use crate::open::OpenOptions;
 use crate::source::{Io, Source, is_url};
-use crate::zt;
 
 /// The input of a parser.
 #[derive(Debug)]

@@ -18,6 +18,7 @@ pub mod pytorch;
 pub mod safetensors;
 #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
 pub(crate) mod zip;
+pub(crate) mod zt;
 
 pub use input::Input;
 pub(crate) use unknown::unknown;
@@ -46,7 +47,7 @@ pub(crate) struct Parser {
 
 /// Every format of this build, those with an unmistakable magic number first.
 pub(crate) const PARSERS: &[Parser] = &[
-    Parser { matches: crate::zt::matches, index: crate::zt::index },
+    Parser { matches: zt::matches, index: zt::index },
     #[cfg(feature = "gguf")]
     Parser { matches: gguf::matches, index: gguf::index },
     #[cfg(feature = "pytorch")]

@@ -10,7 +10,7 @@ use rawzip::{
     ZipLocator,
 };
 
-use crate::decode;
+use crate::encoding;
 use crate::error::{Error, Kind, Result};
 use crate::index::{Data, FileId, Span};
 use crate::limits::Budget;
@@ -72,8 +72,8 @@ impl Member {
             Data::Raw(span) => source.bytes(span.offset, span.length),
             _ => {
                 budget.charge(self.decoded_length)?;
-                let mut decoded = decode::allocate(self.decoded_length)?;
-                decode::inflate(&source.bytes(self.offset, self.length)?, &mut decoded)
+                let mut decoded = encoding::allocate(self.decoded_length)?;
+                encoding::inflate(&source.bytes(self.offset, self.length)?, &mut decoded)
                     .map_err(|error| error.with_offset(self.offset))?;
                 Ok(Cow::Owned(decoded))
             }

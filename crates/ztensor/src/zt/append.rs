@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::exclusive::{Exclusive, State};
-use super::journal;
-use super::manifest::Item;
 use crate::error::{Error, Result};
+use crate::formats::zt::journal;
+use crate::formats::zt::manifest::Item;
 use crate::index::Edit;
 use crate::output::Output;
 use crate::tensor::Attributes;

@@ -4,15 +4,15 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::cbor::Encoder;
 use super::exclusive::{Exclusive, State};
-use super::journal;
-use super::manifest::{self, Item, Manifest};
-use super::read::FOOTER;
 use super::write::{Writer, alignment};
-use super::{MAGIC, rules};
-use crate::decode::Hasher;
+use crate::encoding::Hasher;
 use crate::error::{Error, Hints, Kind, Result};
+use crate::formats::zt::cbor::Encoder;
+use crate::formats::zt::journal;
+use crate::formats::zt::manifest::{self, Item, Manifest};
+use crate::formats::zt::read::FOOTER;
+use crate::formats::zt::{MAGIC, rules};
 use crate::index::{
     Component, Components, Coverage, Data, Digest, DigestValue, Edit, FileId, Format, Object, Span,
 };

@@ -4,11 +4,11 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::journal::{self, Journal};
-use super::manifest::Manifest;
-use super::read::{self, Tail};
 use crate::archive::Description;
 use crate::error::{Error, Kind, Result};
+use crate::formats::zt::journal::{self, Journal};
+use crate::formats::zt::manifest::Manifest;
+use crate::formats::zt::read::{self, Tail};
 use crate::index::Edit;
 use crate::limits::{Budget, Limits};
 use crate::output::{Owner, disk, is_at, write_error};
@@ -74,7 +74,7 @@ impl Exclusive {
     /// The bytes, read through the descriptor.
     pub(super) fn source(&self) -> Result<Source> {
         let source = Source::of_file(self.file()?, &self.path)?;
-        if *source.head(8)? != *super::MAGIC {
+        if *source.head(8)? != *crate::formats::zt::MAGIC {
             return Err(Error::new(Kind::UnknownFormat, "this is not a .zt file of version 1")
                 .with_path(&self.path)
                 .with_hints(super::edit::CONVERT_FIRST));

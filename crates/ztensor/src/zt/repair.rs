@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use super::exclusive::Exclusive;
-use super::journal;
-use super::read::{Head, Tail};
-use super::{candidates, read};
 use crate::error::Result;
+use crate::formats::zt::journal;
+use crate::formats::zt::read::{Head, Tail};
+use crate::formats::zt::{candidates, read};
 use crate::index::Edit;
 use crate::limits::{Budget, Limits};
 

@@ -132,7 +132,7 @@ pub(super) fn dimensions<'a>(wire: &'a Wire<'a>, value: Value, into: &mut Vec<u6
             let bytes = wire.bytes(span).ok()?;
             let mut rest = &*bytes;
             while !rest.is_empty() {
-                let (dimension, taken) = crate::decode::read_varint(rest)?;
+                let (dimension, taken) = crate::encoding::read_varint(rest)?;
                 add(dimension)?;
                 rest = &rest[taken..];
             }

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use crate::decode::read_varint;
+use crate::encoding::read_varint;
 use crate::error::{Error, Result};
 use crate::index::{FileId, Span};
 use crate::source::Source;

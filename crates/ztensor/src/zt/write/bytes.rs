@@ -3,11 +3,11 @@
 use super::Writer;
 use super::input::Version;
 use crate::error::Result;
+use crate::formats::zt::MAGIC;
+use crate::formats::zt::manifest::{self, Item};
+use crate::formats::zt::read::ALIGNMENT;
 use crate::index::{Component, FileId, Object, Span};
 use crate::tensor::{Attributes, DType, Shape};
-use crate::zt::MAGIC;
-use crate::zt::manifest::{self, Item};
-use crate::zt::read::ALIGNMENT;
 
 /// Bytes on their way into a file. Made by [`Writer::bytes`]; dropped unfinished, they leave no tensor behind.
 pub(crate) struct ByteStream<'w> {

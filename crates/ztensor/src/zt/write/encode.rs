@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::input::{Compression, TensorInput, Version};
-use crate::decode;
+use crate::encoding;
 use crate::error::{Error, Result};
 use crate::index::{Data, Span};
 use crate::tensor::{ElementType, Layout, Shape};
@@ -44,8 +44,8 @@ fn encode_component<'a>(
         }
         Compression::Zstd(level) => {
             let (packed, place): (_, fn(Span) -> Data) = match version {
-                Version::One => (decode::compress_zstd(bytes, level)?, Data::Zstd),
-                Version::Two => (decode::compress_seekable(bytes, level)?, Data::ZstdSeekable),
+                Version::One => (encoding::compress_zstd(bytes, level)?, Data::Zstd),
+                Version::Two => (encoding::compress_seekable(bytes, level)?, Data::ZstdSeekable),
             };
             // What does not shrink is stored as it is, and stays zero-copy.
             let shrunk = packed.len() < bytes.len();
@@ -53,8 +53,8 @@ fn encode_component<'a>(
         }
         Compression::Z4ai(effort) => {
             let flat = Shape::from([decoded / element.storage.width() as u64]);
-            let options = decode::z4ai_options(bytes, element, shape.unwrap_or(&flat), effort);
-            let packed = decode::compress_z4ai(bytes, &options)?;
+            let options = encoding::z4ai_options(bytes, element, shape.unwrap_or(&flat), effort);
+            let packed = encoding::compress_z4ai(bytes, &options)?;
             let shrunk = packed.len() < bytes.len();
             Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Z4ai } } else { raw })
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use z4ai::Effort;
 
-use crate::decode::Hasher;
+use crate::encoding::Hasher;
 use crate::error::{Error, Result};
 use crate::tensor::{Attributes, ElementType, Layout, Shape};
 

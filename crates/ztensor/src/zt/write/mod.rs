@@ -20,11 +20,11 @@ pub use one::{TensorStream, TensorWrite};
 use encode::{Encoded, encode};
 
 use super::append::Append;
-use super::manifest::{self, Item};
-use super::read::ALIGNMENT;
-use super::{MAGIC, rules, v2};
-use crate::decode::Hasher;
+use crate::encoding::Hasher;
 use crate::error::{Error, Kind, Result};
+use crate::formats::zt::manifest::{self, Item};
+use crate::formats::zt::read::ALIGNMENT;
+use crate::formats::zt::{MAGIC, rules, v2};
 use crate::index::{Component, Components, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
 use crate::output::Output;
 use crate::tensor::{Attributes, Element, ElementType, Layout, Shape, Value};

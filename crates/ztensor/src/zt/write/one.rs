@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::input::{Checksum, Compression, TensorInput, Version};
-use crate::decode::Hasher;
+use crate::encoding::Hasher;
 use crate::error::{Error, Result};
 use crate::index::{Component, Coverage, Digest, FileId, Object, Span};
 use crate::tensor::{ElementType, Shape, Value};

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::tensor::{Attributes, Shape, Value};
 
 /// A cursor over one CBOR item.
-pub(in crate::zt) struct Decoder<'a> {
+pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
     position: usize,
     strict: bool,
@@ -34,17 +34,17 @@ const BREAK: u8 = 0xFF;
 
 impl<'a> Decoder<'a> {
     /// A decoder for any well-formed CBOR, with at most `depth` nested containers.
-    pub(in crate::zt) fn new(bytes: &'a [u8], depth: usize) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], depth: usize) -> Self {
         Decoder { bytes, position: 0, strict: false, depth }
     }
 
     /// A decoder that accepts the Core Deterministic Encoding only.
-    pub(in crate::zt) fn strict(bytes: &'a [u8], depth: usize) -> Self {
+    pub(crate) fn strict(bytes: &'a [u8], depth: usize) -> Self {
         Decoder { bytes, position: 0, strict: true, depth }
     }
 
     /// Refuses bytes behind the item.
-    pub(in crate::zt) fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         match self.bytes.len() - self.position {
             0 => Ok(()),
             rest => Err(self.error(&format!("{rest} bytes follow the manifest"))),
@@ -52,20 +52,20 @@ impl<'a> Decoder<'a> {
     }
 
     /// How many bytes have been consumed.
-    pub(in crate::zt) fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         self.position
     }
 
     /// Consumes exactly these bytes, or nothing.
     #[inline]
-    pub(in crate::zt) fn accept(&mut self, encoded: &[u8]) -> bool {
+    pub(crate) fn accept(&mut self, encoded: &[u8]) -> bool {
         let found = self.bytes.get(self.position..).is_some_and(|rest| rest.starts_with(encoded));
         self.position += if found { encoded.len() } else { 0 };
         found
     }
 
     /// Tries one way to read what follows; where it gives nothing, the cursor is back where it was.
-    pub(in crate::zt) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+    pub(crate) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let start = self.position;
         let found = read(self);
         if found.is_none() {
@@ -75,10 +75,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Walks a map with text keys; `visit` must consume the value.
-    pub(in crate::zt) fn map(
-        &mut self,
-        mut visit: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>,
-    ) -> Result<()> {
+    pub(crate) fn map(&mut self, mut visit: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>) -> Result<()> {
         self.fields(|decoder, key| {
             let key = decoder.as_text(key)?;
             visit(decoder, key)
@@ -87,7 +84,7 @@ impl<'a> Decoder<'a> {
 
     /// Walks a map whose keys are mostly known: they are handed out as bytes, to be compared. What is none of the known ones goes to
     /// [`Decoder::unknown_field`], which checks it like any other text.
-    pub(in crate::zt) fn fields(
+    pub(crate) fn fields(
         &mut self,
         mut visit: impl FnMut(&mut Self, Cow<'a, [u8]>) -> Result<()>,
     ) -> Result<()> {
@@ -111,14 +108,14 @@ impl<'a> Decoder<'a> {
     }
 
     /// Skips the value of a field that the caller does not know, and returns its name.
-    pub(in crate::zt) fn unknown_field(&mut self, key: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
+    pub(crate) fn unknown_field(&mut self, key: Cow<'a, [u8]>) -> Result<Cow<'a, str>> {
         let name = self.as_text(key)?;
         self.skip()?;
         Ok(name)
     }
 
     /// Walks a list; `visit` must consume the element.
-    pub(in crate::zt) fn list(&mut self, visit: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+    pub(crate) fn list(&mut self, visit: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         match self.head()? {
             (LIST, argument) => self.items(argument, visit),
             _ => Err(self.error("a list is expected")),
@@ -126,7 +123,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// A text.
-    pub(in crate::zt) fn text(&mut self) -> Result<Cow<'a, str>> {
+    pub(crate) fn text(&mut self) -> Result<Cow<'a, str>> {
         match self.head()? {
             (TEXT, argument) => self.text_body(argument),
             _ => Err(self.error("a text is expected")),
@@ -134,7 +131,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// An unsigned integer.
-    pub(in crate::zt) fn unsigned(&mut self) -> Result<u64> {
+    pub(crate) fn unsigned(&mut self) -> Result<u64> {
         match self.head()? {
             (UNSIGNED, Argument::Number(value)) => Ok(value),
             _ => Err(self.error("an unsigned integer is expected")),
@@ -142,7 +139,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// A list of unsigned integers.
-    pub(in crate::zt) fn unsigned_list(&mut self) -> Result<Vec<u64>> {
+    pub(crate) fn unsigned_list(&mut self) -> Result<Vec<u64>> {
         let mut values = Vec::with_capacity(4);
         self.list(|decoder| {
             values.push(decoder.unsigned()?);
@@ -152,14 +149,14 @@ impl<'a> Decoder<'a> {
     }
 
     /// The dimensions of a tensor.
-    pub(in crate::zt) fn shape(&mut self) -> Result<Shape> {
+    pub(crate) fn shape(&mut self) -> Result<Shape> {
         let mut shape = Shape::default();
         self.list(|decoder| shape.push(decoder.unsigned()?))?;
         Ok(shape)
     }
 
     /// A map as attributes.
-    pub(in crate::zt) fn attributes(&mut self) -> Result<Attributes> {
+    pub(crate) fn attributes(&mut self) -> Result<Attributes> {
         let mut attributes = Attributes::new();
         self.map(|decoder, key| {
             let value = decoder.value()?;
@@ -172,7 +169,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Any value.
-    pub(in crate::zt) fn value(&mut self) -> Result<Value> {
+    pub(crate) fn value(&mut self) -> Result<Value> {
         match self.peek()? >> 5 {
             MAP => return self.attributes().map(Value::Map),
             SIMPLE => return self.simple(),
@@ -201,14 +198,14 @@ impl<'a> Decoder<'a> {
     }
 
     /// Skips one item of any kind.
-    pub(in crate::zt) fn skip(&mut self) -> Result<()> {
+    pub(crate) fn skip(&mut self) -> Result<()> {
         // Unknown fields are small; decoding them bounds depth and checks them by the same rules as known ones.
         self.value().map(drop)
     }
 
     /// An error at the cursor.
     #[cold]
-    pub(in crate::zt) fn error(&self, rule: &str) -> Error {
+    pub(crate) fn error(&self, rule: &str) -> Error {
         Error::malformed(format!("the manifest is damaged: {rule} at its byte {}", self.position))
     }
 

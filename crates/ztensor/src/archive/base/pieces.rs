@@ -8,7 +8,7 @@ use z4ai::ReferenceId;
 
 use super::wrong_base;
 use crate::archive::{BaseTensor, decoding_cost};
-use crate::decode::z4ai_failure;
+use crate::encoding::z4ai_failure;
 use crate::error::{Error, Result};
 use crate::index::Span;
 use crate::reader::Reader;

@@ -11,10 +11,10 @@ use crate::limits::Budget;
 use crate::tensor::{Attributes, DType, ElementType, Layout, LogicalType};
 
 /// The version this library writes.
-pub(super) const VERSION: &str = "1.2.0";
+pub(crate) const VERSION: &str = "1.2.0";
 
 /// A parsed manifest.
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     pub version: String,
     pub attributes: Attributes,
     pub entries: Vec<Entry>,
@@ -23,7 +23,7 @@ pub(super) struct Manifest {
 }
 
 /// One object of a manifest.
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub name: String,
     /// The object, or why it cannot be read.
     pub object: Result<Object, String>,
@@ -33,7 +33,7 @@ pub(super) struct Entry {
 
 impl Manifest {
     /// Parses a manifest. Spans are not yet checked against the file.
-    pub(super) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Manifest> {
+    pub(crate) fn parse(bytes: &[u8], budget: &mut Budget) -> Result<Manifest> {
         let mut entries = Vec::new();
         let mut manifest = Manifest::walk(bytes, budget, &mut |entry| {
             entries.push(entry);
@@ -44,7 +44,7 @@ impl Manifest {
     }
 
     /// Parses a manifest and hands out its objects one by one; they are not collected.
-    pub(super) fn walk(
+    pub(crate) fn walk(
         bytes: &[u8],
         budget: &mut Budget,
         visit: &mut dyn FnMut(Entry) -> Result<()>,
@@ -221,7 +221,7 @@ fn component(decoder: &mut Decoder<'_>) -> Result<Result<Component, String>> {
 }
 
 /// Well-known roles are not allocated for each tensor.
-pub(super) fn intern(role: Cow<'_, str>) -> Cow<'static, str> {
+pub(crate) fn intern(role: Cow<'_, str>) -> Cow<'static, str> {
     const KNOWN: [&str; 8] =
         ["data", "values", "indices", "indptr", "coords", "packed_weight", "scales", "zeros"];
     match KNOWN.iter().find(|known| **known == role) {
@@ -231,13 +231,13 @@ pub(super) fn intern(role: Cow<'_, str>) -> Cow<'static, str> {
 }
 
 /// What goes into a manifest for one name: an object to encode, or bytes to copy.
-pub(super) enum Item<'a> {
+pub(crate) enum Item<'a> {
     Object(&'a Object),
     Raw(&'a [u8]),
 }
 
 /// Encodes a manifest.
-pub(super) fn encode<'a>(
+pub(crate) fn encode<'a>(
     attributes: &Attributes,
     items: impl ExactSizeIterator<Item = (&'a str, Item<'a>)>,
     unknown: &[(String, Vec<u8>)],
@@ -269,7 +269,7 @@ pub(super) fn encode<'a>(
 }
 
 /// Encodes one object.
-pub(super) fn encode_object(encoder: &mut Encoder, object: &Object) -> Result<()> {
+pub(crate) fn encode_object(encoder: &mut Encoder, object: &Object) -> Result<()> {
     encoder.map(3 + usize::from(!object.attributes.is_empty()));
     encoder.text("shape");
     encoder.unsigned_list(&object.shape);

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::base::{Base, described};
 use super::known::digest_of;
 use super::wrong_base;
+use super::{Base, described};
 use crate::archive::{BaseDescription, Description, FileIdentity, NamedFile, Original};
 use crate::error::{Error, Kind, Result};
 use crate::folder::{Depth, files, folder_of};
+use crate::formats::zt;
 use crate::limits::Meter;
 use crate::open::OpenOptions;
 use crate::reader::Reader;
 use crate::source::Source;
-use crate::zt;
 
 /// Deltas of deltas that are followed.
 const LONGEST_CHAIN: usize = 32;
@@ -191,7 +191,7 @@ impl<'a> Search<'a> {
     }
 
     /// The base of the base of a delta, where that is a delta itself: what is left when the link between them is dropped.
-    pub(super) fn grandparent(&mut self, delta: &Description, folder: Option<&Path>) -> Result<Option<Base>> {
+    pub(crate) fn grandparent(&mut self, delta: &Description, folder: Option<&Path>) -> Result<Option<Base>> {
         let Some(first) = delta.base.as_ref().and_then(|base| base.needed().into_iter().next()) else {
             return Ok(None);
         };

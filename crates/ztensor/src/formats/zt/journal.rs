@@ -7,15 +7,15 @@ use super::read::{FOOTER, Tail};
 use crate::index::Edit;
 
 /// Where the record lies, behind the magic number.
-pub(super) const OFFSET: u64 = MAGIC.len() as u64;
-pub(super) const LENGTH: usize = 56;
+pub(crate) const OFFSET: u64 = MAGIC.len() as u64;
+pub(crate) const LENGTH: usize = 56;
 /// Where the record ends and the first blob may begin.
-pub(super) const END: u64 = OFFSET + LENGTH as u64;
+pub(crate) const END: u64 = OFFSET + LENGTH as u64;
 
 /// The bytes of the record.
-pub(super) type Bytes = [u8; LENGTH];
+pub(crate) type Bytes = [u8; LENGTH];
 /// No change is under way.
-pub(super) const NONE: Bytes = [0; LENGTH];
+pub(crate) const NONE: Bytes = [0; LENGTH];
 
 const RECORD: &[u8; 8] = b"ZTJOURNL";
 const VERSION: u32 = 1;
@@ -25,14 +25,14 @@ const EDITS: [Edit; 3] = [Edit::Append, Edit::Replace, Edit::Repair];
 
 /// What the record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     pub edit: Edit,
     /// The manifest of the last complete state.
     pub tail: Tail,
 }
 
 impl Journal {
-    pub(super) fn encode(self) -> Bytes {
+    pub(crate) fn encode(self) -> Bytes {
         let mut bytes = NONE;
         let edit = EDITS.iter().position(|known| *known == self.edit).map_or(0, |at| at + 1);
         let fields = [
@@ -52,7 +52,7 @@ impl Journal {
     }
 
     /// The record, if there is one. A record that is not whole was never on disk: what it announces has not begun.
-    pub(super) fn decode(bytes: &Bytes) -> Option<Journal> {
+    pub(crate) fn decode(bytes: &Bytes) -> Option<Journal> {
         let number = |at: usize| bytes[at..].first_chunk().map_or(0, |field| u64::from_le_bytes(*field));
         let whole = twox_hash::XxHash3_64::oneshot(&bytes[..LENGTH - 8]) == number(LENGTH - 8);
         if !bytes.starts_with(RECORD) || !whole || number(8) as u32 != VERSION {

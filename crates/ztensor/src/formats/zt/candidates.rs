@@ -20,13 +20,13 @@ const NAME_ONE: Hints = Hints::new(
 );
 
 /// A place where the file may have ended once.
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     pub tail: Tail,
     tensors: usize,
 }
 
 /// The state that an interrupted write left behind.
-pub(super) fn only(source: &Source) -> Result<Tail> {
+pub(crate) fn only(source: &Source) -> Result<Tail> {
     let found = all(source)?;
     match &found[..] {
         [] => Err(Error::new(
@@ -51,7 +51,7 @@ pub(super) fn only(source: &Source) -> Result<Tail> {
 }
 
 /// The state that ends at an offset which the user chose.
-pub(super) fn at(source: &Source, end: u64) -> Result<Tail> {
+pub(crate) fn at(source: &Source, end: u64) -> Result<Tail> {
     source.check(end, 0)?;
     let tail = read::tail_at(source, end)?;
     read::load(source, tail, &mut Budget::new(Limits::default()))?;

@@ -10,10 +10,10 @@ use crate::index::{
 use crate::tensor::{Attributes, DType, ElementType, Layout};
 
 /// First bytes of a 0.1 file.
-pub(super) const MAGIC: &[u8; 8] = b"ZTEN0001";
+pub(crate) const MAGIC: &[u8; 8] = b"ZTEN0001";
 
 /// Indexes a 0.1 file.
-pub(super) fn index(input: &mut Input) -> Result<Index> {
+pub(crate) fn index(input: &mut Input) -> Result<Index> {
     let source = input.source();
     let length_at = source
         .len()

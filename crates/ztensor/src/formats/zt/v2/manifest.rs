@@ -318,7 +318,7 @@ fn layout_name(layout: &Layout) -> &str {
 }
 
 /// Encodes a manifest.
-pub(in crate::zt) fn encode<'a>(
+pub(crate) fn encode<'a>(
     attributes: &Attributes,
     objects: impl Iterator<Item = (&'a str, &'a Object)>,
 ) -> Result<Vec<u8>> {

@@ -4,8 +4,8 @@
 mod decode;
 mod encode;
 
-pub(super) use decode::Decoder;
-pub(super) use encode::Encoder;
+pub(crate) use decode::Decoder;
+pub(crate) use encode::Encoder;
 
 use crate::error::Result;
 use crate::tensor::Value;

@@ -1,13 +1,20 @@
 //! The base of an opened delta: that it is the right one, and where its tensors are. What costs little is checked when the delta is opened;
 //! the digest of a tensor when it is first used, unless the checksums of a few blocks say enough; all of the base when the original is restored.
 
+mod known;
+mod pieces;
+mod search;
+
+pub(crate) use known::digest_of;
+pub use search::Candidate;
+pub(crate) use search::Search;
+
 use std::sync::Arc;
 
-use super::pieces::Reference;
-use super::wrong_base;
 use crate::archive::{BaseDescription, BaseTensor, FileIdentity, NamedFile, Original};
-use crate::error::{Error, Hints, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::reader::Reader;
+use pieces::Reference;
 
 /// An opened base and what the delta says about it.
 #[derive(Clone, Debug)]
@@ -46,7 +53,7 @@ impl Base {
     }
 
     /// The opened base.
-    pub(super) fn reader(&self) -> &Arc<Reader> {
+    pub(crate) fn reader(&self) -> &Arc<Reader> {
         &self.reader
     }
 
@@ -103,4 +110,8 @@ impl Base {
 pub(super) fn described(name: &str, identity: FileIdentity) -> String {
     let name = if name.is_empty() { "a file".to_owned() } else { format!("\"{name}\"") };
     format!("{name} of {} bytes with sha256 {}", identity.length, identity.digest())
+}
+
+pub(crate) fn wrong_base(message: impl Into<String>) -> Error {
+    Error::new(Kind::WrongBase, message)
 }

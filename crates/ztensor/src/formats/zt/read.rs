@@ -12,28 +12,28 @@ use crate::limits::Budget;
 use crate::source::{Moment, Source};
 
 /// Every blob starts at a multiple of this.
-pub(super) const ALIGNMENT: u64 = 64;
+pub(crate) const ALIGNMENT: u64 = 64;
 /// Length field and magic at the end of the file.
-pub(super) const FOOTER: u64 = 16;
+pub(crate) const FOOTER: u64 = 16;
 /// The largest manifest the format allows.
-pub(super) const LARGEST_MANIFEST: u64 = 1 << 30;
+pub(crate) const LARGEST_MANIFEST: u64 = 1 << 30;
 
 /// Where the manifest lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tail {
+pub(crate) struct Tail {
     pub offset: u64,
     pub length: u64,
 }
 
 impl Tail {
     /// One past the footer.
-    pub(super) fn end(self) -> u64 {
+    pub(crate) fn end(self) -> u64 {
         self.offset + self.length + FOOTER
     }
 }
 
 /// What decides which state a file holds: the journal record, or the end of the file.
-pub(super) struct Head {
+pub(crate) struct Head {
     record: journal::Bytes,
     journal: Option<Journal>,
     moment: Option<Moment>,
@@ -41,7 +41,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Reads it from the file itself, not from a map whose end may be gone.
-    pub(super) fn read(source: &Source) -> Result<Head> {
+    pub(crate) fn read(source: &Source) -> Result<Head> {
         let moment = source.moment()?;
         let mut record = journal::NONE;
         if source.len() >= journal::END {
@@ -51,7 +51,7 @@ impl Head {
     }
 
     /// Whether there is a record to be cleared, or what is left of one.
-    pub(super) fn is_marked(&self) -> bool {
+    pub(crate) fn is_marked(&self) -> bool {
         self.record != journal::NONE
     }
 
@@ -61,7 +61,7 @@ impl Head {
     }
 
     /// The tail of the last complete state.
-    pub(super) fn tail(&self, source: &Source) -> Result<Tail> {
+    pub(crate) fn tail(&self, source: &Source) -> Result<Tail> {
         let Some(journal) = self.journal else { return tail_at(source, source.len()) };
         let announced = journal.tail;
         source.check(announced.offset, announced.end() - announced.offset)?;
@@ -97,7 +97,7 @@ impl Head {
 }
 
 /// Indexes a 1.2 file. Another process may be changing it: then this is the state before or the state after.
-pub(super) fn index(input: &mut Input) -> Result<Index> {
+pub(crate) fn index(input: &mut Input) -> Result<Index> {
     /// Changes during which the file is looked at again.
     const ATTEMPTS: u32 = 200;
     for attempt in 0..ATTEMPTS {
@@ -142,7 +142,7 @@ fn attempt_index(source: &Source, budget: &mut Budget) -> Result<Option<(Index, 
 }
 
 /// Reads and checks the manifest of a tail.
-pub(super) fn load(source: &Source, tail: Tail, budget: &mut Budget) -> Result<Index> {
+pub(crate) fn load(source: &Source, tail: Tail, budget: &mut Budget) -> Result<Index> {
     budget.check_header(tail.length)?;
     let bytes = source.bytes(tail.offset, tail.length)?;
     let mut index = Index::new(Format::Zt, "");
@@ -167,7 +167,7 @@ pub(super) fn load(source: &Source, tail: Tail, budget: &mut Budget) -> Result<I
 }
 
 /// The tail whose footer ends at `end`.
-pub(super) fn tail_at(source: &Source, end: u64) -> Result<Tail> {
+pub(crate) fn tail_at(source: &Source, end: u64) -> Result<Tail> {
     if end < MAGIC.len() as u64 + FOOTER {
         return Err(Error::truncated("the file is too short for a footer"));
     }

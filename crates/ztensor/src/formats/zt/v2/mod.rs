@@ -4,19 +4,19 @@
 mod manifest;
 mod read;
 
-pub(super) use manifest::encode;
-pub(super) use read::index;
+pub(crate) use manifest::encode;
+pub(crate) use read::index;
 
 /// First and last bytes of the file.
-pub(super) const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
+pub(crate) const MAGIC: &[u8; 8] = b"\x89ZT2\r\n\x1a\n";
 /// Bytes of the footer.
-pub(super) const FOOTER: u64 = 40;
+pub(crate) const FOOTER: u64 = 40;
 /// The version the footer states.
-pub(super) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 /// Every blob starts at a multiple of this.
-pub(super) const ALIGNMENT: u64 = 4096;
+pub(crate) const ALIGNMENT: u64 = 4096;
 /// Where canonical files put blobs: no two share a page on any platform.
-pub(super) const CANONICAL_ALIGNMENT: u64 = 65536;
+pub(crate) const CANONICAL_ALIGNMENT: u64 = 65536;
 
 /// The name of the seekable zstd encoding.
 const ZSTD_SEEKABLE: &str = "zt.zstd-seekable/1";
@@ -24,7 +24,7 @@ const ZSTD_SEEKABLE: &str = "zt.zstd-seekable/1";
 const Z4AI: &str = "z4ai/2";
 
 /// The footer of a file whose manifest lies at `offset`.
-pub(super) fn footer(offset: u64, manifest: &[u8]) -> [u8; FOOTER as usize] {
+pub(crate) fn footer(offset: u64, manifest: &[u8]) -> [u8; FOOTER as usize] {
     let mut footer = [0; FOOTER as usize];
     footer[..8].copy_from_slice(&offset.to_le_bytes());
     footer[8..16].copy_from_slice(&(manifest.len() as u64).to_le_bytes());

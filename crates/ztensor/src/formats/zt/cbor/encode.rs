@@ -7,56 +7,56 @@ use crate::tensor::{Attributes, Value};
 
 /// Bytes being encoded.
 #[derive(Default)]
-pub(in crate::zt) struct Encoder {
+pub(crate) struct Encoder {
     bytes: Vec<u8>,
     sorted: bool,
 }
 
 impl Encoder {
     /// An encoder that keeps the order of attributes.
-    pub(in crate::zt) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Encoder::default()
     }
 
     /// An encoder that sorts attributes as the Core Deterministic Encoding asks.
-    pub(in crate::zt) fn deterministic() -> Self {
+    pub(crate) fn deterministic() -> Self {
         Encoder { bytes: Vec::new(), sorted: true }
     }
 
     /// The encoded bytes.
-    pub(in crate::zt) fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
     }
 
     /// Opens a map of so many pairs.
-    pub(in crate::zt) fn map(&mut self, pairs: usize) {
+    pub(crate) fn map(&mut self, pairs: usize) {
         self.head(5, pairs as u64);
     }
 
     /// An item that is already encoded.
-    pub(in crate::zt) fn raw(&mut self, item: &[u8]) {
+    pub(crate) fn raw(&mut self, item: &[u8]) {
         self.bytes.extend_from_slice(item);
     }
 
     /// A text.
-    pub(in crate::zt) fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         self.head(3, text.len() as u64);
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
     /// An unsigned integer.
-    pub(in crate::zt) fn unsigned(&mut self, value: u64) {
+    pub(crate) fn unsigned(&mut self, value: u64) {
         self.head(0, value);
     }
 
     /// A list of unsigned integers.
-    pub(in crate::zt) fn unsigned_list(&mut self, values: &[u64]) {
+    pub(crate) fn unsigned_list(&mut self, values: &[u64]) {
         self.head(4, values.len() as u64);
         values.iter().for_each(|&value| self.unsigned(value));
     }
 
     /// A map of attributes.
-    pub(in crate::zt) fn attributes(&mut self, attributes: &Attributes) {
+    pub(crate) fn attributes(&mut self, attributes: &Attributes) {
         self.map(attributes.len());
         let mut pairs: Vec<_> = attributes.iter().collect();
         if self.sorted {
@@ -69,7 +69,7 @@ impl Encoder {
     }
 
     /// Any value.
-    pub(in crate::zt) fn value(&mut self, value: &Value) {
+    pub(crate) fn value(&mut self, value: &Value) {
         match value {
             Value::Null => self.bytes.push(0xF6),
             Value::Bool(value) => self.bytes.push(if *value { 0xF5 } else { 0xF4 }),

@@ -24,7 +24,7 @@ struct Version {
 static KNOWN: LazyLock<Mutex<HashMap<Version, FileIdentity>>> = LazyLock::new(Mutex::default);
 
 /// Length and digest of an opened file.
-pub(super) fn digest_of(path: &Path, source: &Source) -> Result<FileIdentity> {
+pub(crate) fn digest_of(path: &Path, source: &Source) -> Result<FileIdentity> {
     let version = version(path);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(identity) = version.as_ref().and_then(|version| known().get(version).copied()) {

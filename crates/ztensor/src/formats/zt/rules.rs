@@ -6,7 +6,7 @@ use crate::index::{Component, Data, Object, Span};
 use crate::tensor::Layout;
 
 /// Checks the size equations of an object.
-pub(super) fn check_object(object: &Object) -> Result<()> {
+pub(crate) fn check_object(object: &Object) -> Result<()> {
     object.shape.check()?;
     for (role, component) in &object.components {
         check_component(component).map_err(|error| error.with_context(&format!("component \"{role}\"")))?;
@@ -88,7 +88,7 @@ fn require_elements(object: &Object, role: &str, count: Option<u64>) -> Result<(
 }
 
 /// Where an object's bytes lie in the container.
-pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> + Clone {
+pub(crate) fn spans(object: &Object) -> impl Iterator<Item = Span> + Clone {
     object.components.iter().filter_map(|(_, component)| match component.data {
         Data::Raw(span) | Data::Zstd(span) | Data::ZstdSeekable(span) | Data::Z4ai(span) => Some(span),
         _ => None,
@@ -96,13 +96,13 @@ pub(super) fn spans(object: &Object) -> impl Iterator<Item = Span> + Clone {
 }
 
 /// The same, each with the name of its tensor.
-pub(super) fn blobs<'a>(name: &'a str, object: &'a Object) -> impl Iterator<Item = (Span, &'a str)> + Clone {
+pub(crate) fn blobs<'a>(name: &'a str, object: &'a Object) -> impl Iterator<Item = (Span, &'a str)> + Clone {
     spans(object).map(move |span| (span, name))
 }
 
 /// Checks that the blobs of one file are aligned, lie in its data part, and are identical (tied weights) or disjoint. Writers place blobs in the order of
 /// their tensors, so that one look at each usually settles it.
-pub(super) fn check_blobs<'a>(
+pub(crate) fn check_blobs<'a>(
     blobs: impl Iterator<Item = (Span, &'a str)> + Clone,
     data: std::ops::Range<u64>,
     alignment: u64,

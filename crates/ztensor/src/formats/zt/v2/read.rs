@@ -19,7 +19,7 @@ struct Footer {
 }
 
 /// Indexes a version 2 file.
-pub(in crate::zt) fn index(input: &mut Input) -> Result<Index> {
+pub(crate) fn index(input: &mut Input) -> Result<Index> {
     let source = input.source();
     let footer = footer(&source)?;
     if footer.length == 0 {
