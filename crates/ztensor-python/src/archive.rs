@@ -10,11 +10,12 @@ use ztensor::archive::{self, ArchiveInfo, ArchiveOptions, FileInfo, Stats};
 use ztensor::delta::{self, Candidate};
 use ztensor::{Effort, Error, OpenOptions};
 
+use crate::classes::limits;
+use crate::classes::limits::Limits;
+use crate::classes::reader::Reader;
 use crate::errors::{OrRaise, argument, to_python};
-use crate::limits::Limits;
-use crate::reader::Reader;
 use crate::work::{Progress, Work};
-use crate::{limits, save};
+use crate::writing::save;
 
 /// Archives a model file of any format.
 #[pyfunction]

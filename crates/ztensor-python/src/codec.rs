@@ -12,11 +12,13 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
 use ztensor::{DType, ElementType, Error, Kind, LogicalType};
 
-use crate::array::{ArrayBytes, Region, new_bytes, overlap};
+use crate::element;
 use crate::errors::{OrRaise, argument, to_python};
+use crate::memory::array::{ArrayBytes, Region, new_bytes, overlap};
 use crate::memory::{Block, Memory};
+use crate::reading::booleans;
+use crate::torch;
 use crate::work::Work;
-use crate::{booleans, element, torch};
 
 /// Compresses a buffer, a NumPy array or a torch.Tensor into a z4ai frame.
 #[pyfunction]

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::array::{ArrayBytes, new_bytes};
 use crate::codec::{Typed, buffer, decoded_length, deliver, raise, request};
+use crate::memory::array::{ArrayBytes, new_bytes};
 use crate::work::Work;
 
 /// Compresses a buffer, an array or a tensor against a reference.

@@ -1,41 +1,20 @@
-//! The extension module behind the Python packages `ztensor` and `z4ai`: one file per Python class, and the few that carry tensors between
-//! the core and NumPy or PyTorch. Everything that reads or writes files is in the `ztensor` crate.
+//! The extension module behind the Python packages `ztensor` and `z4ai`: `classes/` has one file per Python class; `reading/`
+//! and `writing/` carry tensors between the core and NumPy or PyTorch, over the memory of `memory/`. Everything that reads or writes files is in the `ztensor` crate.
 
 mod archive;
-mod array;
-mod arrays;
 mod attributes;
-mod blocks;
-mod booleans;
+mod classes;
 mod cli;
 mod codec;
 mod delta;
-mod destinations;
-mod edit;
 mod element;
 mod errors;
-mod incoming;
-mod limits;
-mod load;
 mod memory;
-mod metadata;
-mod metadata_edit;
-mod objects;
-mod packed;
-mod quantized;
-mod reader;
-mod safe_open;
-mod save;
+mod reading;
 mod scan;
-mod single;
-mod slices;
-mod spare;
-mod sparse;
-mod storage;
-mod tensor;
 mod torch;
 mod work;
-mod writer;
+mod writing;
 
 use pyo3::pymodule;
 
@@ -54,37 +33,37 @@ mod _native {
         restore_bytes, restore_file,
     };
     #[pymodule_export]
+    use crate::classes::limits::Limits;
+    #[pymodule_export]
+    use crate::classes::metadata::TensorMetadata;
+    #[pymodule_export]
+    use crate::classes::reader::Reader;
+    #[pymodule_export]
+    use crate::classes::safe_open::safe_open;
+    #[pymodule_export]
+    use crate::classes::slices::TensorSlice;
+    #[pymodule_export]
+    use crate::classes::tensor::PyTensor;
+    #[pymodule_export]
+    use crate::classes::writer::Writer;
+    #[pymodule_export]
     use crate::cli::{run_cli, run_z4ai};
     #[pymodule_export]
     use crate::codec::{compress, decompress, decompress_array};
     #[pymodule_export]
     use crate::delta::{compress_delta, decompress_delta, is_delta};
     #[pymodule_export]
-    use crate::edit::{remove_tensors, repair, replace_tensor};
-    #[pymodule_export]
     use crate::errors::printable;
-    #[pymodule_export]
-    use crate::limits::Limits;
     #[pymodule_export]
     use crate::memory::Memory;
     #[pymodule_export]
-    use crate::metadata::TensorMetadata;
-    #[pymodule_export]
-    use crate::metadata_edit::{read_metadata, write_metadata};
-    #[pymodule_export]
-    use crate::reader::Reader;
-    #[pymodule_export]
-    use crate::safe_open::safe_open;
-    #[pymodule_export]
-    use crate::save::{save, save_file};
-    #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]
-    use crate::slices::TensorSlice;
+    use crate::writing::edit::{remove_tensors, repair, replace_tensor};
     #[pymodule_export]
-    use crate::tensor::PyTensor;
+    use crate::writing::metadata_edit::{read_metadata, write_metadata};
     #[pymodule_export]
-    use crate::writer::Writer;
+    use crate::writing::save::{save, save_file};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

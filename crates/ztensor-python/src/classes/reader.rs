@@ -9,14 +9,20 @@ use pyo3::types::{PyDict, PyIterator, PyList, PyString};
 use ztensor::OpenOptions;
 use ztensor::source::Io;
 
-use crate::arrays::{self, How, Names};
-use crate::destinations::Conversion;
+use crate::archive;
+use crate::attributes;
+use crate::classes::limits;
+use crate::classes::limits::Limits;
+use crate::classes::metadata::TensorMetadata;
+use crate::classes::slices;
 use crate::errors::{OrRaise, argument};
-use crate::limits::Limits;
-use crate::metadata::TensorMetadata;
+use crate::reading::arrays::{self, How, Names};
+use crate::reading::destinations;
+use crate::reading::destinations::Conversion;
+use crate::reading::objects;
+use crate::reading::quantized;
 use crate::torch::Torch;
 use crate::work::Work;
-use crate::{archive, attributes, destinations, limits, objects, quantized, slices};
 
 /// Opens a model file of any format: .zt, .safetensors, .pt/.pth/.bin, .gguf, .npz/.npy, .onnx, .h5/.hdf5/.keras.
 ///

@@ -8,14 +8,15 @@ use pyo3::types::PyDict;
 use ztensor::index::Object;
 use ztensor::{DType, ElementType, Layout};
 
-use crate::arrays::{How, numpy_arrays};
+use crate::attributes;
+use crate::classes::tensor::PyTensor;
 use crate::element::{self, PerElement};
 use crate::errors::{OrRaise, argument, mismatch};
-use crate::load::{Loaded, Terms, Wanted, load};
-use crate::single::Single;
-use crate::tensor::PyTensor;
+use crate::reading::arrays::{How, numpy_arrays};
+use crate::reading::load::{Loaded, Terms, Wanted, load};
+use crate::reading::packed;
+use crate::reading::single::Single;
 use crate::work::Work;
-use crate::{attributes, packed};
 
 /// Reads tensors with all their components. With `dequantize`, ggml blocks become dense tensors of that type.
 pub(crate) fn read<'py>(

@@ -1,13 +1,14 @@
 //! Memory that arrays lie over: the map of an opened file, or blocks of our own for what is copied or decoded. Blocks come
 //! straight from the operating system, in huge pages where it has them, because filling fresh memory page by page costs more than most decoding.
 
+pub(crate) mod array;
+mod spare;
+
 use std::sync::Arc;
 
 use memmap2::{MmapMut, MmapOptions};
 use pyo3::prelude::*;
 use ztensor::{Error, Kind};
-
-use crate::spare;
 
 /// From this size on a block asks for huge pages, and is kept for the next load when its arrays are gone.
 pub(crate) const HUGE: usize = 4 << 20;

@@ -4,9 +4,9 @@
 use pyo3::prelude::*;
 use ztensor::ElementType;
 
-use crate::array::Region;
 use crate::element;
 use crate::errors::{OrRaise, argument};
+use crate::memory::array::Region;
 use crate::memory::{Block, Memory};
 use crate::work::Work;
 

@@ -7,11 +7,12 @@ use pyo3::prelude::*;
 use rayon::prelude::*;
 use ztensor::index::{Component, Data, Span};
 
-use crate::array::Region;
 use crate::errors::{OrRaise, to_python};
 use crate::memory::Memory;
+use crate::memory::array::Region;
+use crate::reading::blocks;
+use crate::reading::booleans;
 use crate::work::Work;
-use crate::{blocks, booleans};
 
 /// One component that is wanted.
 #[derive(Clone, Copy)]

@@ -10,14 +10,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ztensor::DType;
 
-use crate::array::{ArrayBytes, overlap};
-use crate::arrays::{How, numpy_arrays, torch_tensors};
-use crate::blocks;
+use crate::element;
 use crate::errors::{OrRaise, mismatch};
-use crate::load::Wanted;
-use crate::single::Single;
+use crate::memory::array::{ArrayBytes, overlap};
+use crate::reading::arrays::{How, numpy_arrays, torch_tensors};
+use crate::reading::blocks;
+use crate::reading::load::Wanted;
+use crate::reading::packed;
+use crate::reading::single::Single;
 use crate::torch::{self, Torch};
-use crate::{element, packed};
 
 /// What may happen to elements on the way.
 #[derive(Clone, Copy, Default)]

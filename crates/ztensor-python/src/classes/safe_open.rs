@@ -7,13 +7,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use ztensor::{DType, Value};
 
-use crate::arrays::{self, How};
+use crate::classes::limits::Limits;
+use crate::classes::reader::Reader;
+use crate::classes::slices::TensorSlice;
+use crate::classes::tensor::PyTensor;
 use crate::errors::argument;
-use crate::limits::Limits;
-use crate::quantized;
-use crate::reader::Reader;
-use crate::slices::TensorSlice;
-use crate::tensor::PyTensor;
+use crate::reading::arrays::{self, How};
+use crate::reading::quantized;
 use crate::torch::Torch;
 
 /// What tensors become: NumPy arrays, PyTorch tensors on a device, or what another framework makes of arrays.

@@ -11,11 +11,14 @@ use pyo3::types::{PyDict, PyIterator, PyTuple};
 use ztensor::formats::gguf::BlockType;
 use ztensor::{DType, ElementType, Error, Kind, Layout, LogicalType, Shape};
 
-use crate::array::ArrayBytes;
+use crate::classes::slices;
+use crate::element;
 use crate::errors::{argument, indexing, to_python};
-use crate::quantized::{Blocks, precision};
+use crate::memory::array::ArrayBytes;
+use crate::reading::objects;
+use crate::reading::packed;
+use crate::reading::quantized::{Blocks, precision};
 use crate::torch::Torch;
-use crate::{element, objects, packed, slices};
 
 /// A tensor as its component arrays: one array "data" when dense, several when sparse or quantized.
 ///

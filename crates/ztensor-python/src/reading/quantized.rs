@@ -6,9 +6,9 @@ use pyo3::types::PyBool;
 use ztensor::formats::gguf::{BlockType, Real, dequantize};
 use ztensor::{DType, ElementType};
 
-use crate::array::Region;
 use crate::element;
 use crate::errors::{OrRaise, argument};
+use crate::memory::array::Region;
 use crate::memory::{Block, Memory};
 use crate::work::Work;
 

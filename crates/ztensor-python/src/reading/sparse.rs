@@ -9,7 +9,7 @@ use ztensor::{DType, Layout};
 
 use crate::element;
 use crate::errors::{OrRaise, argument, mismatch};
-use crate::load::{Terms, Wanted, load};
+use crate::reading::load::{Terms, Wanted, load};
 use crate::torch::Torch;
 use crate::work::Work;
 

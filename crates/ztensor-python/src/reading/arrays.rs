@@ -8,11 +8,13 @@ use ztensor::{DType, ElementType, Layout, LogicalType};
 
 use crate::element::{self, PerElement};
 use crate::errors::{OrRaise, argument};
-use crate::load::{Loaded, Terms};
-use crate::single::Single;
+use crate::reading::load::{Loaded, Terms};
+use crate::reading::objects;
+use crate::reading::packed;
+use crate::reading::single::Single;
+use crate::reading::sparse;
 use crate::torch::Torch;
 use crate::work::Work;
-use crate::{objects, packed, sparse};
 
 /// How tensors are to be read.
 #[derive(Clone, Copy, Default)]

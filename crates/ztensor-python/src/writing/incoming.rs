@@ -8,11 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ztensor::{Attributes, ElementType, Error, Layout, Shape, TensorInput};
 
-use crate::array::ArrayBytes;
+use crate::attributes;
+use crate::classes::tensor::PyTensor;
+use crate::element;
 use crate::errors::{argument, to_python};
-use crate::sparse::{self, SparseParts};
-use crate::tensor::PyTensor;
-use crate::{attributes, element, packed, torch};
+use crate::memory::array::ArrayBytes;
+use crate::reading::packed;
+use crate::reading::sparse::{self, SparseParts};
+use crate::torch;
 
 /// A tensor to be written.
 pub(crate) struct Incoming {

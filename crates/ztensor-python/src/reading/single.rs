@@ -8,9 +8,9 @@ use ztensor::index::{Component, Object};
 use ztensor::{DType, ElementType, Layout};
 
 use crate::errors::{argument, mismatch};
-use crate::load::{Loaded, Terms, Wanted, load};
-use crate::packed;
-use crate::quantized::Blocks;
+use crate::reading::load::{Loaded, Terms, Wanted, load};
+use crate::reading::packed;
+use crate::reading::quantized::Blocks;
 
 /// A tensor that is one array.
 pub(crate) struct Single<'a> {

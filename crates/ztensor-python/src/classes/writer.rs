@@ -9,11 +9,11 @@ use pyo3::types::{PyDict, PyTuple};
 use ztensor::{Error, Version};
 
 use crate::attributes;
+use crate::classes::tensor::PyTensor;
 use crate::errors::{OrRaise, argument, to_python};
-use crate::incoming::Incoming;
-use crate::storage::{FileKind, Words};
-use crate::tensor::PyTensor;
 use crate::work::Work;
+use crate::writing::incoming::Incoming;
+use crate::writing::storage::{FileKind, Words};
 
 /// Creates a .zt file, with compression and checksum chosen per tensor.
 ///

@@ -5,10 +5,10 @@ use pyo3::prelude::*;
 use rayon::prelude::*;
 use ztensor::Error;
 
-use crate::booleans;
 use crate::errors::{OrRaise, to_python};
-use crate::load::Wanted;
 use crate::memory::Block;
+use crate::reading::booleans;
+use crate::reading::load::Wanted;
 use crate::work::Work;
 
 /// Components below this size share a block.

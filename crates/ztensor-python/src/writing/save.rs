@@ -11,9 +11,9 @@ use ztensor::{Attributes, Checksum, Compression, Error, Kind, Source, TensorInpu
 
 use crate::attributes;
 use crate::errors::{OrRaise, argument, to_python};
-use crate::incoming::Incoming;
-use crate::storage::{FileKind, Words};
 use crate::work::{Progress, Work};
+use crate::writing::incoming::Incoming;
+use crate::writing::storage::{FileKind, Words};
 
 /// Bytes to write before Python may handle signals, so that Ctrl-C is not ignored for long.
 const BATCH: usize = 256 << 20;

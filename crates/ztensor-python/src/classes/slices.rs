@@ -10,16 +10,18 @@ use ztensor::DType;
 use ztensor::formats::gguf::BlockType;
 use ztensor::formats::safetensors;
 
-use crate::array::Region;
+use crate::classes::safe_open;
+use crate::element;
 use crate::errors::{OrRaise, argument, indexing};
-use crate::load::{Terms, is_borrowed};
+use crate::memory::array::Region;
 use crate::memory::{Block, Memory};
-use crate::packed;
-use crate::quantized::Blocks;
-use crate::single::Single;
+use crate::reading::booleans;
+use crate::reading::load::{Terms, is_borrowed};
+use crate::reading::packed;
+use crate::reading::quantized::Blocks;
+use crate::reading::single::Single;
 use crate::torch::Torch;
 use crate::work::Work;
-use crate::{booleans, element, safe_open};
 
 /// A tensor of a file to take parts of, by indexing it as one would index a NumPy array. Made by safe_open.get_slice.
 #[pyclass(frozen, module = "ztensor")]

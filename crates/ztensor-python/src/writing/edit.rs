@@ -6,8 +6,8 @@ use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 
 use crate::errors::{OrRaise, argument};
-use crate::incoming::Incoming;
 use crate::work::Work;
+use crate::writing::incoming::Incoming;
 
 /// Writes a copy of a .zt file without some of its tensors; encodings, checksums and attributes of the others are kept.
 #[pyfunction]
