@@ -8,6 +8,7 @@ mod envelope;
 mod limits;
 mod npy;
 mod progress;
+mod results;
 
 use std::ffi::OsString;
 

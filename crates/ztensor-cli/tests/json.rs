@@ -51,6 +51,78 @@ fn results_and_errors_of_every_command_come_in_one_envelope() {
     assert!(error["error"]["hint"].as_str().unwrap().contains("`ztensor archive`"), "{error}");
 }
 
+/// A path in the folder as text.
+fn inside(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
+}
+
+#[test]
+fn commands_that_write_say_what_they_wrote() {
+    let folder = TempDir::new().unwrap();
+    let model = model(&folder);
+    let other = inside(&folder, "other.zt");
+    let mut writer = ztensor::Writer::create(&other).unwrap();
+    writer.add("bias", &[4], &[0.5f32; 4]).unwrap();
+    writer.finish().unwrap();
+    let [small, plain, new, joined, shards] =
+        ["small.zt", "plain.zt", "new.zt", "joined.zt", "shards"].map(|name| inside(&folder, name));
+    for (words, output) in [
+        (["compress", &model, "-o", &small], &small),
+        (["decompress", &small, "-o", &plain], &plain),
+        (["migrate", &plain, "-o", &new], &new),
+    ] {
+        let document = ztensor(&[&words[..], &["--json"]].concat(), 0);
+        assert_eq!(document["command"], format!("ztensor {}", words[0]));
+        let result = &document["result"];
+        assert_eq!(result["path"], words[1]);
+        assert_eq!(result["output"], **output);
+        assert_eq!(result["output_bytes"], std::fs::metadata(output).unwrap().len());
+        assert_eq!((&result["tensors"], &result["skipped"]), (&json!(1), &json!([])));
+    }
+    let result = &ztensor(&["merge", "--json", &model, &other, "-o", &joined], 0)["result"];
+    assert_eq!(result["paths"], json!([model, other]));
+    assert_eq!((&result["output"], &result["tensors"]), (&json!(joined), &json!(2)));
+    let result = &ztensor(&["split", "--json", &joined, "-o", &shards, "--max-size", "20"], 0)["result"];
+    assert_eq!((&result["bytes"], &result["tensors"]), (&json!(40), &json!(2)));
+    for shard in result["shards"].as_array().unwrap() {
+        ztensor::open(shard.as_str().unwrap()).unwrap();
+    }
+    assert_eq!(ztensor::open(result["index"].as_str().unwrap()).unwrap().len(), 2);
+    let result = &ztensor(&["append", "--json", &model, &other], 0)["result"];
+    assert_eq!((&result["path"], &result["added"]), (&json!(model), &json!(1)));
+    let result = &ztensor(&["remove", "--json", &model, "bias"], 0)["result"];
+    assert_eq!((&result["output"], &result["removed"]), (&json!(model), &json!(1)));
+    let result = &ztensor(&["repair", "--json", &model], 0)["result"];
+    assert_eq!(*result, json!({ "path": model, "removed_bytes": 0, "tensors": 1 }));
+    let error = ztensor(&["compress", "--json", &model, "-o", &small], 2);
+    assert_eq!(error["error"]["kind"], "invalid_argument");
+}
+
+#[test]
+fn commands_that_archive_and_restore_say_what_they_wrote() {
+    let folder = TempDir::new().unwrap();
+    let plain = inside(&folder, "model.safetensors");
+    ztensor(&["convert", "--json", &model(&folder), "-o", &plain], 0);
+    std::fs::remove_file(inside(&folder, "model.zt")).unwrap();
+    let original = std::fs::read(&plain).unwrap();
+    let result = &ztensor(&["dehydrate", "--json", "--delete-original", &inside(&folder, "")], 0)["result"];
+    let archive = inside(&folder, "model.z4ai.safetensors");
+    assert_eq!(result["archives"][0]["output"], archive);
+    assert_eq!((&result["kept"], &result["deleted"]), (&json!([]), &json!(true)));
+    let result = &ztensor(&["hydrate", "--json", &inside(&folder, "")], 0)["result"];
+    let restored = &result["restored"][0];
+    assert_eq!((&restored["path"], &restored["output"]), (&json!(archive), &json!(plain)));
+    assert_eq!((&restored["bytes"], &restored["unchanged"]), (&json!(original.len()), &json!(false)));
+    assert_eq!(std::fs::read(&plain).unwrap(), original);
+    for command in [&["restore"][..], &["delta", "apply"]] {
+        let words = [command, &["--json", &archive]].concat();
+        let document = ztensor(&words, 0);
+        assert_eq!(document["command"], format!("ztensor {}", command.join(" ")));
+        assert_eq!(document["result"][0]["unchanged"], true, "{document}");
+        assert_eq!(document["result"][0]["files"], json!([plain]));
+    }
+}
+
 #[test]
 fn a_file_that_fails_among_others_is_described_like_a_failed_command() {
     let folder = TempDir::new().unwrap();

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 use ztensor::Writer;
 use ztensor::convert::copy_into;
 
 use super::bases::Bases;
 use super::convert::warn_skipped;
 use super::storage::StorageOptions;
-use crate::display::{say, size, tensors};
+use crate::display::{size, tensors};
+use crate::results::JsonOption;
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -23,6 +25,8 @@ pub(crate) struct Append {
     storage: StorageOptions,
     #[command(flatten)]
     bases: Bases,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 impl Append {
@@ -37,7 +41,10 @@ impl Append {
             added += reader.len();
         }
         let written = writer.finish()?;
-        say(&format!("{} added to {} ({})", tensors(added), self.file.display(), size(written)))?;
+        self.json.tell(
+            &format!("{} added to {} ({})", tensors(added), self.file.display(), size(written)),
+            json!({ "path": self.file.display().to_string(), "added": added, "bytes": written }),
+        )?;
         Ok(Outcome::Done)
     }
 }

@@ -1,19 +1,21 @@
-//! `ztensor archive` and `ztensor restore`
+//! `ztensor archive`
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use ztensor::archive::{ArchiveInfo, ArchiveOptions, Stats, archive_reader, find};
+use ztensor::Reader;
+use ztensor::archive::{ArchiveOptions, Stats, archive_reader, digest, find};
 use ztensor::folder::Model;
-use ztensor::{OpenOptions, Reader};
 
 use super::bases::{Bases, expand};
-use super::force::{Force, State};
-use super::names::{ARCHIVE, archive_name, restored_name};
-use crate::display::{say, say_json, size, tensors};
+use super::force::Force;
+use super::names::archive_name;
+use super::originals::{DeleteOption, originals};
+use crate::display::{size, tensors};
 use crate::effort::EffortOption;
 use crate::progress::Progress;
+use crate::results::JsonOption;
 use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
@@ -24,6 +26,8 @@ pub(crate) struct Archive {
     /// The archive, or a folder for several [default: the model's name with .zstn added]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    delete: DeleteOption,
     #[command(flatten)]
     options: PackOptions,
 }
@@ -41,29 +45,14 @@ pub(crate) struct PackOptions {
     threads: usize,
     #[command(flatten)]
     pub(crate) force: Force,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Args)]
-pub(crate) struct Restore {
-    /// Archives and deltas, and folders in which all of them are restored
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
-    /// The restored file; a folder for several, and for an archive of several files [default: beside the archive, under the name it had]
-    #[arg(short, long, value_name = "PATH")]
-    output: Option<PathBuf>,
     #[command(flatten)]
-    bases: Bases,
-    #[command(flatten)]
-    force: Force,
+    pub(crate) json: JsonOption,
 }
 
 impl Archive {
     pub(crate) fn run(self) -> Result {
         let several = self.files.len() > 1 || self.files.iter().any(|file| file.is_dir());
-        let mut work: Vec<(Model, PathBuf)> = Vec::new();
+        let mut work: Vec<(Model, PathBuf, bool)> = Vec::new();
         for path in &self.files {
             for model in expand(std::slice::from_ref(path))? {
                 // What is an archive in a folder is left alone; named, it is refused.
@@ -71,26 +60,38 @@ impl Archive {
                     continue;
                 }
                 let output = self.output_for(path, &model, several)?;
-                if work.iter().any(|(_, other)| *other == output) {
+                if work.iter().any(|(_, other, _)| *other == output) {
                     return Err(Failure::new(format!(
                         "two models would become \"{}\"; archive them one by one",
                         output.display()
                     )));
                 }
-                match self.names_output(path, several) {
-                    true => self.options.force.allow(&output)?,
-                    false => self.options.force.allow_chosen(&output).map(drop)?,
+                let unchanged = holds(&output, &model)?;
+                match (unchanged, self.names_output(path, several)) {
+                    (true, _) => {}
+                    (false, true) => self.options.force.allow(&output)?,
+                    (false, false) => self.options.force.allow_chosen(&output).map(drop)?,
                 }
-                work.push((model, output));
+                work.push((model, output, unchanged));
             }
         }
         if work.is_empty() {
             return Err(Failure::new("everything here is an archive already"));
         }
         let options = self.options.archive_options()?;
-        let mut documents = Vec::new();
-        for (model, output) in &work {
+        let mut results = self.options.json.results();
+        for (model, output, unchanged) in &work {
             let reader = Bases::default().open_model(model)?;
+            if *unchanged {
+                let stored = std::fs::metadata(output)?.len();
+                let stats =
+                    Stats { original: length_of(&reader), stored, tensors: reader.len(), ..Stats::default() };
+                let line =
+                    format!("{} is there already and restores {}", output.display(), model.path().display());
+                results.add(&line, document(model.path(), output, &stats, true))?;
+                self.delete.after_archiving(model.path(), output, None)?;
+                continue;
+            }
             make_folder(output)?;
             let progress = Progress::new("archiving", length_of(&reader));
             let stats = archive_reader(&reader, output, &options, &mut |bytes| {
@@ -99,14 +100,11 @@ impl Archive {
             })
             .map_err(|error| error.with_path(model.path()))?;
             drop(progress);
-            match self.options.json {
-                true => documents.push(document(model.path(), output, &stats)),
-                false => say(&summary(model.path(), output, &stats))?,
-            }
+            results
+                .add(&summary(model.path(), output, &stats), document(model.path(), output, &stats, false))?;
+            self.delete.after_archiving(model.path(), output, None)?;
         }
-        if self.options.json {
-            say_json(&documents.into())?;
-        }
+        results.finish()?;
         Ok(Outcome::Done)
     }
 
@@ -141,16 +139,27 @@ impl PackOptions {
     }
 }
 
+/// Whether a file is an archive of exactly this model.
+fn holds(output: &Path, model: &Model) -> Result<bool> {
+    let Ok(Some(info)) = find(output) else { return Ok(false) };
+    for (file, sha256) in originals(model.path(), &info) {
+        if !file.is_file() || digest(&file)? != sha256 {
+            return Ok(false);
+        }
+    }
+    Ok(info.base.is_none())
+}
+
 fn ratio(stats: &Stats) -> f64 {
     stats.original as f64 / stats.stored.max(1) as f64
 }
 
 /// What came of one file, for programs.
-pub(crate) fn document(file: &Path, output: &Path, stats: &Stats) -> Json {
+pub(crate) fn document(file: &Path, output: &Path, stats: &Stats, unchanged: bool) -> Json {
     json!({
         "path": file.display().to_string(), "output": output.display().to_string(),
         "original_bytes": stats.original, "stored_bytes": stats.stored, "ratio": ratio(stats),
-        "tensors": stats.tensors, "copied": stats.copied, "deltas": stats.deltas, "seconds": stats.seconds,
+        "tensors": stats.tensors, "copied": stats.copied, "deltas": stats.deltas, "seconds": stats.seconds, "unchanged": unchanged,
     })
 }
 
@@ -172,95 +181,6 @@ pub(crate) fn summary(file: &Path, output: &Path, stats: &Stats) -> String {
         ratio(stats),
         tensors(stats.tensors)
     )
-}
-
-impl Restore {
-    pub(crate) fn run(self) -> Result {
-        let several = self.files.len() > 1 || self.files.iter().any(|file| file.is_dir());
-        let mut work: Vec<(PathBuf, ArchiveInfo, PathBuf)> = Vec::new();
-        for path in &self.files {
-            for model in expand(std::slice::from_ref(path))? {
-                let archive = model.path();
-                let info = match path.is_dir() {
-                    true => find(archive)?,
-                    false => Some(limits::options().describe_archive(archive)?),
-                };
-                let Some(info) = info else { continue };
-                let output = self.output_for(path, archive, &info, several)?;
-                work.push((archive.to_path_buf(), info, output));
-            }
-        }
-        if work.is_empty() {
-            return Err(Failure::new("there is no archive here"));
-        }
-        for (archive, info, output) in &work {
-            let chosen = self.output.as_ref() != Some(output);
-            restore_one(archive, info, output, chosen, &self.bases, &self.force)?;
-        }
-        Ok(Outcome::Done)
-    }
-
-    fn output_for(&self, path: &Path, archive: &Path, info: &ArchiveInfo, several: bool) -> Result<PathBuf> {
-        let in_folder = |output: &Path, file: &Path| match path.is_dir() {
-            true => output.join(file.strip_prefix(path).unwrap_or(file)),
-            false => output.join(file.file_name().unwrap_or_default()),
-        };
-        if !info.files.is_empty() {
-            let beside = archive.parent().unwrap_or(Path::new(""));
-            return Ok(match &self.output {
-                None => beside.to_path_buf(),
-                Some(output) if path.is_dir() => output.join(beside.strip_prefix(path).unwrap_or(beside)),
-                Some(output) => output.clone(),
-            });
-        }
-        match (&self.output, restored_name(archive, info)) {
-            (Some(output), Some(name)) if several || output.is_dir() => Ok(in_folder(output, &name)),
-            (Some(output), _) => Ok(output.clone()),
-            (None, Some(name)) => Ok(name),
-            (None, None) => Err(Failure::new(format!(
-                "\"{}\" does not end in .{ARCHIVE}; name an --output",
-                archive.display()
-            ))),
-        }
-    }
-}
-
-/// Restores one archive or delta to a file, or to a folder if it holds several. `chosen` says that the user did not name the output.
-pub(crate) fn restore_one(
-    archive: &Path,
-    info: &ArchiveInfo,
-    output: &Path,
-    chosen: bool,
-    bases: &Bases,
-    force: &Force,
-) -> Result<()> {
-    let states = match info.files.is_empty() {
-        true => vec![force.state(output, info.length, &info.sha256, chosen)?],
-        false => {
-            let files = info.files.iter();
-            let state = |file: &ztensor::archive::FileInfo| {
-                force.state(&output.join(&file.name), file.length, &file.sha256, true)
-            };
-            files.map(state).collect::<Result<Vec<_>>>()?
-        }
-    };
-    if states.iter().all(|state| *state == State::Same) {
-        let what = if info.files.is_empty() { "" } else { "everything in it " };
-        return say(&format!("{}: {what}is there already, with the same bytes", output.display()));
-    }
-    make_folder(output)?;
-    let progress = Progress::new("restoring", info.length);
-    let options = OpenOptions { bases: bases.candidates(), ..force.open_options() };
-    let length = options.restore(archive, output, &mut |bytes| {
-        progress.advance(bytes);
-        Ok(())
-    })?;
-    drop(progress);
-    let files = match info.files.len() {
-        0 => String::new(),
-        files => format!("{files} files, "),
-    };
-    say(&format!("{} -> {} ({files}{}), digest verified", archive.display(), output.display(), size(length)))
 }
 
 /// Makes the folder that an output goes to.

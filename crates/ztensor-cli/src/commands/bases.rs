@@ -18,6 +18,11 @@ pub(crate) struct Bases {
 }
 
 impl Bases {
+    /// As if the user had named this one.
+    pub(crate) fn of(path: &Path) -> Bases {
+        Bases { paths: vec![path.to_path_buf()] }
+    }
+
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
         self.paths.iter().map(|path| Candidate::from(path.as_path())).collect()
     }

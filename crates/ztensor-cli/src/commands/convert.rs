@@ -11,13 +11,14 @@ use ztensor::{DType, Reader, Version, Writer};
 
 use super::archive::make_folder;
 use super::bases::{Bases, expand};
-use super::force::{Force, same_file};
+use super::force::Force;
 use super::names;
+use super::originals::DeleteOption;
 use super::selection::SelectionOptions;
 use super::storage::{StorageOptions, refuse_plain_format};
 use crate::display::{say, say_json, size, tensors};
 use crate::progress::Progress;
-use crate::{Failure, Outcome, Result, limits};
+use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Convert {
@@ -34,10 +35,10 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     zt_version: u8,
     /// Turn quantised GGUF blocks into plain elements: f32, f16 or bf16
-    #[arg(long, value_name = "DTYPE", value_parser = ["f32", "f16", "bf16"])]
+    #[arg(long, value_name = "DTYPE", value_parser = ["f32", "f16", "bf16"], conflicts_with = "delete_original")]
     dequantize: Option<String>,
     /// Turn floating-point elements into these, rounded to the nearest; integers and quantised blocks stay as they are
-    #[arg(long, value_name = "DTYPE", value_parser = ["f64", "f32", "f16", "bf16"])]
+    #[arg(long, value_name = "DTYPE", value_parser = ["f64", "f32", "f16", "bf16"], conflicts_with = "delete_original")]
     dtype: Option<String>,
     #[command(flatten)]
     selection: SelectionOptions,
@@ -45,9 +46,8 @@ pub(crate) struct Convert {
     storage: StorageOptions,
     #[command(flatten)]
     bases: Bases,
-    /// Delete each input once its output has been read back and compared. Outputs that hold less than their input do not replace it
-    #[arg(long, conflicts_with_all = ["dequantize", "dtype", "include", "exclude"])]
-    delete_original: bool,
+    #[command(flatten)]
+    delete: DeleteOption,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -81,9 +81,7 @@ impl Convert {
                 true => documents.push(document(&reader, input, output, selection.len())?),
                 false => say(&report(&reader, input, output)?)?,
             }
-            if self.delete_original {
-                delete_verified(&reader, input, output, &selection)?;
-            }
+            self.delete.after_converting(&reader, input, output, &selection)?;
         }
         if self.json {
             say_json(&documents.into())?;
@@ -229,17 +227,23 @@ pub(super) fn report(reader: &Reader, input: &Path, output: &Path) -> Result<Str
 }
 
 /// The same, for programs.
-fn document(reader: &Reader, input: &Path, output: &Path, tensors: usize) -> Result<Json> {
+pub(super) fn document(reader: &Reader, input: &Path, output: &Path, tensors: usize) -> Result<Json> {
     Ok(json!({
         "path": input.display().to_string(),
         "output": output.display().to_string(),
         "bytes": reader.sources().iter().map(|source| source.len()).sum::<u64>(),
         "output_bytes": std::fs::metadata(output)?.len(),
         "tensors": tensors,
-        "skipped": reader.skipped().iter().map(|skipped| json!({
-            "name": skipped.name, "reason": skipped.reason, "is_code": skipped.is_code,
-        })).collect::<Vec<_>>(),
+        "skipped": skipped(reader),
     }))
+}
+
+/// What was not read, for programs.
+pub(super) fn skipped(reader: &Reader) -> Vec<Json> {
+    let skipped = reader.skipped().iter();
+    skipped
+        .map(|skipped| json!({ "name": skipped.name, "reason": skipped.reason, "is_code": skipped.is_code }))
+        .collect()
 }
 
 /// What cannot be carried over is said, never dropped in silence.
@@ -251,41 +255,6 @@ pub(super) fn warn_skipped(reader: &Reader, input: &Path) -> Result<()> {
             skipped.name,
             skipped.reason
         ));
-    }
-    Ok(())
-}
-
-fn delete_verified(reader: &Reader, input: &Path, output: &Path, selection: &Selection<'_>) -> Result<()> {
-    if same_file(input, output) {
-        return Ok(());
-    }
-    if !reader.skipped().is_empty() {
-        return Err(Failure::new(format!(
-            "\"{}\" is kept: not everything in it could be read",
-            input.display()
-        )));
-    }
-    let written = limits::open(output)?;
-    for (name, new) in selection {
-        for (role, _) in &reader.object(name)?.components {
-            if reader.component_bytes(name, role)? != written.component_bytes(new, role)? {
-                return Err(Failure::new(format!(
-                    "\"{}\" is kept: tensor \"{name}\" differs in the output",
-                    input.display()
-                )));
-            }
-        }
-    }
-    // What it is made from goes only when it is on the disk.
-    ztensor::make_durable(output)?;
-    if reader.archived().is_some() {
-        return Ok(std::fs::remove_file(input)?);
-    }
-    for source in reader.sources() {
-        // Shards that are archives have the paths of their originals.
-        if let Some(path) = source.path().filter(|path| path.exists()) {
-            std::fs::remove_file(path)?;
-        }
     }
     Ok(())
 }

@@ -4,15 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::json;
 use ztensor::Format;
-use ztensor::archive::{ArchiveOptions, archive, describe, digest, find, verify};
+use ztensor::archive::{ArchiveOptions, Stats, archive, describe, digest, find, verify};
 use ztensor::folder::{Model, models};
 
-use super::archive::{PackOptions, make_folder, summary};
+use super::archive::{PackOptions, document, make_folder, summary};
 use super::index_text::rename_shards;
 use super::names::variant_name;
-use crate::display::say;
 use crate::progress::Progress;
+use crate::results::Results;
 use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
@@ -23,7 +24,7 @@ pub(crate) struct Dehydrate {
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Delete the originals once every archive was read back and found to restore them
-    #[arg(long)]
+    #[arg(long, alias = "delete-original")]
     delete_originals: bool,
     #[command(flatten)]
     options: PackOptions,
@@ -47,6 +48,8 @@ impl Dehydrate {
             )));
         }
         let options = self.options.archive_options()?;
+        let mut results = self.options.json.results();
+        let mut indexes = Vec::new();
         for model in &weights {
             for file in shards_first(model) {
                 let target = self.target(file)?;
@@ -54,22 +57,29 @@ impl Dehydrate {
                 match is_index(file) {
                     true => {
                         if rename_shards(file, &target, variant_name, &self.options.force)? {
-                            say(&format!("{} -> {}", file.display(), target.display()))?;
+                            results.remark(&format!("{} -> {}", file.display(), target.display()))?;
+                            indexes.push(target.display().to_string());
                         }
                     }
-                    false => self.archive(file, &target, &options)?,
+                    false => self.archive(file, &target, &options, &mut results)?,
                 }
             }
         }
         for model in &others {
-            say(&format!("{} is kept as it is; `ztensor archive` compresses it", model.path().display()))?;
+            let kept = model.path().display();
+            results.remark(&format!("{kept} is kept as it is; `ztensor archive` compresses it"))?;
         }
         if self.output.is_some() {
             self.copy_others(&weights)?;
         }
         if self.delete_originals {
             self.delete(&weights)?;
+            results.remark("originals deleted; every archive was read back first")?;
         }
+        let kept: Vec<_> = others.iter().map(|model| model.path().display().to_string()).collect();
+        results.finish_as(|archives| {
+            json!({ "archives": archives, "indexes": indexes, "kept": kept, "deleted": self.delete_originals })
+        })?;
         Ok(Outcome::Done)
     }
 
@@ -93,11 +103,25 @@ impl Dehydrate {
         }
     }
 
-    fn archive(&self, file: &Path, target: &Path, options: &ArchiveOptions) -> Result<()> {
+    fn archive(
+        &self,
+        file: &Path,
+        target: &Path,
+        options: &ArchiveOptions,
+        results: &mut Results,
+    ) -> Result<()> {
         if target.exists() {
             match describe(target) {
                 Ok(info) if info.sha256 == digest(file)? => {
-                    return say(&format!("{} is there already", target.display()));
+                    let reader = limits::open(target)?;
+                    let stats = Stats {
+                        original: info.length,
+                        stored: info.stored,
+                        tensors: reader.len(),
+                        ..Stats::default()
+                    };
+                    let line = format!("{} is there already", target.display());
+                    return results.add(&line, document(file, target, &stats, true));
                 }
                 _ => {}
             }
@@ -110,7 +134,7 @@ impl Dehydrate {
             Ok(())
         })?;
         drop(progress);
-        say(&summary(file, target, &stats))
+        results.add(&summary(file, target, &stats), document(file, target, &stats, false))
     }
 
     /// Copies what is not compressed: configuration, tokenizers, models of other formats.
@@ -150,7 +174,7 @@ impl Dehydrate {
                 Failure::new(format!("\"{}\": cannot remove it: {error}", file.display()))
             })?;
         }
-        say("originals deleted; every archive was read back first")
+        Ok(())
     }
 }
 

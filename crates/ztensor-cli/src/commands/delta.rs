@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use ztensor::delta::make_reader;
 
-use super::archive::{PackOptions, document, length_of, make_folder, restore_one, summary};
+use super::archive::{PackOptions, document, length_of, make_folder, summary};
 use super::bases::Bases;
-use super::force::Force;
 use super::names::{DELTA, stem};
-use crate::display::{say, say_json};
+use super::originals::DeleteOption;
+use super::restore::Restore;
 use crate::progress::Progress;
-use crate::{Failure, Outcome, Result, limits};
+use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Delta {
@@ -30,11 +30,11 @@ enum Action {
         after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta make checkpoint-2000 --base checkpoint-1000 -o step-2000.z4dm"
     )]
     Make(Make),
-    /// Restore the model of a delta, byte for byte
+    /// Restore the models of deltas, byte for byte
     #[command(
-        after_help = "Examples:\n  ztensor delta apply tuned.z4dm --base base.safetensors -o tuned.safetensors"
+        after_help = "Examples:\n  ztensor delta apply tuned.z4dm --base base.safetensors -o tuned.safetensors\n  ztensor delta apply *.z4dm --base checkpoints -o restored"
     )]
-    Apply(Apply),
+    Apply(Restore),
     /// Show what a delta holds and which base it needs
     #[command(after_help = "Examples:\n  ztensor delta info tuned.z4dm")]
     Info(info::Info),
@@ -59,20 +59,9 @@ struct Make {
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    delete: DeleteOption,
+    #[command(flatten)]
     options: PackOptions,
-}
-
-#[derive(Args)]
-struct Apply {
-    /// The delta
-    file: PathBuf,
-    #[command(flatten)]
-    bases: Bases,
-    /// The restored file; a folder for a model in several files
-    #[arg(short, long, value_name = "PATH")]
-    output: PathBuf,
-    #[command(flatten)]
-    force: Force,
 }
 
 impl Delta {
@@ -106,10 +95,9 @@ impl Make {
         })
         .map_err(|error| error.with_path(&self.file))?;
         drop(progress);
-        match self.options.json {
-            true => say_json(&document(&self.file, &output, &stats))?,
-            false => say(&summary(&self.file, &output, &stats)).map(|()| Outcome::Done)?,
-        };
+        self.delete.after_archiving(&self.file, &output, Some(&base))?;
+        let document = document(&self.file, &output, &stats, false);
+        self.options.json.tell(&summary(&self.file, &output, &stats), document)?;
         Ok(Outcome::Done)
     }
 }
@@ -123,12 +111,4 @@ fn delta_name(model: &Path) -> Result<PathBuf> {
     };
     name.push(format!(".{DELTA}"));
     Ok(name.into())
-}
-
-impl Apply {
-    fn run(self) -> Result {
-        let info = limits::options().describe_archive(&self.file)?;
-        restore_one(&self.file, &info, &self.output, false, &self.bases, &self.force)?;
-        Ok(Outcome::Done)
-    }
 }

@@ -4,15 +4,17 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::json;
 use ztensor::archive::{ArchiveInfo, find};
 use ztensor::folder::models;
 
-use super::archive::restore_one;
 use super::bases::Bases;
 use super::force::Force;
 use super::index_text::rename_shards;
 use super::names::{plain_name, restored_name};
-use crate::display::{complain, say};
+use super::restore::restore_one;
+use crate::display::complain;
+use crate::results::JsonOption;
 use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
@@ -20,10 +22,12 @@ pub(crate) struct Hydrate {
     /// The folder of a model
     folder: PathBuf,
     /// Remove the archives once every file is restored
-    #[arg(long)]
+    #[arg(long, alias = "delete-original", alias = "delete-originals")]
     delete_archives: bool,
     #[command(flatten)]
     bases: Bases,
+    #[command(flatten)]
+    json: JsonOption,
     #[command(flatten)]
     force: Force,
 }
@@ -55,6 +59,8 @@ impl Hydrate {
             return Err(Failure::new(format!("\"{}\" has no archives in it", self.folder.display())));
         }
         let mut outcome = Outcome::Done;
+        let mut results = self.json.results();
+        let mut written = Vec::new();
         for Work { archive, info, target } in &work {
             if archive == target && !self.delete_archives {
                 complain(&format!(
@@ -65,12 +71,13 @@ impl Hydrate {
                 continue;
             }
             let force = if archive == target { Force::given() } else { self.force.clone() };
-            restore_one(archive, info, target, true, &self.bases, &force)?;
+            restore_one(archive, info, target, true, &self.bases, &force, &mut results)?;
         }
         // The index names the shards, so it comes when they are there.
         for (index, target) in &indexes {
             if rename_shards(index, target, plain_name, &self.force)? {
-                say(&format!("{} -> {}", index.display(), target.display()))?;
+                results.remark(&format!("{} -> {}", index.display(), target.display()))?;
+                written.push(target.display().to_string());
             }
         }
         if self.delete_archives {
@@ -86,6 +93,9 @@ impl Hydrate {
                 })?;
             }
         }
+        results.finish_as(
+            |restored| json!({ "restored": restored, "indexes": written, "deleted": self.delete_archives }),
+        )?;
         Ok(outcome)
     }
 

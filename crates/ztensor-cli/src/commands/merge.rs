@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ztensor::convert::copy_into;
+use serde_json::json;
+use ztensor::convert::{copy_into, everything};
 use ztensor::{Reader, Writer};
 
 use super::bases::Bases;
-use super::convert::{refuse_foreign_name, warn_skipped};
+use super::convert::{refuse_foreign_name, skipped, warn_skipped};
 use super::force::Force;
+use super::originals::DeleteOption;
 use super::storage::StorageOptions;
-use crate::display::{say, size, tensors};
+use crate::display::{size, tensors};
 use crate::progress::Progress;
+use crate::results::JsonOption;
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -26,6 +29,10 @@ pub(crate) struct Merge {
     storage: StorageOptions,
     #[command(flatten)]
     bases: Bases,
+    #[command(flatten)]
+    delete: DeleteOption,
+    #[command(flatten)]
+    json: JsonOption,
     #[command(flatten)]
     force: Force,
 }
@@ -51,13 +58,19 @@ impl Merge {
         }
         let written = writer.finish()?;
         drop(progress);
-        say(&format!(
-            "{} files -> {} ({}), {}",
-            readers.len(),
-            self.output.display(),
-            size(written),
-            tensors(readers.iter().map(Reader::len).sum())
-        ))?;
+        for (reader, input) in readers.iter().zip(&self.inputs) {
+            self.delete.after_converting(reader, input, &self.output, &everything(reader))?;
+        }
+        let count = readers.iter().map(Reader::len).sum();
+        let (files, output) = (readers.len(), self.output.display());
+        self.json.tell(
+            &format!("{files} files -> {output} ({}), {}", size(written), tensors(count)),
+            json!({
+                "paths": self.inputs.iter().map(|input| input.display().to_string()).collect::<Vec<_>>(),
+                "output": output.to_string(), "output_bytes": written, "tensors": count,
+                "skipped": readers.iter().flat_map(skipped).collect::<Vec<_>>(),
+            }),
+        )?;
         Ok(Outcome::Done)
     }
 }

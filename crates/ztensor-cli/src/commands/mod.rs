@@ -18,9 +18,11 @@ mod merge;
 mod meta;
 mod modules;
 mod names;
+mod originals;
 mod recompress;
 mod remove;
 mod repair;
+mod restore;
 mod scan;
 mod selection;
 mod split;
@@ -101,7 +103,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  ztensor restore model.safetensors.zstn\n  ztensor restore folder -o restored\n  ztensor restore step-1500.z4dm --base checkpoints"
     )]
-    Restore(archive::Restore),
+    Restore(restore::Restore),
     /// Store a model as differences to another one, and restore it
     Delta(delta::Delta),
     /// Keep many related checkpoints in a directory: equal tensors once, similar ones as differences

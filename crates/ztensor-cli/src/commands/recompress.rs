@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ztensor::convert::Storage;
+use ztensor::convert::{Storage, everything};
 use ztensor::index::DigestValue;
 use ztensor::{Checksum, Compression, Effort, Format, Reader, Version};
 
 use super::bases::Bases;
-use super::convert::{refuse_foreign_name, report, warn_skipped, write};
+use super::convert::{document, refuse_foreign_name, report, warn_skipped, write};
 use super::force::Force;
+use super::originals::DeleteOption;
 use super::storage::{CodecOption, checksum, refuse_plain_format};
-use crate::display::say;
+use crate::results::JsonOption;
 use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
@@ -26,6 +27,10 @@ struct Files {
     checksum: Option<String>,
     #[command(flatten)]
     bases: Bases,
+    #[command(flatten)]
+    delete: DeleteOption,
+    #[command(flatten)]
+    json: JsonOption,
     #[command(flatten)]
     force: Force,
 }
@@ -99,7 +104,9 @@ impl Files {
         self.force.allow_beside(&self.file, output)?;
         let storage = Storage { checksum: checksum.unwrap_or_else(|| checksum_of(&reader)), ..asked };
         write(&reader, output, storage, version(&reader))?;
-        say(&report(&reader, &self.file, output)?)?;
+        self.delete.after_converting(&reader, &self.file, output, &everything(&reader))?;
+        let document = document(&reader, &self.file, output, reader.len())?;
+        self.json.tell(&report(&reader, &self.file, output)?, document)?;
         Ok(Outcome::Done)
     }
 }

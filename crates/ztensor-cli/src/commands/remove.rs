@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 
 use super::force::Force;
-use crate::display::{say, tensors};
+use crate::display::tensors;
+use crate::results::JsonOption;
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -19,6 +21,8 @@ pub(crate) struct Remove {
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    json: JsonOption,
+    #[command(flatten)]
     force: Force,
 }
 
@@ -27,7 +31,13 @@ impl Remove {
         let output = self.output.as_ref().unwrap_or(&self.file);
         self.force.allow_beside(&self.file, output)?;
         ztensor::remove_tensors(&self.file, output, &self.names)?;
-        say(&format!("{} removed -> {}", tensors(self.names.len()), output.display()))?;
+        self.json.tell(
+            &format!("{} removed -> {}", tensors(self.names.len()), output.display()),
+            json!({
+                "path": self.file.display().to_string(), "output": output.display().to_string(),
+                "removed": self.names.len(),
+            }),
+        )?;
         Ok(Outcome::Done)
     }
 }

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 
-use crate::display::{say, size, tensors};
+use crate::display::{size, tensors};
+use crate::results::JsonOption;
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -14,6 +16,8 @@ pub(crate) struct Repair {
     /// Go back to the state that ended at this offset, in a file that does not say where its last complete state ends
     #[arg(long, value_name = "OFFSET")]
     at: Option<u64>,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 impl Repair {
@@ -23,14 +27,17 @@ impl Repair {
             None => ztensor::repair(&self.file)?,
         };
         let path = self.file.display();
-        say(&match result.removed {
+        let line = match result.removed {
             0 => format!("{path} is complete: {}", tensors(result.tensors)),
             removed => format!(
                 "{path}: {} of an interrupted write removed, {} recovered",
                 size(removed),
                 tensors(result.tensors)
             ),
-        })?;
+        };
+        let document =
+            json!({ "path": path.to_string(), "removed_bytes": result.removed, "tensors": result.tensors });
+        self.json.tell(&line, document)?;
         Ok(Outcome::Done)
     }
 }

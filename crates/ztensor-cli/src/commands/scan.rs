@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value as Json, json};
 use ztensor::folder::all_files;
-use ztensor::scan::{Part, Scan as Found, Trust, Verdict, scan};
+use ztensor::scan::{Part, Scan as Found, Trust, Verdict};
 
 use crate::display::{note_unreadable, say, say_json};
-use crate::{Outcome, Result};
+use crate::{Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct Scan {
@@ -27,7 +27,7 @@ impl Scan {
         let mut documents = Vec::new();
         for (file, named) in self.expanded()? {
             let file = &file;
-            let found = match scan(file) {
+            let found = match limits::options().scan(file) {
                 Ok(found) => found,
                 // Configuration and documentation; a file that was named is another matter.
                 Err(error) if !named && error.kind() == ztensor::Kind::UnknownFormat => continue,

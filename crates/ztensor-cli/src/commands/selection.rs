@@ -13,10 +13,10 @@ use crate::{Failure, Result};
 #[derive(Args)]
 pub(crate) struct SelectionOptions {
     /// Take only tensors whose names match: * stands for anything, ? for one character, [ab] for one of several
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", conflicts_with = "delete_original")]
     include: Vec<String>,
     /// Leave out tensors whose names match
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", conflicts_with = "delete_original")]
     exclude: Vec<String>,
     /// Rename tensors as sed would: s/^model\.//, with g for every place and i for any case; several apply in turn
     #[arg(long, value_name = "s/REGEX/TEXT/", value_parser = Rename::parse)]

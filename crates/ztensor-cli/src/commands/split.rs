@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
 use ztensor::Output;
-use ztensor::convert::{file_order, to_safetensors};
+use ztensor::convert::{everything, file_order, to_safetensors};
 
 use super::bases::Bases;
-use super::convert::stem;
+use super::convert::{skipped, stem};
 use super::force::Force;
-use crate::display::{parse_size, say};
+use super::originals::DeleteOption;
+use crate::display::parse_size;
 use crate::progress::Progress;
+use crate::results::JsonOption;
 use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
@@ -26,6 +28,10 @@ pub(crate) struct Split {
     max_size: String,
     #[command(flatten)]
     bases: Bases,
+    #[command(flatten)]
+    delete: DeleteOption,
+    #[command(flatten)]
+    json: JsonOption,
     #[command(flatten)]
     force: Force,
 }
@@ -79,7 +85,16 @@ impl Split {
         let mut file = Output::create(&index_path)?;
         file.write(format!("{index:#}\n").as_bytes())?;
         file.publish(false)?;
-        say(&format!("{} -> {} shards, {}", self.file.display(), shards.len(), index_path.display()))?;
+        self.delete.after_converting(&reader, &self.file, &index_path, &everything(&reader))?;
+        let paths = (0..shards.len()).map(|number| folder.join(file_name(number)).display().to_string());
+        self.json.tell(
+            &format!("{} -> {} shards, {}", self.file.display(), shards.len(), index_path.display()),
+            json!({
+                "path": self.file.display().to_string(), "index": index_path.display().to_string(),
+                "shards": paths.collect::<Vec<_>>(), "bytes": total, "tensors": reader.len(),
+                "skipped": skipped(&reader),
+            }),
+        )?;
         Ok(Outcome::Done)
     }
 }

@@ -149,10 +149,16 @@ impl Scan {
 /// # }
 /// ```
 pub fn scan(path: impl AsRef<Path>) -> Result<Scan> {
-    let path = path.as_ref();
-    let open = || OpenOptions::default().open(path);
-    scan_source(&Source::open(path, Io::Auto)?, &open, Limits::default())
-        .map_err(|error| error.with_path(path))
+    OpenOptions::default().scan(path)
+}
+
+impl OpenOptions {
+    /// Scans a file as [`scan`] does, within these limits: what is longer than they allow could not be told.
+    pub fn scan(&self, path: impl AsRef<Path>) -> Result<Scan> {
+        let path = path.as_ref();
+        scan_source(&Source::open(path, Io::Auto)?, &|| self.open(path), self.limits.clone())
+            .map_err(|error| error.with_path(path))
+    }
 }
 
 /// Scans a file that is already in memory.

@@ -10,7 +10,6 @@ use ztensor::delta::rebase;
 use crate::commands::archive::{PackOptions, document, summary};
 use crate::commands::bases::Bases;
 use crate::commands::force::same_file;
-use crate::display::{say, say_json};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
 
@@ -49,10 +48,8 @@ impl Rebase {
         drop(progress);
         std::fs::rename(&written, &output)
             .map_err(|error| Failure::new(format!("\"{}\": {error}", output.display())))?;
-        match self.options.json {
-            true => say_json(&document(&self.file, &output, &stats))?,
-            false => say(&summary(&self.file, &output, &stats)).map(|()| Outcome::Done)?,
-        };
+        let document = document(&self.file, &output, &stats, false);
+        self.options.json.tell(&summary(&self.file, &output, &stats), document)?;
         Ok(Outcome::Done)
     }
 }
