@@ -7,10 +7,12 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
+pub use crate::tensor::text_of;
+
 use crate::error::{Error, Result};
 use crate::index::{Component, Object, Span};
 use crate::reader::{ComponentData, Reader, TensorData};
-use crate::tensor::{Attributes, DType, ElementType, Layout, Value};
+use crate::tensor::{Attributes, DType, ElementType, Layout};
 use crate::zt::{Checksum, Compression, TensorInput, Version, Writer};
 
 /// Decoded bytes held in memory at a time.
@@ -305,31 +307,6 @@ pub fn file_order(reader: &Reader) -> Vec<(&str, &Object)> {
     let mut order: Vec<_> = reader.objects().collect();
     order.sort_by_key(|(_, object)| object.principal().and_then(|component| component.data.first_span()));
     order
-}
-
-/// A metadata value as text, for formats whose metadata is text only.
-pub fn text_of(value: &Value) -> String {
-    let quoted = |text: &str| format!("{text:?}");
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Integer(value) => value.to_string(),
-        Value::Float(value) => value.to_string(),
-        Value::Text(text) => text.clone(),
-        Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
-        Value::List(values) => {
-            let items: Vec<String> =
-                values.iter().map(|v| v.as_text().map_or_else(|| text_of(v), quoted)).collect();
-            format!("[{}]", items.join(", "))
-        }
-        Value::Map(map) => {
-            let items: Vec<String> = map
-                .iter()
-                .map(|(k, v)| format!("{}: {}", quoted(k), v.as_text().map_or_else(|| text_of(v), quoted)))
-                .collect();
-            format!("{{{}}}", items.join(", "))
-        }
-    }
 }
 
 fn window_length(objects: &[(&str, &str, &Object)]) -> usize {

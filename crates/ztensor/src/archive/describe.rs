@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use super::{ArchiveInfo, identify};
+use super::{ArchiveInfo, OpenOptions, identify};
 use crate::error::{Kind, Result};
 use crate::formats::zt;
-use crate::open::OpenOptions;
 use crate::source::{Io, Source};
 
 /// What an archive or a delta says; a delta's base is not needed for it.

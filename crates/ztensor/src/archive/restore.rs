@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::description::{Description, FileIdentity};
 use super::digest::{identify, windows};
+use super::opening::{OpenOptions, Unpacked};
 use crate::error::{Error, Kind, Result};
-use crate::open::{OpenOptions, Unpacked};
 use crate::output::Output;
 use crate::source::Source;
 

@@ -1,7 +1,9 @@
 //! The formats. Each has the same two doors: `matches`, which looks at the first bytes, and `index`, which turns the file into an
 //! [`Index`](crate::index::Index). Parsers hold no `unsafe`, read no tensor data and allocate by no number they have not checked.
 
+pub(crate) mod edit;
 mod input;
+mod resolver;
 mod unknown;
 
 #[cfg(feature = "gguf")]
@@ -20,10 +22,11 @@ pub mod safetensors;
 pub(crate) mod zip;
 pub(crate) mod zt;
 
-pub use input::Input;
-pub(crate) use unknown::unknown;
+pub use edit::MetadataEdit;
+pub(crate) use input::Input;
+pub(crate) use resolver::{Resolver, Wanted, in_folder};
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::index::Index;
 
 /// The first of some names, and how many more there are: a list in a message is as long as a person reads it.
@@ -63,3 +66,26 @@ pub(crate) const PARSERS: &[Parser] = &[
     #[cfg(feature = "hdf5")]
     Parser { matches: hdf5::matches_behind_user_block, index: hdf5::index },
 ];
+
+/// Bytes of the file that detection looks at.
+const HEAD: u64 = 4096;
+
+/// Indexes a file by the parser that its content asks for; the extension is only a tie-break.
+pub(crate) fn detect(input: &mut Input) -> Result<Index> {
+    let source = input.source();
+    if source.is_empty() {
+        return Err(Error::new(Kind::Truncated, "the file is empty").with_hint("Download or copy it again."));
+    }
+    let head = source.head(HEAD)?.into_owned();
+    // A parser may put another source in its place.
+    drop(source);
+    if let Some(parser) = PARSERS.iter().find(|parser| (parser.matches)(&head, input)) {
+        return (parser.index)(input);
+    }
+    // A download of a checkpoint that was cut off has lost the directory, and with it what tells which format it was.
+    #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+    if zip::matches(&head) {
+        zip::members(&input.source(), &mut input.budget)?;
+    }
+    Err(unknown::unknown(&head, input))
+}

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{MOST_NESTED, Part, arrays, is_pickle, keras, known_places, place};
+use super::{MOST_NESTED, Part, arrays, is_pickle, keras, known_places, pickles, place};
 use crate::error::{Error, Result};
 use crate::formats::pytorch;
 use crate::formats::zip::{self, Member, Method};
@@ -82,7 +82,7 @@ fn scan_member(
     }
     if named || pytorch::begins_like_a_pickle(&head) {
         let bytes = read(source, member, budget)?;
-        let parts = pytorch::scan_stream(&bytes, name, member.offset, budget);
+        let parts = pickles::stream(&bytes, name, member.offset, budget);
         // By its first bytes alone many a thing looks like a pickle.
         return Ok(if named || parts.iter().any(is_pickle) { parts } else { Vec::new() });
     }
@@ -132,7 +132,7 @@ fn carved(source: &Source, budget: &mut Budget) -> Result<Vec<Part>> {
         }
         let rest = bytes.get(start..).unwrap_or_default();
         let end = rest.windows(2).position(|pair| pair == b"PK").unwrap_or(rest.len());
-        parts.extend(pytorch::scan_stream(&rest[..end], &name, start as u64, budget));
+        parts.extend(pickles::stream(&rest[..end], &name, start as u64, budget));
     }
     Ok(parts)
 }

@@ -1,8 +1,7 @@
 //! NumPy's arrays: one of objects is a pickle behind a header.
 
-use super::{Part, place};
+use super::{Part, pickles, place};
 use crate::error::Result;
-use crate::formats::pytorch;
 use crate::limits::Budget;
 use crate::source::Source;
 
@@ -28,7 +27,7 @@ pub(super) fn array(source: &Source, name: &str, budget: &mut Budget) -> Result<
         return Ok(Vec::new());
     }
     let offset = (start + length) as u64;
-    Ok(pytorch::scan_stream(elements, place(name), offset, budget))
+    Ok(pickles::stream(elements, place(name), offset, budget))
 }
 
 /// Whether a header names the type of objects, alone or in a field of a record: `O` in quotes, behind the mark of a byte order or none.

@@ -4,6 +4,7 @@
 mod archives;
 mod arrays;
 mod keras;
+mod pickles;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -214,7 +215,7 @@ fn known_places(
     }
     if pytorch::begins_like_a_pickle(head) {
         let bytes = source.bytes(0, source.len().min(budget.limits().header_bytes))?;
-        let parts = pytorch::scan_stream(&bytes, place(name), 0, budget);
+        let parts = pickles::stream(&bytes, place(name), 0, budget);
         // The length of a safetensors header can look like the start of a pickle, and a file can be both.
         return Ok(parts.iter().any(is_pickle).then_some(parts));
     }
@@ -224,7 +225,7 @@ fn known_places(
 /// A file of no known format: the oldest pickles begin with anything. One that breaks off before it does anything is none.
 fn unknown(source: &Source, error: Error, budget: &mut Budget) -> Result<Vec<Part>> {
     let bytes = source.bytes(0, source.len().min(budget.limits().header_bytes))?;
-    let parts = pytorch::scan_stream(&bytes, place(""), 0, budget);
+    let parts = pickles::stream(&bytes, place(""), 0, budget);
     if parts.first().is_some_and(is_pickle) { Ok(parts) } else { Err(error) }
 }
 

@@ -8,4 +8,4 @@ mod value;
 pub use dtype::{DType, Element, ElementType, LogicalType};
 pub use layout::Layout;
 pub use shape::Shape;
-pub use value::{Attributes, Value};
+pub use value::{Attributes, Value, text_of};

@@ -141,3 +141,28 @@ impl From<bool> for Value {
         Value::Bool(value)
     }
 }
+
+/// A metadata value as text, for formats whose metadata is text only.
+pub fn text_of(value: &Value) -> String {
+    let quoted = |text: &str| format!("{text:?}");
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Integer(value) => value.to_string(),
+        Value::Float(value) => value.to_string(),
+        Value::Text(text) => text.clone(),
+        Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
+        Value::List(values) => {
+            let items: Vec<String> =
+                values.iter().map(|v| v.as_text().map_or_else(|| text_of(v), quoted)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Map(map) => {
+            let items: Vec<String> = map
+                .iter()
+                .map(|(k, v)| format!("{}: {}", quoted(k), v.as_text().map_or_else(|| text_of(v), quoted)))
+                .collect();
+            format!("{{{}}}", items.join(", "))
+        }
+    }
+}

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use super::known::digest_of;
 use super::wrong_base;
 use super::{Base, described};
-use crate::archive::{BaseDescription, Description, FileIdentity, NamedFile, Original};
+use crate::archive::{BaseDescription, Description, FileIdentity, NamedFile, OpenOptions, Original};
 use crate::error::{Error, Kind, Result};
 use crate::folder::{Depth, files, folder_of};
 use crate::formats::zt;
 use crate::limits::Meter;
-use crate::open::OpenOptions;
 use crate::reader::Reader;
 use crate::source::Source;
 

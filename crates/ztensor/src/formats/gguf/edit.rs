@@ -5,8 +5,8 @@ use super::header::{self, Header};
 use super::metadata::{self, Pair};
 use super::value_type::ValueType;
 use crate::error::{Error, Result};
+use crate::formats::edit::{Front, MetadataEdit, NewValue, guess, no_such_key};
 use crate::limits::Budget;
-use crate::metadata::{Front, MetadataEdit, NewValue, guess, no_such_key};
 use crate::source::Source;
 use crate::tensor::Value;
 

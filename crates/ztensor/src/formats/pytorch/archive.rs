@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::globals;
+use super::left_out;
 use super::pickle::Machine;
 use super::rebuild::{Place, Rebuilder};
-use super::scan;
 use super::storage::{Storages, Stored};
 use super::walk::Walk;
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     let mut walk = Walk::new(rebuilder, &mut index, &mut input.budget);
     walk.add(pickle.root, "")?;
     walk.finish();
-    scan::note_left_out(&pickle.arena, &mut index);
+    left_out::note_left_out(&pickle.arena, &mut index);
 
     // TorchScript keeps tensors that its code mentions as constants; the code calls them CONSTANTS.c0, CONSTANTS.c1, …
     if let Some(member) = find("constants.pkl") {
@@ -78,7 +78,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
         for (position, id) in pickle.arena.items(pickle.root).unwrap_or_default().iter().enumerate() {
             walk.add(*id, &format!("CONSTANTS.c{position}"))?;
         }
-        scan::note_left_out(&pickle.arena, &mut index);
+        left_out::note_left_out(&pickle.arena, &mut index);
     }
     Ok(index)
 }

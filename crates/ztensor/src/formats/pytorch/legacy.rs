@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use super::globals::{self, Known};
+use super::left_out;
 use super::pickle::{Machine, Node, Pickle};
 use super::rebuild::{Place, Rebuilder};
-use super::scan;
 use super::storage::{self, Storages, Stored};
 use super::walk::Walk;
 use crate::error::{Error, Kind, Result};
@@ -20,7 +20,7 @@ const MAGIC: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
 const MAGIC_DIGITS: &[u8] = b"L119547037146038801333356L\n.";
 
 /// How many pickles there are before the storages.
-pub(super) const PICKLES: usize = 5;
+pub(crate) const PICKLES: usize = 5;
 
 /// Version of the stream; there was only ever one.
 const VERSION: i64 = 1001;
@@ -29,7 +29,7 @@ const VERSION: i64 = 1001;
 const FIRST_WINDOW: u64 = 1 << 20;
 
 /// Whether the first bytes are those of the stream.
-pub(super) fn matches(head: &[u8]) -> bool {
+pub(crate) fn matches(head: &[u8]) -> bool {
     let body = match head {
         [0x80, 2..=5, body @ ..] => body,
         _ => head,
@@ -92,7 +92,7 @@ fn index_window(bytes: &[u8], budget: &mut Budget, input: &Input) -> Result<Inde
     let mut walk = Walk::new(rebuilder, &mut index, budget);
     walk.add(pickle.root, "")?;
     walk.finish();
-    scan::note_left_out(&pickle.arena, &mut index);
+    left_out::note_left_out(&pickle.arena, &mut index);
     Ok(index)
 }
 

@@ -5,15 +5,15 @@
 mod archive;
 mod attributes;
 mod globals;
-mod legacy;
+mod left_out;
+pub(crate) mod legacy;
 mod numpy;
-mod pickle;
+pub(crate) mod pickle;
 mod plain;
 mod quantized;
 mod rebuild;
-mod scan;
 mod sparse;
-mod spelling;
+pub(crate) mod spelling;
 mod storage;
 mod trust;
 mod types;
@@ -22,7 +22,7 @@ mod walk;
 
 pub use trust::Trust;
 
-pub(crate) use scan::stream as scan_stream;
+pub(crate) use left_out::Trusts;
 pub(crate) use trust::trust;
 
 use super::{Input, zip};

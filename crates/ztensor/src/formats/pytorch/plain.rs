@@ -1,10 +1,10 @@
 //! A pickle on its own, as `pickle.dump` writes it: no storages, but it may hold NumPy arrays.
 
 use super::globals;
+use super::left_out;
 use super::legacy;
 use super::pickle::{Machine, opcode};
 use super::rebuild::{Place, Rebuilder};
-use super::scan;
 use super::storage::Storages;
 use super::walk::Walk;
 use crate::error::Result;
@@ -31,7 +31,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
         let mut walk = Walk::new(Rebuilder::new(&pickle.arena, &known, &storages, place), &mut index, budget);
         walk.add(pickle.root, "")?;
         walk.finish();
-        scan::note_left_out(&pickle.arena, &mut index);
+        left_out::note_left_out(&pickle.arena, &mut index);
         if (pickle.length as u64) < length {
             index.skip(
                 format!("(byte {})", pickle.length),

@@ -11,14 +11,14 @@ const LONGEST: usize = 400;
 const LONGEST_STRING: usize = 200;
 
 /// A call with its arguments, such as `os.system('id')`.
-pub(super) fn call(arena: &Arena<'_>, call: &Call) -> String {
+pub(crate) fn call(arena: &Arena<'_>, call: &Call) -> String {
     let mut text = Text { arena, out: String::new() };
     text.call(call, 0);
     text.finish()
 }
 
 /// The name of a global, or the expression that gives what is called.
-pub(super) fn value(arena: &Arena<'_>, id: Id) -> String {
+pub(crate) fn value(arena: &Arena<'_>, id: Id) -> String {
     let mut text = Text { arena, out: String::new() };
     text.value(id, 0);
     text.finish()

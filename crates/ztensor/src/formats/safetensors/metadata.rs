@@ -3,10 +3,10 @@
 use serde_json::{Map, Value as Json};
 
 use super::{Header, LONGEST_HEADER, shards};
-use crate::convert::text_of;
 use crate::error::{Error, Result};
-use crate::metadata::{Front, MetadataEdit, NewValue, no_such_key};
+use crate::formats::edit::{Front, MetadataEdit, NewValue, no_such_key};
 use crate::source::Source;
+use crate::tensor::text_of;
 
 /// File systems share blocks of this size between files; data that keeps its place in them can be shared instead of copied.
 const BLOCK: u64 = 4096;

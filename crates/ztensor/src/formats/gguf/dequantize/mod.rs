@@ -7,7 +7,6 @@ pub(super) mod k_quants;
 pub(super) mod lattice;
 pub(super) mod microscaling;
 pub(super) mod nonlinear;
-mod read;
 pub(super) mod simple;
 pub(super) mod ternary;
 

@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 
 /// A value's number in its [`Arena`], counted from one so that "no value" takes no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in super::super) struct Id(NonZeroU32);
+pub(crate) struct Id(NonZeroU32);
 
 impl Id {
     /// The number of the value at a position.
@@ -16,14 +16,14 @@ impl Id {
     }
 
     /// The number, for tables beside the arena.
-    pub(in super::super) fn position(self) -> usize {
+    pub(crate) fn position(self) -> usize {
         self.0.get() as usize - 1
     }
 }
 
 /// One value. Texts and bytes are borrowed from the pickle wherever they stand there as they are.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Node<'a> {
+pub(crate) enum Node<'a> {
     None,
     Bool(bool),
     Integer(i64),
@@ -54,7 +54,7 @@ pub(in super::super) enum Node<'a> {
 
 /// A call or instantiation with what was done to the result.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Call {
+pub(crate) struct Call {
     pub callable: Id,
     pub arguments: Id,
     /// The state given to it by BUILD.
@@ -67,7 +67,7 @@ pub(in super::super) struct Call {
 
 /// All values of one pickle. Those of no size (None, booleans, small numbers) are there from the beginning, because they are most of a pickle.
 #[derive(Debug)]
-pub(in super::super) struct Arena<'a> {
+pub(crate) struct Arena<'a> {
     pub(super) nodes: Vec<Node<'a>>,
     pub(super) tuple_items: Vec<Id>,
     pub(super) lists: Vec<Vec<Id>>,
@@ -102,13 +102,13 @@ impl<'a> Arena<'a> {
     }
 
     /// The value of a number that the arena gave out.
-    pub(in super::super) fn get(&self, id: Id) -> &Node<'a> {
+    pub(crate) fn get(&self, id: Id) -> &Node<'a> {
         const MISSING: &Node<'static> = &Node::None;
         self.nodes.get(id.position()).unwrap_or(MISSING)
     }
 
     /// How much there is to walk over: values, and places in containers.
-    pub(in super::super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         let lists = self.lists.iter().map(Vec::len);
         let dicts = self.dicts.iter().map(Vec::len);
         let calls = self.calls.iter().map(|call| call.items.len() + call.entries.len());
@@ -117,12 +117,12 @@ impl<'a> Arena<'a> {
     }
 
     /// Every value's number.
-    pub(in super::super) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> + use<> {
         (0..self.nodes.len() as u32).map(Id::at)
     }
 
     /// The items of a tuple, list or set.
-    pub(in super::super) fn items(&self, id: Id) -> Option<&[Id]> {
+    pub(crate) fn items(&self, id: Id) -> Option<&[Id]> {
         match self.get(id) {
             Node::Tuple { start, count } => {
                 let start = *start as usize;
@@ -134,14 +134,14 @@ impl<'a> Arena<'a> {
     }
 
     /// The entries of a dict, in the order they were set.
-    pub(in super::super) fn entries(&self, id: Id) -> Option<&[(Id, Id)]> {
+    pub(crate) fn entries(&self, id: Id) -> Option<&[(Id, Id)]> {
         match self.get(id) {
             Node::Dict(slot) => self.dicts.get(*slot as usize).map(Vec::as_slice),
             _ => None,
         }
     }
 
-    pub(in super::super) fn call(&self, id: Id) -> Option<&Call> {
+    pub(crate) fn call(&self, id: Id) -> Option<&Call> {
         match self.get(id) {
             Node::Call(slot) => self.calls.get(*slot as usize),
             _ => None,
@@ -149,17 +149,17 @@ impl<'a> Arena<'a> {
     }
 
     /// Every call, in the order in which an unpickler would make them.
-    pub(in super::super) fn calls(&self) -> &[Call] {
+    pub(crate) fn calls(&self) -> &[Call] {
         &self.calls
     }
 
     /// The module and the name of a global.
-    pub(in super::super) fn global(&self, id: Id) -> Option<(&str, &str)> {
+    pub(crate) fn global(&self, id: Id) -> Option<(&str, &str)> {
         let (module, name) = self.globals.get_index(self.global_slot(id)?)?;
         Some((module, name))
     }
 
-    pub(in super::super) fn bytes(&self, id: Id) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self, id: Id) -> Option<&[u8]> {
         match self.get(id) {
             Node::Bytes(bytes) => Some(bytes),
             Node::OwnedBytes(bytes) => Some(bytes),
@@ -168,7 +168,7 @@ impl<'a> Arena<'a> {
     }
 
     /// The number of a global among the distinct ones, for tables beside the arena.
-    pub(in super::super) fn global_slot(&self, id: Id) -> Option<usize> {
+    pub(crate) fn global_slot(&self, id: Id) -> Option<usize> {
         match self.get(id) {
             Node::Global(slot) => Some(*slot as usize),
             _ => None,
@@ -176,11 +176,11 @@ impl<'a> Arena<'a> {
     }
 
     /// Every distinct global, in the order of appearance.
-    pub(in super::super) fn globals(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+    pub(crate) fn globals(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.globals.iter().map(|(module, name)| (module.as_ref(), name.as_ref()))
     }
 
-    pub(in super::super) fn text(&self, id: Id) -> Option<&str> {
+    pub(crate) fn text(&self, id: Id) -> Option<&str> {
         match self.get(id) {
             Node::Text(text) => Some(text),
             Node::OwnedText(text) => Some(text),
@@ -188,7 +188,7 @@ impl<'a> Arena<'a> {
         }
     }
 
-    pub(in super::super) fn integer(&self, id: Id) -> Option<i64> {
+    pub(crate) fn integer(&self, id: Id) -> Option<i64> {
         match self.get(id) {
             Node::Integer(value) => Some(*value),
             _ => None,

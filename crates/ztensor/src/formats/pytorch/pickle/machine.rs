@@ -16,7 +16,7 @@ const STEPS_AT_ONCE: u64 = 256;
 
 /// How often each of the opcodes occurred that make an unpickler run code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Calls {
+pub(crate) struct Calls {
     pub reduce: u64,
     pub build: u64,
     pub new_object: u64,
@@ -26,7 +26,7 @@ pub(in super::super) struct Calls {
 
 impl Calls {
     /// The counts under the opcodes' names.
-    pub(in super::super) fn by_opcode(&self) -> [(&'static str, u64); 5] {
+    pub(crate) fn by_opcode(&self) -> [(&'static str, u64); 5] {
         [
             ("REDUCE", self.reduce),
             ("BUILD", self.build),
@@ -38,7 +38,7 @@ impl Calls {
 }
 
 /// A pickle that ran to its end.
-pub(in super::super) struct Pickle<'a> {
+pub(crate) struct Pickle<'a> {
     pub arena: Arena<'a>,
     /// The value that an unpickler would return.
     pub root: Id,
@@ -47,7 +47,7 @@ pub(in super::super) struct Pickle<'a> {
 }
 
 /// The state of a run. After a failed one, `arena` and `calls` tell what an unpickler would have done up to there.
-pub(in super::super) struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     pub arena: Arena<'a>,
     pub calls: Calls,
     /// Goes on where a real object might allow what no plain value does. Readers stop there; whoever asks what would be run must not.
@@ -62,7 +62,7 @@ pub(in super::super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub(in super::super) fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Machine {
             arena: Arena::new(bytes.len()),
             calls: Calls::default(),
@@ -76,18 +76,18 @@ impl<'a> Machine<'a> {
     }
 
     /// A machine that notes as much as it can of what an unpickler would do.
-    pub(in super::super) fn lenient(bytes: &'a [u8]) -> Self {
+    pub(crate) fn lenient(bytes: &'a [u8]) -> Self {
         Machine { lenient: true, ..Machine::new(bytes) }
     }
 
     /// Runs to the STOP opcode. `origin` is where the pickle lies in the file, for messages.
-    pub(in super::super) fn finish(mut self, origin: u64, budget: &mut Budget) -> Result<Pickle<'a>> {
+    pub(crate) fn finish(mut self, origin: u64, budget: &mut Budget) -> Result<Pickle<'a>> {
         let root = self.run(origin, budget)?;
         Ok(Pickle { arena: self.arena, root, length: self.cursor.position() })
     }
 
     /// As `finish`, keeping the machine for what it noted.
-    pub(in super::super) fn run(&mut self, origin: u64, budget: &mut Budget) -> Result<Id> {
+    pub(crate) fn run(&mut self, origin: u64, budget: &mut Budget) -> Result<Id> {
         let most = budget.limits().steps;
         let mut steps = 0;
         loop {
@@ -112,7 +112,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Bytes taken so far.
-    pub(in super::super) fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         self.cursor.position()
     }
 

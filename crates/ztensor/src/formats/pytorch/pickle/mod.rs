@@ -7,8 +7,8 @@ mod cursor;
 mod literal;
 mod machine;
 mod memo;
-pub(super) mod opcode;
+pub(crate) mod opcode;
 mod stack;
 
-pub(super) use arena::{Arena, Call, Id, Node};
-pub(super) use machine::{Machine, Pickle};
+pub(crate) use arena::{Arena, Call, Id, Node};
+pub(crate) use machine::{Machine, Pickle};

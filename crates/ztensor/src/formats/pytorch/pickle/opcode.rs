@@ -5,7 +5,7 @@ macro_rules! opcodes {
         $(pub(super) const $name: u8 = $code;)*
 
         /// Whether a byte is an opcode at all.
-        pub(in super::super) fn is_known(code: u8) -> bool {
+        pub(crate) fn is_known(code: u8) -> bool {
             matches!(code, $($code)|*)
         }
     };

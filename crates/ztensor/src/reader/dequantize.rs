@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{Real, dequantize};
+use super::Reader;
 use crate::error::{Error, Hints, Kind, Result};
-use crate::formats::gguf::BlockType;
-use crate::reader::Reader;
+use crate::formats::gguf::{BlockType, Real, dequantize};
 
 impl Reader {
     /// Reads a tensor of ggml blocks as f32.

@@ -1,21 +1,21 @@
 //! An opened file: its index and the sources behind it. Everything that hands out tensor bytes goes through here, so that stored checksums are
 //! checked once, on first access, whatever the way in.
 
+#[cfg(feature = "gguf")]
+mod dequantize;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::archive::ArchiveInfo;
 use crate::encoding::{self, View};
 use crate::error::{Error, Hints, Kind, Result};
-use crate::index::{Component, Format, Index, Object, Recovered, Skipped, Span};
+use crate::index::{ArchiveInfo, Component, Format, Index, Object, Recovered, Skipped, Span};
 use crate::limits::Limits;
-use crate::open::OpenOptions;
+use crate::source::Source;
 use crate::source::assembly::Announcement;
-use crate::source::{Io, Source};
 use crate::sparse;
 use crate::tensor::{Attributes, Element, ElementType, Layout, Shape};
 
@@ -41,21 +41,6 @@ impl Reader {
     ) -> Self {
         let verified = verify.then(Mutex::default);
         Reader { files, index, archived, limits, totals: OnceLock::new(), verified }
-    }
-
-    /// Opens a file, choosing between a memory map and reads by where the file lies.
-    pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
-        OpenOptions::default().open(path)
-    }
-
-    /// Opens a file as a memory map.
-    pub fn open_mmap(path: impl AsRef<Path>) -> Result<Reader> {
-        OpenOptions { io: Io::Mmap, ..OpenOptions::default() }.open(path)
-    }
-
-    /// Opens a file that is already in memory.
-    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Reader> {
-        OpenOptions::default().open_bytes(bytes)
     }
 
     /// The detected format.

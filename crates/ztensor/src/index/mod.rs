@@ -1,6 +1,10 @@
 //! The index: what a parser returns and everything else works from. It is plain data: names → objects → components, each
 //! with its element type, shape, and a [`Data`] tree that says where the bytes lie and how they are encoded. Nothing
-//! here reads tensor data; `decode` is the one place that turns a `Data` into bytes.
+//! here reads tensor data; `encoding` is the one place that turns a `Data` into bytes.
+
+mod archived;
+
+pub use archived::{ArchiveInfo, BaseInfo, FileInfo};
 
 use std::borrow::Cow;
 use std::fmt;

@@ -4,18 +4,13 @@
 
 use std::collections::HashSet;
 
-use super::legacy;
-use super::pickle::{Arena, Call, Id, Machine};
-use super::spelling;
-use super::trust::{Trust, trust};
-use crate::index::Index;
+use super::{Part, ScannedCall, ScannedGlobal, archive_in_memory};
+use crate::formats::pytorch::pickle::{Arena, Call, Id, Machine};
+use crate::formats::pytorch::{Trust, Trusts, legacy, spelling, trust};
 use crate::limits::Budget;
-use crate::scan::{Part, ScannedCall, ScannedGlobal};
 
 /// Calls that are spelled out; the opcodes are counted all the same.
 const MOST_CALLS: usize = 100;
-/// Calls that are listed among what a file holds but is not read.
-const MOST_LEFT_OUT: usize = 16;
 /// Pickles inside pickles, as the bytes that a loader is called with.
 const MOST_NESTED: usize = 8;
 
@@ -100,7 +95,7 @@ fn pickle(
 /// A whole file inside a pickle: a stream, or an archive with a pickle in it.
 fn payload(name: String, bytes: &[u8], budget: &mut Budget, depth: usize) -> Vec<Part> {
     if crate::formats::zip::matches(bytes) {
-        return crate::scan::archive_in_memory(&name, bytes, budget);
+        return archive_in_memory(&name, bytes, budget);
     }
     let most = if legacy::matches(bytes) { legacy::PICKLES } else { 1 };
     let (mut parts, mut position) = (Vec::new(), 0);
@@ -152,55 +147,4 @@ fn nested<'p>(arena: &'p Arena<'_>) -> Nested<'p> {
 
 fn bytes_of<'p>(arena: &'p Arena<'_>, id: Id) -> Option<&'p [u8]> {
     arena.bytes(id).or_else(|| arena.text(id).map(str::as_bytes))
-}
-
-/// How far each distinct global of a pickle can be trusted, looked up once.
-struct Trusts(Vec<Trust>);
-
-impl Trusts {
-    fn of(arena: &Arena<'_>) -> Trusts {
-        Trusts(arena.globals().map(|(module, name)| trust(module, name)).collect())
-    }
-
-    fn global(&self, arena: &Arena<'_>, id: Id) -> Option<Trust> {
-        arena.global_slot(id).and_then(|slot| self.0.get(slot)).copied()
-    }
-
-    /// How far a call can be trusted. What is called without having a name was computed by the pickle itself; one step back is enough to
-    /// tell `getattr(…)(…)` from a factory of a package.
-    fn call(&self, arena: &Arena<'_>, call: &Call) -> Trust {
-        match (self.global(arena, call.callable), arena.call(call.callable)) {
-            (Some(trust), _) => trust,
-            (None, Some(maker)) => {
-                self.global(arena, maker.callable).unwrap_or(Trust::Dangerous).max(Trust::Unknown)
-            }
-            (None, None) => Trust::Unknown,
-        }
-    }
-}
-
-/// Lists the calls of dangerous names among what a file holds but is not read, so that nobody takes such a file for an ordinary one.
-pub(super) fn note_left_out(arena: &Arena<'_>, index: &mut Index) {
-    let trusts = Trusts::of(arena);
-    if !trusts.0.contains(&Trust::Dangerous) {
-        return;
-    }
-    let calls = arena.calls().iter().filter(|call| trusts.call(arena, call) == Trust::Dangerous);
-    let mut count = 0;
-    for call in calls {
-        count += 1;
-        if count <= MOST_LEFT_OUT {
-            index.skip_code(spelling::call(arena, call), "an unpickler would call this; here it is left out");
-        }
-    }
-    if count > MOST_LEFT_OUT {
-        let more = format!("{} more calls", count - MOST_LEFT_OUT);
-        index.skip_code(more, "an unpickler would make them; here they are left out");
-    } else if count == 0 {
-        let names = arena.globals().zip(&trusts.0).filter(|(_, trust)| **trust == Trust::Dangerous);
-        for ((module, name), _) in names.take(MOST_LEFT_OUT) {
-            let reason = "an unpickler would import this; here it is left out";
-            index.skip_code(format!("{module}.{name}"), reason);
-        }
-    }
 }
