@@ -20,7 +20,7 @@ UNSTABLE := RUSTC_BOOTSTRAP=1 CFLAGS=-fno-sanitize=address
 HOST = $(shell rustc -vV | sed -n 's/host: //p')
 FUZZ_BUILT = fuzz/target/$(HOST)/release
 
-.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-all fuzz-build fuzz-smoke check-protocol sanitize docs clean
+.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-features check-platforms test-arm sanitize docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,12 +36,25 @@ test-rust: ## Run the Rust tests
 test-python: .venv/.built .venv/.test .models/.test .scanners/.ready ## Run the Python tests, against PyTorch, NumPy, h5py, onnx, gguf and safetensors
 	$(BIN)/python -m pytest
 
-lint: .venv/.test ## Check formatting, lints and types
+lint: .venv/.test check-features ## Check formatting, lints, types, features and the oldest Rust
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Each format alone, and none; without the network; with the oldest Rust that Cargo.toml promises.
+check-features: ## Compile with few features, and with the oldest Rust
+	for features in "" gguf hdf5 npz onnx pytorch safetensors; do \
+		cargo clippy --quiet --package ztensor --no-default-features --features "$$features" -- -D warnings; done
+	cargo clippy --quiet --package ztensor-cli --no-default-features -- -D warnings
+	.ci/platforms msrv
+
+check-platforms: ## Compile for Windows, macOS and WebAssembly
+	.ci/platforms check
+
+test-arm: ## Run the codec's tests for 64-bit ARM, in an emulator
+	.ci/platforms test-arm
 
 format: .venv/.test ## Format everything
 	cargo fmt --all

@@ -72,12 +72,14 @@ impl Kernel {
 
     /// Every kernel that this CPU can run, the best last.
     pub fn available() -> Vec<Self> {
-        let mut kernels = vec![Self::Portable(Portable)];
-        #[cfg(target_arch = "x86_64")]
-        kernels.extend(x86_64::Avx2::detect().map(Self::Avx2));
-        #[cfg(target_arch = "x86_64")]
-        kernels.extend(x86_64::Avx512::detect().map(Self::Avx512));
-        kernels
+        let kernels = [
+            Some(Self::Portable(Portable)),
+            #[cfg(target_arch = "x86_64")]
+            x86_64::Avx2::detect().map(Self::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            x86_64::Avx512::detect().map(Self::Avx512),
+        ];
+        kernels.into_iter().flatten().collect()
     }
 
     fn name(self) -> &'static str {

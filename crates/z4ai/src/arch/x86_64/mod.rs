@@ -7,3 +7,12 @@ mod heads;
 
 pub(crate) use avx2::Avx2;
 pub(crate) use avx512::Avx512;
+
+use std::arch::x86_64::_mm_prefetch;
+
+/// Asks for the cache line at this address, with a hint of the compiler's (`_MM_HINT_T0` …).
+#[inline(always)]
+fn prefetch<const HINT: i32, T>(address: *const T) {
+    // SAFETY: a hint, which may name any address.
+    unsafe { _mm_prefetch::<HINT>(address.cast()) };
+}

@@ -5,6 +5,7 @@
 use super::Avx2;
 use super::rans::{Lookup, SpilledIndices, load_states, reach, store_states};
 use crate::arch::x86_64::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
+use crate::arch::x86_64::prefetch;
 use crate::entropy::rans::LANES;
 use crate::error::Result;
 use crate::transform::float::{HeadChunk, HeadFormat, HeadInputs, HeadSign, JOINT_BITS, Steps};
@@ -77,7 +78,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
             }
             // The next chunk's fields follow. They are read in more places at once than CPUs look ahead from.
             let ahead_of_fields = packed.as_ptr().wrapping_add(count / 8 * BITS + done / 8 * BITS);
-            _mm_prefetch::<_MM_HINT_T0>(ahead_of_fields.cast());
+            prefetch::<_MM_HINT_T0, _>(ahead_of_fields);
             // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `octaves` and `escaped` agree; there were words for all
             // parts, and each refill takes at most 16 bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
             unsafe {

@@ -11,7 +11,7 @@ pub(in crate::arch) use adaptive::{lanes, signs};
 pub(in crate::arch) use float::LowBits;
 pub(in crate::arch) use rans::encode::{WORDS_TO_END, encode_groups};
 pub(in crate::arch) use rans::{WORDS_TO_LANES, look_up};
-pub(in crate::arch) use reference::restore::{ChunkWalk, prefetch};
+pub(in crate::arch) use reference::restore::{ChunkWalk, prefetch_piece};
 
 use crate::arch::Instructions;
 use crate::transform::subnormal;

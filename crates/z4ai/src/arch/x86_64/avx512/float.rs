@@ -6,6 +6,7 @@ use super::rans::step::{Lookup, SpilledIndices};
 use super::rans::{load_states, reach, store_states};
 use crate::arch::x86_64::avx2::LowBits;
 use crate::arch::x86_64::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
+use crate::arch::x86_64::prefetch;
 use crate::entropy::rans::LANES;
 use crate::error::Result;
 use crate::transform::float::{HeadChunk, HeadFormat, HeadInputs, HeadSign, JOINT_BITS, Steps};
@@ -82,9 +83,9 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
             }
             // Words, heads and fields are in more places than CPUs look ahead from by themselves. The next chunk's fields follow.
             let ahead_of_fields = packed.as_ptr().wrapping_add(count / 8 * BITS + done / 8 * BITS);
-            _mm_prefetch::<_MM_HINT_T0>(ahead_of_fields.cast());
-            _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(bytes + AHEAD).cast());
-            _mm_prefetch::<_MM_HINT_ET0>(heads.as_ptr().wrapping_add(done + AHEAD).cast());
+            prefetch::<_MM_HINT_T0, _>(ahead_of_fields);
+            prefetch::<_MM_HINT_T0, _>(words.as_ptr().wrapping_add(bytes + AHEAD));
+            prefetch::<_MM_HINT_ET0, _>(heads.as_ptr().wrapping_add(done + AHEAD));
             // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `octaves` and `escaped` agree; there were words for all
             // parts, and each refill takes at most 32 bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
             unsafe {

@@ -6,6 +6,7 @@ use super::differences::{Numbering, long_decay, short_decay};
 use super::look_up::ContextTable;
 use super::raw_bits::{RawRegisters, RawSplit};
 use crate::arch::x86_64::avx2::rans::{Lookup, REACH, SpilledIndices, pack_symbols};
+use crate::arch::x86_64::prefetch;
 use crate::entropy::rans::{DecoderTables, LANES, SymbolDecoder};
 use crate::transform::reference::{
     Alphabet, CHUNK, CLASSES, CodedBlock, CodedChunk, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, Word,
@@ -86,8 +87,8 @@ fn decode<W: Word, const DECAY: bool>(
         unsafe {
             let element = walk.element;
             walk.go_on();
-            prefetch::<W>(base.as_ptr().wrapping_add(walk.element * W::BYTES));
-            prefetch::<W>(out.as_ptr().wrapping_add(walk.element * W::BYTES));
+            prefetch_piece::<W>(base.as_ptr().wrapping_add(walk.element * W::BYTES));
+            prefetch_piece::<W>(out.as_ptr().wrapping_add(walk.element * W::BYTES));
             let offsets = offsets_of(&walk);
             let a = lookup.entry_at(first, &places[0]);
             let b = lookup.entry_at(second, &places[1]);
@@ -122,10 +123,9 @@ fn decode<W: Word, const DECAY: bool>(
 
 /// Asks for the memory of a piece that comes some time after the one at this place: CPUs foresee no more than the rest of a page.
 #[inline(always)]
-pub(in crate::arch) fn prefetch<W: Word>(piece: *const u8) {
+pub(in crate::arch) fn prefetch_piece<W: Word>(piece: *const u8) {
     for line in 0..PIECE * W::BYTES / 64 {
-        // SAFETY: this is a hint, which may name any place.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(piece.wrapping_add(AHEAD + 64 * line).cast()) };
+        prefetch::<_MM_HINT_T0, _>(piece.wrapping_add(AHEAD + 64 * line));
     }
 }
 

@@ -2,6 +2,7 @@
 //! one bit deposit (or one byte expansion) for 64 of them, and a permutation at the end puts all into their places.
 #![allow(unsafe_code)]
 
+use crate::arch::x86_64::prefetch;
 use crate::transform::nested::{CHUNK, Code, Cursor, GROUP};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -96,8 +97,7 @@ impl Soon {
     #[inline(always)]
     fn fetch(self, index: usize) {
         for start in self.0 {
-            // SAFETY: a hint, which may name any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(index * LANES).cast()) };
+            prefetch::<_MM_HINT_T0, _>(start.wrapping_add(index * LANES));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::differences::{NUMBERS, Numbering, look_up, short_decay};
 use super::raw_bits::{RawRegisters, RawSplit};
-use crate::arch::x86_64::avx2::{ChunkWalk, prefetch};
+use crate::arch::x86_64::avx2::{ChunkWalk, prefetch_piece};
 use crate::arch::x86_64::avx512::rans::step::{Lookup, SpilledIndices};
 use crate::entropy::rans::{DecoderTables, LANES, SymbolDecoder};
 use crate::transform::reference::{
@@ -192,8 +192,8 @@ impl<'b, 'r> BlockStream<'b, 'r> {
             let a = lookup.entries(&places[0]);
             let b = lookup.entries(&places[1]);
             let base = self.base.as_ptr().add(self.walk.element * WIDTH);
-            prefetch::<u16>(base);
-            prefetch::<u16>(self.out.as_ptr().wrapping_add(self.walk.element * WIDTH));
+            prefetch_piece::<u16>(base);
+            prefetch_piece::<u16>(self.out.as_ptr().wrapping_add(self.walk.element * WIDTH));
             let offsets = shared.contexts.offsets(self.walk.class, base);
             self.make::<DECAY, SITE>(shared);
             let words = self.words.as_ptr();
