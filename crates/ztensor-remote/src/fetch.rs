@@ -74,14 +74,14 @@ pub(crate) async fn open(origin: &dyn Origin, most: u64) -> Result<(u64, Vec<u8>
     }
 }
 
-async fn answer<T>(request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) async fn answer<T>(request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let late =
         || Failure::passing(Error::new(Kind::Io, format!("no answer for {} seconds", ANSWER.as_secs())));
     within(ANSWER, request).await.unwrap_or_else(|| Err(late()))
 }
 
 /// Copies a body behind the bytes that are there already.
-async fn copy(mut body: Body, out: &mut [u8], done: &mut usize) -> Result<(), Failure> {
+pub(crate) async fn copy(mut body: Body, out: &mut [u8], done: &mut usize) -> Result<(), Failure> {
     loop {
         let Some(next) = within(STALL, body.next()).await else {
             let message = format!("the answer paused for more than {} seconds", STALL.as_secs());
@@ -97,17 +97,17 @@ async fn copy(mut body: Body, out: &mut [u8], done: &mut usize) -> Result<(), Fa
 }
 
 /// How often and how long to go on after failures.
-struct Patience {
+pub(crate) struct Patience {
     failures: u32,
 }
 
 impl Patience {
-    fn new() -> Patience {
+    pub(crate) fn new() -> Patience {
         Patience { failures: 0 }
     }
 
     /// Waits before the next try, or gives the failure back.
-    async fn wait(&mut self, failure: Failure, progress: bool) -> Result<()> {
+    pub(crate) async fn wait(&mut self, failure: Failure, progress: bool) -> Result<()> {
         self.failures = if progress { 1 } else { self.failures + 1 };
         let pause = match failure.retry {
             Retry::Never => return Err(failure.error),

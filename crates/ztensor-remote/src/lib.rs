@@ -4,6 +4,7 @@
 //! The `ztensor` crate itself knows no network. A program that wants URLs wherever it takes paths calls [`install`] once.
 
 mod ahead;
+pub mod bucket;
 mod failure;
 mod fetch;
 mod file;
@@ -30,6 +31,11 @@ pub fn open(url: &str, options: &StorageOptions) -> Result<Source> {
 /// Lets every place of `ztensor` that takes a path take URLs as well, with the options of [`with_options`] around it.
 pub fn install() {
     ztensor::source::install_opener(|url| options::with_current(|options| open(url, options)));
+}
+
+/// The options of the [`with_options`] around the call.
+pub fn current_options() -> StorageOptions {
+    options::with_current(StorageOptions::clone)
 }
 
 /// Runs something with these options for every URL that it opens, files beside the opened one and bases of deltas included.

@@ -2,7 +2,7 @@
 //! so that a simulation can stand in for both.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ztensor::{Error, Kind, Result};
 
@@ -37,7 +37,12 @@ pub trait Surroundings: Send + Sync {
     fn id(&self) -> Result<Id>;
     /// Seconds since 1970. Nothing depends on it.
     fn time(&self) -> u64;
+    /// Waits a little before something is tried for the so-and-so-many-th time. A simulation does not.
+    fn pause(&self, _tries: u32) {}
 }
+
+/// The first pause, before it is doubled.
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// The operating system's.
 pub struct System;
@@ -52,5 +57,9 @@ impl Surroundings for System {
 
     fn time(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    }
+
+    fn pause(&self, tries: u32) {
+        std::thread::sleep(PAUSE * 2u32.pow(tries.min(6)));
     }
 }

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use crate::backend::{Backend, Directory, check_honesty};
+use crate::backend::{self, Backend, Reach, check_honesty};
 use crate::content::scan::scan;
 use crate::content::{AddOptions, AddStats, Base, Builder, Checkpoint, GetStats, Known, restore};
 use crate::id::{Id, Surroundings, System};
@@ -23,6 +22,8 @@ use ztensor::{Attributes, Error, Kind, Result};
 const TRIES: usize = 3;
 /// A pack is compared with its digest in pieces of this size.
 const WINDOW: u64 = 16 << 20;
+/// Manifests that are read side by side.
+const GROUP: usize = 256;
 
 /// A store of checkpoints.
 pub struct Store {
@@ -104,14 +105,14 @@ pub struct Problem {
 }
 
 impl Store {
-    /// Makes a store in a directory.
+    /// Makes a store in a directory, or in a bucket by its URL.
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Store> {
-        Store::create_on(Arc::new(Directory::new(path.as_ref())), Arc::new(System), options)
+        Store::create_on(backend::at(path.as_ref())?, Arc::new(System), options)
     }
 
-    /// Opens the store in a directory.
+    /// Opens the store in a directory, or in a bucket by its URL.
     pub fn open(path: impl AsRef<Path>) -> Result<Store> {
-        Store::open_on(Arc::new(Directory::new(path.as_ref())), Arc::new(System))
+        Store::open_on(backend::at(path.as_ref())?, Arc::new(System))
     }
 
     /// Makes a store on any storage.
@@ -127,7 +128,7 @@ impl Store {
             ));
         }
         if !options.single_writer {
-            check_honesty(backend.as_ref(), surroundings.id()?)?;
+            check_honesty(backend.as_ref(), surroundings.as_ref())?;
         }
         let settings =
             Settings { id: surroundings.id()?, grace: options.grace, single_writer: options.single_writer };
@@ -210,7 +211,7 @@ impl Store {
 
     fn check_honesty(&self) -> Result<()> {
         if !self.settings.single_writer && !self.honest.load(Ordering::Relaxed) {
-            check_honesty(self.protocol.backend().as_ref(), self.protocol.id()?)?;
+            self.protocol.check_honesty()?;
             self.honest.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -235,24 +236,30 @@ impl Store {
     /// The checkpoints that are there now, hidden ones left out, by name.
     fn live(&self) -> Result<Vec<Arc<Current>>> {
         let names = self.protocol.names()?;
-        let read = |(name, generation): (Name, u64)| -> Result<Option<Arc<Current>>> {
-            let key = (name, generation);
-            if let Some(current) = self.manifests.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-                return Ok(Some(Arc::clone(current)));
-            }
-            let Some(current) = self.protocol.listed(&key.0, key.1)? else { return Ok(None) };
-            let current = Arc::new(current);
-            if current.manifest.stamp.generation == key.1 {
-                self.manifests
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(key, Arc::clone(&current));
-            }
-            Ok(Some(current))
-        };
         let visible: Vec<(Name, u64)> = names.into_iter().filter(|(name, _)| !name.is_hidden()).collect();
-        let read = visible.into_par_iter().map(read).collect::<Result<Vec<_>>>()?;
-        Ok(read.into_iter().flatten().collect())
+        let unread: Vec<(Name, u64)> = {
+            let known = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
+            visible.iter().filter(|key| !known.contains_key(key)).cloned().collect()
+        };
+        let mut others = HashMap::new();
+        for group in unread.chunks(GROUP) {
+            for (key, current) in group.iter().zip(self.protocol.listed_all(group)?) {
+                let current = current.map(Arc::new);
+                match &current {
+                    Some(found) if found.manifest.stamp.generation == key.1 => {
+                        let mut known = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
+                        known.insert(key.clone(), Arc::clone(found));
+                    }
+                    _ => drop(others.insert(key.clone(), current)),
+                }
+            }
+        }
+        let known = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = visible.iter().filter_map(|key| match others.get(key) {
+            Some(current) => current.clone(),
+            None => known.get(key).cloned(),
+        });
+        Ok(found.collect())
     }
 
     /// The checkpoints, by name.
@@ -283,7 +290,7 @@ impl Store {
                 }
             }
         }
-        for object in self.protocol.backend().list("packs/", crate::backend::Reach::Tree)? {
+        for object in self.protocol.backend().list("packs/", Reach::Tree)? {
             stats.packs += 1;
             stats.pack_bytes += object.stat.length;
         }

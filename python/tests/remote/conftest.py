@@ -61,27 +61,9 @@ def moto() -> Iterator[tuple[str, Publish]]:
 
 @pytest.fixture(scope="session")
 def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Publish]]:
-    folder = tmp_path_factory.mktemp("seaweed")
-    ports = [servers.free_port_with_companion() for _ in range(4)]
-    (folder / "data").mkdir()
-    command = [
-        servers.program("weed"),
-        "server",
-        "-ip=127.0.0.1",
-        "-ip.bind=127.0.0.1",
-        f"-dir={folder / 'data'}",
-        "-filer",
-        "-s3",
-        f"-s3.port={ports[0]}",
-        f"-s3.config={servers.seaweed_config(folder)}",
-        f"-master.port={ports[1]}",
-        f"-volume.port={ports[2]}",
-        f"-filer.port={ports[3]}",
-        "-volume.max=20",
-        "-master.telemetry=false",
-    ]
-    with servers.running(command, ports[0], seconds=120):
-        yield f"http://127.0.0.1:{ports[0]}", _s3(f"http://127.0.0.1:{ports[0]}")
+    server = servers.Seaweed(tmp_path_factory.mktemp("seaweed"))
+    with server.running():
+        yield server.endpoint, _s3(server.endpoint)
 
 
 @pytest.fixture

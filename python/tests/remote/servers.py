@@ -217,3 +217,50 @@ def seaweed_config(folder: Path) -> Path:
     }
     config.write_text(json.dumps({"identities": [identity]}))
     return config
+
+
+class Seaweed:
+    """A SeaweedFS server that may be killed and started again on its files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = [free_port_with_companion() for _ in range(4)]
+        (folder / "data").mkdir()
+        self.config = seaweed_config(folder)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.ports[0]}"
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Runs the server; it is killed at the end of the block."""
+        command = [
+            program("weed"),
+            "server",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            f"-dir={self.folder / 'data'}",
+            "-filer",
+            "-s3",
+            f"-s3.port={self.ports[0]}",
+            # Services on ports that every such server would want.
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+            f"-s3.config={self.config}",
+            f"-master.port={self.ports[1]}",
+            f"-volume.port={self.ports[2]}",
+            f"-filer.port={self.ports[3]}",
+            "-volume.max=20",
+            "-master.telemetry=false",
+        ]
+        with contextlib.ExitStack() as stack:
+            for tries in range(6):
+                # After a kill its parts may wait for one another for too long, and give up.
+                try:
+                    stack.enter_context(running(command, self.ports[0], seconds=120))
+                    break
+                except RuntimeError:
+                    if tries == 5:
+                        raise
+            yield

@@ -25,7 +25,7 @@ use crate::options::StorageOptions;
 use crate::process::PerProcess;
 
 /// Requests are tried again by us, part by part; a little patience below that covers answers that never began.
-const RETRIES: usize = 3;
+pub(crate) const RETRIES: usize = 3;
 const RETRY_WITHIN: Duration = Duration::from_secs(30);
 
 /// An object.
@@ -54,7 +54,7 @@ impl Bucket {
     }
 
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        connect(&self.url, &self.options)
+        connect(&self.url, &self.options, RETRIES)
     }
 
     async fn ask(&self, range: Range<u64>) -> Result<(Pin, GetResult), Failure> {
@@ -64,43 +64,42 @@ impl Bucket {
             ..GetOptions::default()
         };
         let result = self.store().map_err(Failure::last)?.get_opts(&self.key, options).await;
-        let result = result.map_err(|cause| self.explain(cause))?;
+        let result = result.map_err(|cause| explain(&self.url, &self.key, cause))?;
         let meta = &result.meta;
         let pin = Pin { length: meta.size, tag: meta.e_tag.clone(), version: meta.version.clone() };
         Ok((pin, result))
     }
+}
 
-    fn explain(&self, cause: object_store::Error) -> Failure {
-        use object_store::Error as Cause;
-        let (host, scheme) = (self.url.host_str().unwrap_or_default(), self.url.scheme());
-        let place = format!("bucket \"{host}\", object \"{}\"", self.key);
-        let (kind, message, hint) = match &cause {
-            Cause::NotFound { .. } => (
-                Kind::NotFound,
-                format!("there is no such object ({place})"),
-                "Check the bucket and the object's name; without permission to list, some servers say this for every object.",
-            ),
-            Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => (
-                Kind::PermissionDenied,
-                format!("the server refused access ({place})"),
-                credentials_hint(scheme),
-            ),
-            Cause::Precondition { .. } | Cause::NotModified { .. } => return Failure::changed(),
-            _ => {
-                let said = cause.to_string();
-                let kind = Kind::Io;
-                let hint = if said.contains("redirect") || said.contains("Redirect") || said.contains("301") {
-                    "The bucket is in another region: set AWS_REGION, or region in storage_options."
-                } else if said.contains("169.254.") || said.contains("redential") {
-                    credentials_hint(scheme)
-                } else {
-                    "Check the endpoint and the network; AWS_ENDPOINT_URL or endpoint_url in storage_options names a server of your own."
-                };
-                (kind, format!("the request failed ({place})"), hint)
-            }
-        };
-        Failure::last(Error::new(kind, message).with_hint(hint).with_cause(cause))
-    }
+/// What a failed request means to a person.
+pub(crate) fn explain(url: &Url, key: &Key, cause: object_store::Error) -> Failure {
+    use object_store::Error as Cause;
+    let (host, scheme) = (url.host_str().unwrap_or_default(), url.scheme());
+    let place = format!("bucket \"{host}\", object \"{key}\"");
+    let (kind, message, hint) = match &cause {
+        Cause::NotFound { .. } => (
+            Kind::NotFound,
+            format!("there is no such object ({place})"),
+            "Check the bucket and the object's name; without permission to list, some servers say this for every object.",
+        ),
+        Cause::PermissionDenied { .. } | Cause::Unauthenticated { .. } => {
+            (Kind::PermissionDenied, format!("the server refused access ({place})"), credentials_hint(scheme))
+        }
+        Cause::Precondition { .. } | Cause::NotModified { .. } => return Failure::changed(),
+        _ => {
+            let said = cause.to_string();
+            let kind = Kind::Io;
+            let hint = if said.contains("redirect") || said.contains("Redirect") || said.contains("301") {
+                "The bucket is in another region: set AWS_REGION, or region in storage_options."
+            } else if said.contains("169.254.") || said.contains("redential") {
+                credentials_hint(scheme)
+            } else {
+                "Check the endpoint and the network; AWS_ENDPOINT_URL or endpoint_url in storage_options names a server of your own."
+            };
+            (kind, format!("the request failed ({place})"), hint)
+        }
+    };
+    Failure::last(Error::new(kind, message).with_hint(hint).with_cause(cause))
 }
 
 impl Origin for Bucket {
@@ -150,7 +149,7 @@ impl Origin for Bucket {
     }
 }
 
-fn body(result: GetResult) -> Body {
+pub(crate) fn body(result: GetResult) -> Body {
     let broken = |cause: object_store::Error| {
         Failure::passing(Error::new(Kind::Io, "the server's answer broke off").with_cause(cause))
     };
@@ -171,26 +170,31 @@ fn credentials_hint(scheme: &str) -> &'static str {
     }
 }
 
-type Stores = Mutex<HashMap<(String, StorageOptions), Arc<dyn ObjectStore>>>;
+type Stores = Mutex<HashMap<(String, StorageOptions, usize), Arc<dyn ObjectStore>>>;
 
-/// The connection to a bucket: one for all its objects, in each process.
-fn connect(url: &Url, options: &StorageOptions) -> Result<Arc<dyn ObjectStore>> {
+/// The connection to a bucket that repeats a request so many times: one for all its objects, in each process.
+pub(crate) fn connect(url: &Url, options: &StorageOptions, retries: usize) -> Result<Arc<dyn ObjectStore>> {
     static STORES: PerProcess<Stores> = PerProcess::new();
     let stores = STORES.get(|| Ok(Mutex::default()))?;
     let bucket = &url[..url::Position::AfterHost];
-    let key = (bucket.to_string(), options.clone());
+    let key = (bucket.to_string(), options.clone(), retries);
     let mut stores = stores.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(store) = stores.get(&key) {
         return Ok(Arc::clone(store));
     }
-    let store = build(url.scheme(), bucket, options)?;
+    let store = build(url.scheme(), bucket, options, retries)?;
     stores.insert(key, Arc::clone(&store));
     Ok(store)
 }
 
-fn build(scheme: &str, bucket: &str, options: &StorageOptions) -> Result<Arc<dyn ObjectStore>> {
+fn build(
+    scheme: &str,
+    bucket: &str,
+    options: &StorageOptions,
+    retries: usize,
+) -> Result<Arc<dyn ObjectStore>> {
     use_ring();
-    let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_WITHIN, ..RetryConfig::default() };
+    let retry = RetryConfig { max_retries: retries, retry_timeout: RETRY_WITHIN, ..RetryConfig::default() };
     let endpoint = options.get("endpoint_url").or_else(|| options.get("endpoint")).map(str::to_string);
     let client = ClientOptions::new()
         .with_timeout_disabled()

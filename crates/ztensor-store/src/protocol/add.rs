@@ -83,12 +83,10 @@ impl Protocol {
         if let Some(doomed) = self.protect(packs)? {
             return Ok(Commit::Doomed(doomed));
         }
-        for pack in packs {
-            if !self.has_pack(*pack)? {
-                return Ok(Commit::Doomed(*pack));
-            }
-        }
-        Ok(Commit::Success)
+        Ok(match self.missing(packs.iter().copied())? {
+            Some(pack) => Commit::Doomed(pack),
+            None => Commit::Success,
+        })
     }
 
     /// Buries an add of ours that is doomed (7). That somebody else has the next generation is left alone. Returns where another try may go.

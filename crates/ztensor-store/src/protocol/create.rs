@@ -5,8 +5,8 @@ use crate::backend::Creation;
 use crate::record::LONGEST;
 use ztensor::{Error, Kind, Result};
 
-/// Answers that are lost, one after the other, before the outcome counts as unknown.
-const TRIES: usize = 4;
+/// Answers that are lost, or that say that somebody else is at it, one after the other, before the outcome counts as unknown.
+const TRIES: u32 = 6;
 
 /// What a key holds after a create.
 pub(super) enum Made {
@@ -20,7 +20,7 @@ impl Protocol {
     /// Creates a key and reads it back unless the answer is a plain success. Nothing is tidied up after a failure.
     pub(super) fn create(&self, key: &str, bytes: &[u8]) -> Result<Made> {
         let mut last = None;
-        for _ in 0..TRIES {
+        for tries in 1..=TRIES {
             let answer = self.backend().create(key, bytes);
             if matches!(answer, Ok(Creation::Created)) {
                 return Ok(Made::Ours);
@@ -33,12 +33,16 @@ impl Protocol {
             }
             match answer {
                 // These come before anything is sent.
-                Err(cause) if matches!(cause.kind(), Kind::PermissionDenied | Kind::NoSpace) => {
+                Err(cause)
+                    if matches!(cause.kind(), Kind::PermissionDenied | Kind::NoSpace | Kind::NotFound) =>
+                {
                     return Err(cause);
                 }
                 Err(cause) => last = Some(cause),
+                // Busy, not taken: S3 says 409 while another create of the key is under way.
                 Ok(_) => {}
             }
+            self.surroundings.pause(tries);
         }
         let error = unknown(key);
         Err(match last {

@@ -66,6 +66,11 @@ impl Protocol {
         self.surroundings.id()
     }
 
+    /// Refuses storage on which commits could be lost.
+    pub(crate) fn check_honesty(&self) -> Result<()> {
+        crate::backend::check_honesty(self.backend.as_ref(), self.surroundings.as_ref())
+    }
+
     /// The stamp of a new add: its own origin.
     pub fn stamp(&self, slot: &Slot) -> Result<Stamp> {
         let write = self.id()?;
@@ -88,16 +93,21 @@ impl Protocol {
         Ok(generations)
     }
 
-    /// One generation of a name; `None` where there is none. It has to say that it is what its key says.
+    /// One generation of a name; `None` where there is none.
     fn generation(&self, name: &Name, generation: u64) -> Result<Option<(Record, Vec<u8>)>> {
         let key = name.key(generation);
         let Some(bytes) = self.backend.read(&key, LONGEST)? else { return Ok(None) };
-        let record = Record::decode(&bytes, self.store).and_then(|record| match &record {
+        self.record(name, generation, &bytes).map(|record| Some((record, bytes)))
+    }
+
+    /// What the bytes of a generation say, which has to be what their key says.
+    fn record(&self, name: &Name, generation: u64, bytes: &[u8]) -> Result<Record> {
+        let record = Record::decode(bytes, self.store).and_then(|record| match &record {
             Record::Manifest(manifest) if is(&manifest.stamp, name, generation) => Ok(record),
             Record::Tombstone(stamp) if is(stamp, name, generation) => Ok(record),
             _ => Err(Error::malformed("it is not what its key says")),
         });
-        record.map(|record| Some((record, bytes))).map_err(|error| error.with_context(&format!("\"{key}\"")))
+        record.map_err(|error| error.with_context(&format!("\"{}\"", name.key(generation))))
     }
 
     /// The highest generation of a name: what the name means now.

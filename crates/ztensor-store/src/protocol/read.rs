@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
+
 use super::remove::{not_found, removed};
 use super::{PATIENCE, Protocol};
 use crate::backend::Reach;
 use crate::id::Id;
 use crate::name::Name;
-use crate::record::{Manifest, Record, root_digest};
+use crate::record::{LONGEST, Manifest, Pack, Record, root_digest};
 use ztensor::{Error, Kind, Result};
 
 /// What a name means now.
@@ -48,12 +50,15 @@ impl Protocol {
 
     /// A pack of a manifest that is not there.
     pub fn missing_pack(&self, manifest: &Manifest) -> Result<Option<Id>> {
-        for pack in &manifest.packs {
-            if !self.has_pack(pack.id)? {
-                return Ok(Some(pack.id));
-            }
-        }
-        Ok(None)
+        self.missing(manifest.packs.iter().map(|pack| pack.id))
+    }
+
+    /// One of these packs that is not there.
+    pub(super) fn missing(&self, packs: impl Iterator<Item = Id>) -> Result<Option<Id>> {
+        let packs: Vec<Id> = packs.collect();
+        let keys: Vec<String> = packs.iter().map(|pack| Pack::key(*pack)).collect();
+        let there = self.backend().stat_all(&keys)?;
+        Ok(packs.into_iter().zip(there).find(|(_, stat)| stat.is_none()).map(|(pack, _)| pack))
     }
 
     /// All names that were ever used, with their highest generation. Checkpoints that were removed and hidden names are among them.
@@ -66,6 +71,22 @@ impl Protocol {
             }
         }
         Ok(names)
+    }
+
+    /// What many names mean now, each listed with its highest generation; in their order. The manifests are read side by side.
+    pub fn listed_all(&self, names: &[(Name, u64)]) -> Result<Vec<Option<Current>>> {
+        let keys: Vec<String> = names.iter().map(|(name, generation)| name.key(*generation)).collect();
+        let read = self.backend().read_all(&keys, LONGEST)?;
+        let decode = |((name, generation), bytes): (&(Name, u64), Option<Vec<u8>>)| match bytes {
+            None => self.listed(name, *generation),
+            Some(bytes) => match self.record(name, *generation, &bytes)? {
+                Record::Manifest(manifest) => {
+                    Ok(Some(Current { manifest, root: root_digest(&bytes), length: bytes.len() as u64 }))
+                }
+                _ => Ok(None),
+            },
+        };
+        names.par_iter().zip(read).map(decode).collect()
     }
 
     /// The checkpoint that has this name now, which was listed with this highest generation; `None` if it was removed.

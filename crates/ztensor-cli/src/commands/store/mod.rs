@@ -19,7 +19,7 @@ pub(crate) struct Stores {
 enum Action {
     /// Make a store
     #[command(
-        after_help = "Examples:\n  ztensor store init models\n  ztensor store init models --grace 3600"
+        after_help = "Examples:\n  ztensor store init models\n  ztensor store init s3://bucket/models\n  ztensor store init models --grace 3600"
     )]
     Init(write::Init),
     /// Add a file, a folder or a whole run
@@ -67,7 +67,7 @@ enum Action {
 /// Which store.
 #[derive(Args)]
 struct Where {
-    /// The store's directory [default: the environment variable ZTENSOR_STORE]
+    /// The store's directory or URL [default: the environment variable ZTENSOR_STORE]
     #[arg(short, long, value_name = "PATH")]
     store: Option<PathBuf>,
     /// Print the result as JSON
@@ -80,7 +80,7 @@ impl Where {
         let path = self.store.clone().or_else(|| std::env::var_os("ZTENSOR_STORE").map(PathBuf::from));
         let path = path.ok_or_else(|| {
             Failure::new(
-                "which store? Name its directory with --store, or in the environment variable ZTENSOR_STORE",
+                "which store? Name its directory or URL with --store, or in the environment variable ZTENSOR_STORE",
             )
         })?;
         Ok(ztensor_store::Store::open(path)?)

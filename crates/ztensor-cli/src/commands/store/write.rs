@@ -17,7 +17,7 @@ use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 pub(super) struct Init {
-    /// The directory
+    /// The directory, or the URL of a bucket or of a folder in one
     path: PathBuf,
     /// Seconds that what was removed stays readable
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
