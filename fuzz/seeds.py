@@ -120,8 +120,13 @@ def main() -> None:
     for number in range(90):
         choices = bytes([number % 18, number // 18 % 3, number % 15]) + generator.randbytes(61)
         (SEEDS / "z4ai_structure" / f"{number:02}").write_bytes(choices)
-    # Three models are rare among them; these cases of the deterministic run have them.
-    for model, cases in {"subnormal": [505, 1333, 1927], "grid": [307, 343, 378], "adaptive": [144, 632, 846]}.items():
+    # Four models are rare among them; these cases of the deterministic run have them.
+    for model, cases in {
+        "subnormal": [505, 1333, 1927],
+        "grid": [307, 343, 378],
+        "adaptive": [144, 632, 846],
+        "cast": [686, 1423, 3584],
+    }.items():
         for case in cases:
             (SEEDS / "z4ai_structure" / f"{model}-{case}").write_bytes(case_of_the_tests(case))
     for path in sorted((ROOT / "conformance" / "versions").glob("*/*.zstn")):

@@ -38,6 +38,14 @@ fn frames() -> Vec<(Vec<u8>, Vec<u8>)> {
             ((noise >> 24 >> (i % 50 / 10)) as u16 | (noise as u16 & 0x8000)).to_le_bytes()
         })
         .collect();
+    // What was bf16 before, but for one element.
+    let mut halves: Vec<u8> = (0..3000u32)
+        .flat_map(|i| {
+            let noise = i.wrapping_mul(i).wrapping_mul(2654435761);
+            ((0x2c00 + (noise >> 20) as u16) & 0xbff8 | (noise as u16 & 0x8000)).to_le_bytes()
+        })
+        .collect();
+    halves[1000] |= 1;
     let tiled = [&tile[..], &floats, &tile].concat();
     let mut frames = Vec::new();
     for effort in [Effort::Fast, Effort::Default, Effort::Max] {
@@ -53,6 +61,7 @@ fn frames() -> Vec<(Vec<u8>, Vec<u8>)> {
             (&quantised, Options::new(Dtype::F32).shape([20, 30])),
             (&few, Options::new(Dtype::F32)),
             (&filters, Options::new(Dtype::Bf16).shape([16, 16, 3, 3])),
+            (&halves, Options::new(Dtype::F16).shape([60, 50])),
             (&subnormals, Options::new(Dtype::F16).shape([60, 50])),
         ] {
             let mut options = options.effort(effort);
@@ -77,6 +86,7 @@ fn all_transforms_take_part() {
         "float",
         "adaptive",
         "subnormal",
+        "cast",
         "planes",
         "fast",
         "palette",

@@ -133,7 +133,7 @@ fn model_rules() -> Vec<Rule> {
     let flat: &[u8] = &[0, 0];
     let float = |flags: u8| [&[2, flags], flat, &[0; 16]].concat();
     vec![
-        ("model-unknown", of(BF16, &[12]), Corrupt, "unknown transform 12"),
+        ("model-unknown", of(BF16, &[200]), Corrupt, "unknown transform 200"),
         ("model-missing", of(BF16, &[]), Truncated, "ends inside"),
         ("model-longer-than-it-is", of(BF16, &[1, 0]), Corrupt, "after"),
         ("float-of-integers", of(I16, &float(12 << 3)), Corrupt, "not a float"),
@@ -163,6 +163,17 @@ fn model_rules() -> Vec<Rule> {
         ("reference-without-a-reference", of(BF16, &[9, 0, 0, 0, 0, 0]), Corrupt, "reference"),
         ("adaptive-of-fp64", of(F64, &[10, 1, 0, 0]), Corrupt, "adaptive"),
         ("adaptive-row-length-zero", of(BF16, &[10, 0, 0, 0, 0, 0]), Corrupt, "longer than its section"),
+        ("cast-from-a-wider-dtype", of(BF16, &[12, 3, 1]), Corrupt, "there is none from"),
+        ("cast-of-integers", of(I16, &[12, 1, 1]), Corrupt, "there is none from"),
+        ("cast-of-cast", of(F32, &[12, 1, 12, 6, 1]), Corrupt, "casts themselves"),
+        ("cast-of-stored", of(F32, &[12, 1, 0]), Corrupt, "casts themselves"),
+        ("cast-with-too-many-exceptions", short(F32, 8, &[12, 1, 1], &[0, 3]), Corrupt, "more exceptions"),
+        (
+            "cast-with-an-exception-outside",
+            short(F32, 8, &[12, 1, 1], &[0, 1, 2, 0, 0, 0, 0]),
+            Corrupt,
+            "outside",
+        ),
         ("subnormal-of-bf16", of(BF16, &[11, 0, 0, 0, 0]), Corrupt, "not fp16"),
     ]
 }

@@ -31,7 +31,8 @@ class Element:
 
 
 BF16, FP16, FP32 = Element(2, 8, ml_dtypes.bfloat16), Element(2, 5, np.float16), Element(4, 8, np.float32)
-FP64, E4M3, E5M2 = Element(8, 11, np.float64), Element(1, 4), Element(1, 5)
+FP64 = Element(8, 11, np.float64)
+E4M3, E5M2 = Element(1, 4, ml_dtypes.float8_e4m3fn), Element(1, 5, ml_dtypes.float8_e5m2)
 INTEGERS = [Element(width) for width in (1, 1, 2, 2, 4, 4, 8, 8)]
 #: By code. Complex numbers are two elements each.
 ELEMENTS = [Element(1), BF16, FP16, FP32, FP64, E4M3, E5M2, *INTEGERS, Element(1), FP32, FP64]
@@ -488,10 +489,32 @@ def subnormal_model(reader: Bytes, section: int, _element: Element) -> Decoder:
     return decoder
 
 
+def cast_model(reader: Bytes, section: int, element: Element) -> Decoder:
+    source = ELEMENTS[reader.u8()]
+    inner = read_model(reader, section, source)
+
+    def decoder(block: Bytes, count: int, at: int) -> list[int]:
+        places, place = [], -1
+        for _ in range(block.varint()):
+            place += 1 + block.varint()
+            places.append(place)
+        exceptions = [int.from_bytes(block.take(element.width), "little") for _ in places]
+        narrow = Bytes(block.take(block.varint()))
+        codes = np.array(inner(narrow, count, at), f"u{source.width}")
+        assert narrow.left() == 0
+        values = codes.view(source.type).astype(np.float64).astype(element.type).view(f"u{element.width}").tolist()
+        for place, exception in zip(places, exceptions, strict=True):
+            values[place] = exception
+        return list(values)
+
+    return decoder
+
+
 MODELS: dict[int, Callable[[Bytes, int, Element], Decoder]] = {
     2: float_model,
     3: planes_model,
     5: palette_model,
     7: sparse_model,
     11: subnormal_model,
+    12: cast_model,
 }

@@ -34,6 +34,13 @@ ARRAYS = {
     "complex64": (WEIGHTS[:20, ::2] + 1j * WEIGHTS[:20, 1::2]).astype(np.complex64),
     "few elements": WEIGHTS[:5, :50].astype(ml_dtypes.bfloat16),
     "bf16 in fp32": WEIGHTS.astype(ml_dtypes.bfloat16).astype(np.float32),
+    "bf16 in fp16": WEIGHTS.astype(ml_dtypes.bfloat16).astype(np.float16),
+    "almost bf16 in fp16": np.where(
+        generator.random(WEIGHTS.shape) < 0.999, WEIGHTS.astype(ml_dtypes.bfloat16), WEIGHTS
+    ).astype(np.float16),
+    "fp16 in fp64": WEIGHTS[:20].astype(np.float16).astype(np.float64),
+    "e4m3 in bf16": (WEIGHTS * 100).astype(ml_dtypes.float8_e4m3fn).astype(ml_dtypes.bfloat16),
+    "e5m2 in fp32": WEIGHTS.astype(ml_dtypes.float8_e5m2).astype(np.float32),
     "one sign": np.abs(WEIGHTS).astype(ml_dtypes.bfloat16),
     "mostly one sign": np.where(generator.random(WEIGHTS.shape) < 0.9, np.abs(WEIGHTS), WEIGHTS).astype(np.float32),
     "subnormals": (WEIGHTS * 1e-4).astype(np.float16),

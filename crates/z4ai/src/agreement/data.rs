@@ -28,7 +28,7 @@ pub(super) enum Make {
     Tiny,
     /// One value.
     Constant,
-    /// Few bits of mantissa.
+    /// Few bits of mantissa, as those that a narrower type has.
     Narrow,
     /// Small whole numbers.
     Counts,
@@ -124,7 +124,7 @@ pub(super) fn buffer(make: Make, dtype: Option<Dtype>, count: usize, row: usize,
             Make::Pruned => plain,
             Make::Tiny => plain * 1e-5,
             Make::Constant => 0.375,
-            Make::Narrow => round_to(plain, 4),
+            Make::Narrow => round_to(plain, [2, 3, 4, 7][seed as usize % 4]),
             Make::Counts => random.below(40) as f32,
         };
         put(&mut bytes, dtype, value);

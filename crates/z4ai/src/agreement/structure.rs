@@ -268,7 +268,7 @@ fn survive(mutant: &Parts, reference: &[u8], describe: bool) {
 
 /// Which model a section has and how its blocks are coded.
 fn sightings(section: &SectionParts, options: &Options) -> Vec<String> {
-    const MODELS: [&str; 12] = [
+    const MODELS: [&str; 13] = [
         "stored",
         "opaque",
         "float",
@@ -281,6 +281,7 @@ fn sightings(section: &SectionParts, options: &Options) -> Vec<String> {
         "reference",
         "adaptive",
         "subnormal",
+        "cast",
     ];
     const MODES: [&str; 4] = ["coded", "verbatim", "constant", "unchanged"];
     let (dtype, effort) = (options.dtype.map_or("bytes", Dtype::name), options.effort.name());
@@ -351,7 +352,7 @@ mod tests {
     }
 
     /// The dtypes and efforts that each model is met with, wherever the encoder has a use for them.
-    const EXPECTED: [(&str, &str, &str); 12] = [
+    const EXPECTED: [(&str, &str, &str); 13] = [
         (
             "stored",
             "bytes bf16 fp16 fp32 fp64 fp8_e4m3 fp8_e5m2 int8 uint8 int16 uint16 int32 uint32 bool",
@@ -368,6 +369,7 @@ mod tests {
         ("reference", "bf16 fp16 fp32 fp64 fp8_e4m3 fp8_e5m2 complex64 complex128", ALL),
         ("adaptive", "bf16 fp16 fp32 complex64", "max"),
         ("subnormal", "fp16", "default max"),
+        ("cast", "fp16 fp32 fp64 complex64 complex128", ALL),
     ];
     const ALL: &str = "fast default max";
 }

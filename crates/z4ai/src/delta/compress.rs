@@ -7,6 +7,7 @@ use crate::frame::header::Header;
 use crate::options::Options;
 use crate::reference::ReferenceId;
 use crate::threads;
+use crate::transform::cast::Narrowed;
 use crate::transform::difference::{DifferenceModel, differences};
 use crate::transform::opaque::OpaqueModel;
 use crate::transform::reference::{Fields, ReferenceModel};
@@ -155,7 +156,18 @@ impl Choice {
             let model = DifferenceModel::new(width, model).into();
             return Ok(Self::Shorter(Plan { model, block_length }));
         };
-        let (model, bits) = ReferenceModel::fit(fields, bytes, reference)?;
+        let narrowed = Narrowed::pair(bytes, reference, options)?;
+        let (model, bits, block_length) = match &narrowed {
+            Some((bytes, reference, fields)) => {
+                let (model, bits) = ReferenceModel::fit(*fields, &bytes.bytes, &reference.bytes)?;
+                let block_length = block_length(bytes.bytes.len(), fields.width, bits);
+                (bytes.model(model.into()), bits, bytes.wide_length(block_length))
+            }
+            None => {
+                let (model, bits) = ReferenceModel::fit(fields, bytes, reference)?;
+                (model.into(), bits, block_length(bytes.len(), width, bits))
+            }
+        };
         let with = bits / 8;
         // The less there is to gain, the shorter the sample.
         let sample = if with < bytes.len() as u64 / 8 { ALONE_BYTES / 4 } else { ALONE_BYTES };
@@ -164,8 +176,7 @@ impl Choice {
         if without < with - with / 10 {
             return Ok(Self::Alone);
         }
-        let block_length = block_length(bytes.len(), width, bits);
-        let plan = Plan { model: model.into(), block_length };
+        let plan = Plan { model, block_length };
         let rows = if options.row_length().is_some() { without / 16 } else { 0 };
         Ok(if with + rows <= without { Self::Against(plan) } else { Self::Shorter(plan) })
     }

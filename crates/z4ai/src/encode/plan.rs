@@ -6,6 +6,7 @@ use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::options::{Effort, Options};
 use crate::transform::adaptive::{AdaptiveModel, TensorGeometry};
+use crate::transform::cast::Narrowed;
 use crate::transform::float::FloatModel;
 use crate::transform::grid::GridModel;
 use crate::transform::nested::NestedModel;
@@ -52,9 +53,24 @@ impl Plan {
         let Some(dtype) = options.dtype.filter(|_| !elements.is_empty()) else {
             return Ok(Self::opaque(options));
         };
-        let block_length = block_elements(elements.len() / width, BLOCK_ELEMENTS) * width;
+        let ordinary = match Narrowed::of(elements, dtype)? {
+            Some(narrowed) => {
+                let (elements, dtype) = (&narrowed.bytes, narrowed.source());
+                let options = narrowed.options(options);
+                let dense = Self::dense(elements, dtype, &options)?;
+                Self::with_structures(elements, dtype, &options, dense)?.widened(&narrowed)
+            }
+            None => Self::dense(elements, dtype, options)?,
+        };
+        Self::with_structures(elements, dtype, options, ordinary)
+    }
+
+    /// The plan for elements that may have a structure for which there is a better one than the one for `ordinary` elements.
+    fn with_structures(elements: &[u8], dtype: Dtype, options: &Options, ordinary: Self) -> Result<Self> {
+        let width = options.scalar_width();
+        let block_length = section_block(elements, width);
         let mut candidates = Self::structures(elements, dtype, options, block_length)?;
-        candidates.push(Self::dense(elements, dtype, options, block_length)?);
+        candidates.push(ordinary.model);
         let model = match smallest(candidates, elements, width)? {
             // So far they know a sample.
             Model::Sparse(_) => SparseModel::fit(elements, dtype, block_length)?.into(),
@@ -63,9 +79,15 @@ impl Plan {
         };
         let block_length = match model {
             Model::Sparse(_) => block_elements(elements.len() / width, SPARSE_BLOCK_ELEMENTS) * width,
+            Model::Cast(_) => ordinary.block_length,
             _ => block_length,
         };
         Ok(Self { model, block_length })
+    }
+
+    /// The plan for the elements that were narrowed from the one for what they became.
+    pub fn widened(self, narrowed: &Narrowed) -> Self {
+        Self { block_length: narrowed.wide_length(self.block_length), model: narrowed.model(self.model) }
     }
 
     /// The models that fit traces of how the weights were made, and zstd where bytes repeat; none for ordinary dense weights. Those that any elements could have, sparse ones and
@@ -107,37 +129,55 @@ impl Plan {
     /// Whether a grid is what elements have in common, rather than that they are few.
     pub fn has_grid(elements: &[u8], dtype: Dtype, options: &Options) -> Result<bool> {
         let width = dtype.scalar_width();
-        let block = block_elements(elements.len() / width, BLOCK_ELEMENTS) * width;
+        let block = section_block(elements, width);
         let palette = PaletteModel::fit(elements, width, block, block_level(options))?;
         let few = palette.is_some_and(|palette| palette.has_one_plane());
         let may_have = !few && !subnormals_abound(elements, dtype);
         Ok(may_have && GridModel::fit(elements, dtype, options.row_length()).is_some())
     }
 
-    /// The model for ordinary elements.
-    fn dense(elements: &[u8], dtype: Dtype, options: &Options, block: usize) -> Result<Model> {
-        if options.effort == Effort::Fast
-            && let Some(model) = NestedModel::fit(elements, Some(dtype), options.row_length())
-        {
-            return Ok(model.into());
-        }
-        let Some(layout) = dtype.float_layout() else {
-            return Ok(PlanesModel::fit(elements, dtype.scalar_width())?.into());
+    /// The plan for ordinary elements.
+    fn dense(elements: &[u8], dtype: Dtype, options: &Options) -> Result<Self> {
+        let block_length = section_block(elements, dtype.scalar_width());
+        let nested = match options.effort {
+            Effort::Fast => NestedModel::fit(elements, Some(dtype), options.row_length()),
+            _ => None,
         };
-        let fitted = FloatModel::fit(layout, elements, options.row_length(), options.effort, block)?;
-        Ok(fitted.into())
+        let model = match (nested, dtype.float_layout()) {
+            (Some(model), _) => model.into(),
+            (None, Some(layout)) => {
+                FloatModel::fit(layout, elements, options.row_length(), options.effort, block_length)?.into()
+            }
+            (None, None) => PlanesModel::fit(elements, dtype.scalar_width())?.into(),
+        };
+        Ok(Self { model, block_length })
     }
 
     /// A plan that learns from element to element in place of one with tables, for maximum effort.
     pub fn with_learning(&self, bytes: &[u8], options: &Options) -> Result<Option<Self>> {
-        let found = match (&self.model, options.effort) {
-            (Model::Float(model), Effort::Max) => model.row_length(),
-            (Model::Subnormal(model), Effort::Max) => model.row_length(),
+        if options.effort != Effort::Max {
+            return Ok(None);
+        }
+        let width = options.scalar_width();
+        let elements = &bytes[..bytes.len() / width * width];
+        if let (Model::Cast(cast), Some(dtype)) = (&self.model, options.dtype) {
+            let (source, inner) = cast.inner();
+            let narrowed = Narrowed::from_source(elements, dtype, source)?;
+            let plan = Self::learning(inner, &narrowed.bytes, &narrowed.options(options))?;
+            return Ok(plan.map(|plan| plan.widened(&narrowed)));
+        }
+        Self::learning(&self.model, elements, options)
+    }
+
+    /// The same in place of a model with tables for whole elements.
+    fn learning(model: &Model, elements: &[u8], options: &Options) -> Result<Option<Self>> {
+        let found = match model {
+            Model::Float(model) => model.row_length(),
+            Model::Subnormal(model) => model.row_length(),
             _ => return Ok(None),
         };
         let layout = options.dtype.and_then(Dtype::float_layout);
         let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
-        let elements = &bytes[..bytes.len() / layout.width * layout.width];
         let geometry = TensorGeometry {
             row_length: options.row_length().or(found),
             kernel_length: options.kernel_length(),
@@ -160,6 +200,11 @@ impl Plan {
         let model = OpaqueModel { level: block_level(options), long: false };
         Self { model: model.into(), block_length: OPAQUE_BLOCK }
     }
+}
+
+/// Bytes per block of a section of these elements.
+fn section_block(elements: &[u8], width: usize) -> usize {
+    block_elements(elements.len() / width, BLOCK_ELEMENTS) * width
 }
 
 /// Elements per block, `fewest` in sections that have as many: blocks of about the same length, since a short last one would cost more and decode more slowly than its share.

@@ -3,6 +3,7 @@
 //! the two directions of one block; `steps.rs` has the hot loops that `arch/` overrides. To add a transform, add its folder and a line below.
 
 pub(crate) mod adaptive;
+pub(crate) mod cast;
 pub(crate) mod difference;
 pub(crate) mod float;
 pub(crate) mod grid;
@@ -218,6 +219,8 @@ transforms! {
     Adaptive(adaptive::AdaptiveModel),
     /// Floats that are mostly below the least exponent.
     Subnormal(subnormal::SubnormalModel),
+    /// Floats as those of the narrower type that they were cast from.
+    Cast(cast::CastModel),
 }
 
 impl Model {

@@ -158,6 +158,10 @@ fn model_forms(model: &[u8], dtype: u8, forms: &mut BTreeSet<String>) {
         11 => {
             forms.insert(format!("subnormal signs {}", bytes.u8() & 3));
         }
+        12 => {
+            forms.insert(format!("cast from dtype {}", bytes.u8()));
+            forms.insert(format!("model {} in model {tag}", bytes.u8()));
+        }
         _ => {}
     }
 }

@@ -287,6 +287,24 @@ fn floats(cases: &mut Cases) {
     let without: Vec<u8> = small.iter().flat_map(|value| subnormal(value).to_le_bytes()).collect();
     let all_negative: Vec<u8> =
         small.iter().flat_map(|value| (subnormal(value) | 0x8000).to_le_bytes()).collect();
+    // What was narrower before, but for an element here and there.
+    let widened: Vec<f32> = small.iter().map(|&value| f32::from_bits(u32::from(bf16(value)) << 16)).collect();
+    let mut halves = f16s(&widened);
+    halves[100] |= 1;
+    cases.efforts("cast-fp16", &halves, shaped(Dtype::F16));
+    let mut singles = f32s(&widened);
+    singles[4400] |= 1;
+    cases.efforts("cast-fp32", &singles, shaped(Dtype::F32));
+    cases.efforts("cast-complex64", &singles, Options::new(Dtype::Complex64).shape([60, 75]));
+    let doubles: Vec<u8> = small.iter().flat_map(|&value| f64::from(value).to_le_bytes()).collect();
+    cases.efforts("cast-fp64", &doubles, shaped(Dtype::F64));
+    // The numbers of e4m3: four bits of mantissa from 2^-6 to 448.
+    let of_e4m3: Vec<f32> = small
+        .iter()
+        .map(|&value| f32::from_bits((value * 512.0).clamp(-448.0, 448.0).to_bits() & 0xfff0_0000))
+        .map(|value| if value.abs() < 1.0 / 64.0 { 0.0 } else { value })
+        .collect();
+    cases.efforts("cast-bf16", &bf16s(&of_e4m3), shaped(Dtype::Bf16));
     cases.efforts("subnormal", &with_signs, shaped(Dtype::F16));
     cases.efforts("subnormal-positive", &without, shaped(Dtype::F16));
     cases.efforts("subnormal-negative", &all_negative, shaped(Dtype::F16));
@@ -455,6 +473,11 @@ fn deltas(cases: &mut Cases) {
     cases.delta("fp8-e5m2", &moved(&e5m2, 1, 2, 90, 49), "fp8-e5m2-fast", new(Dtype::F8E5M2));
     let complex = f32s(&values[..3000]);
     cases.delta("complex64", &moved(&complex, 4, 7, 3, 50), "complex64-fast", new(Dtype::Complex64));
+    let tuned: Vec<u8> = moved(&bf16_base, 2, 3, 3, 52)
+        .chunks_exact(2)
+        .flat_map(|element| [0, 0, element[0], element[1]])
+        .collect();
+    cases.delta("cast-fp32", &tuned, "cast-fp32-fast", new(Dtype::F32));
     // Weight decay alone, beside elements that were trained too.
     let mut random = Random::new(51);
     let decayed: Vec<f32> = values

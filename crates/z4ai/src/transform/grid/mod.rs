@@ -16,6 +16,7 @@ mod offset;
 mod scale_search;
 mod scheme;
 
+pub(crate) use format::{Bf16, Format, Fp16, Fp32};
 pub(crate) use model::GridModel;
 
 use crate::dtype::Dtype;

@@ -1,0 +1,99 @@
+//! The type that elements come from, and the model of them as such.
+
+use crate::dtype::Dtype;
+use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
+use crate::transform::difference::DifferenceModel;
+use crate::transform::stored::StoredModel;
+use crate::transform::{Contents, Model, Position, Transform};
+
+/// The model of a section's elements as those of a narrower type.
+#[derive(Debug)]
+pub(crate) struct CastModel {
+    pub(super) dtype: Dtype,
+    /// The type that they were cast from.
+    pub(super) source: Dtype,
+    pub(super) inner: Model,
+}
+
+impl CastModel {
+    /// Wraps the model that was made for the elements of `source`.
+    pub fn new(dtype: Dtype, source: Dtype, inner: Model) -> Self {
+        Self { dtype, source, inner }
+    }
+
+    /// The type that elements come from, and their model as such.
+    pub fn inner(&self) -> (Dtype, &Model) {
+        (self.source, &self.inner)
+    }
+
+    /// How many elements there are in so many bytes.
+    pub(super) fn count(&self, bytes: usize) -> usize {
+        bytes / self.dtype.scalar_width()
+    }
+}
+
+/// The types that elements of `dtype` may come from, those with the fewest bits first.
+pub(super) fn sources(dtype: Dtype) -> &'static [Dtype] {
+    match dtype {
+        Dtype::Bf16 => &[Dtype::F8E5M2, Dtype::F8E4M3],
+        Dtype::F16 => &[Dtype::F8E5M2, Dtype::F8E4M3, Dtype::Bf16],
+        Dtype::F32 | Dtype::Complex64 => &[Dtype::F8E5M2, Dtype::F8E4M3, Dtype::Bf16, Dtype::F16],
+        Dtype::F64 | Dtype::Complex128 => {
+            &[Dtype::F8E5M2, Dtype::F8E4M3, Dtype::Bf16, Dtype::F16, Dtype::F32]
+        }
+        _ => &[],
+    }
+}
+
+impl Transform for CastModel {
+    const TAG: u8 = 12;
+    const NAME: &'static str = "cast";
+
+    fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
+        let source = Dtype::from_code(reader.u8()?)?;
+        let known = |&(dtype, source): &(Dtype, Dtype)| sources(dtype).contains(&source);
+        let Some((dtype, source)) = section.dtype.zip(source).filter(known) else {
+            return Err(Error::corrupt("a cast from a dtype that there is none from"));
+        };
+        // One level only: a model inside a model inside a model would be a way to exhaust the stack.
+        if let Some(&(Self::TAG | DifferenceModel::TAG | StoredModel::TAG)) = reader.peek().first() {
+            return Err(Error::corrupt(
+                "a cast of elements that are stored, differences or casts themselves",
+            ));
+        }
+        let length = section.elements() * source.width();
+        let inner = Model::read_from(reader, Contents { dtype: Some(source), length })?;
+        if matches!(inner, Model::Reference(_)) && source.width() == 1 {
+            return Err(Error::corrupt("a cast from eight bits with a reference"));
+        }
+        Ok(Self::new(dtype, source, inner))
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        out.push(Dtype::to_code(Some(self.source)));
+        self.inner.write(out)
+    }
+
+    fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
+        self.encode_block(bytes, at, out)
+    }
+
+    fn decode(&self, reader: &mut Reader, at: Position, out: &mut [u8]) -> Result<()> {
+        self.decode_block(reader, at, out)
+    }
+
+    fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let before = reader.position();
+        let count = reader.length()?;
+        for _ in 0..count.min(elements) {
+            reader.length()?;
+        }
+        reader.take(count.min(elements) * self.dtype.scalar_width())?;
+        let mut parts = vec![("exceptions".to_owned(), reader.position() - before)];
+        let length = reader.length()?;
+        let mut inner = Reader::new(reader.take(length)?, "cast block");
+        parts.extend(self.inner.parts(&mut inner, elements)?);
+        Ok(parts)
+    }
+}
