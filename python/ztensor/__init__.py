@@ -31,6 +31,7 @@ from ._native import (
     scan,
     write_metadata,
 )
+from ._store import Store
 from ._types import Base
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Reader",
     "RecoveredFileWarning",
     "SkippedTensorWarning",
+    "Store",
     "Tensor",
     "TensorMetadata",
     "TensorSlice",

@@ -1,7 +1,9 @@
 """The native half of ztensor and z4ai."""
 
+import builtins
 import os
-from collections.abc import Iterator, KeysView, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, final, overload
 
 import torch
@@ -9,6 +11,19 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from ._arrays import Dimensions, StorageType
+from ._store import (
+    AddReport,
+    CheckpointInfo,
+    DiffReport,
+    GcReport,
+    GetReport,
+    Listing,
+    PinInfo,
+    Problem,
+    PruneReport,
+    StoreInfo,
+    StoreStats,
+)
 from ._types import Base, Buffer, Checksum, Codec, Compression, Dequantize, Effort, Progress, ScanReport
 
 _Array: TypeAlias = NDArray[Any]
@@ -21,6 +36,7 @@ __all__ = [
     "Limits",
     "Memory",
     "Reader",
+    "Store",
     "Tensor",
     "TensorMetadata",
     "TensorSlice",
@@ -322,6 +338,82 @@ class Reader:
     def __iter__(self) -> Iterator[str]: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
+
+class Store:
+    """The native half of ztensor.Store."""
+
+    def __new__(
+        cls,
+        location: _Path,
+        create: bool = False,
+        *,
+        grace: float = 86400.0,
+        single_writer: bool = False,
+    ) -> Self: ...
+    @property
+    def location(self) -> Path:
+        """Where the store is."""
+    def add(
+        self,
+        path: _Path,
+        name: str,
+        *,
+        base: str | None = "auto",
+        metadata: dict[str, Any] | None = None,
+        effort: Effort = None,
+        dry_run: bool = False,
+        progress: Progress = None,
+    ) -> AddReport:
+        """Adds a file or a folder as a checkpoint. It is there, whole, once this returns; an error leaves nothing of it that counts.
+
+        base: "auto" finds what is similar in the whole store, a name looks in that checkpoint only, None stores what is new by itself.
+        metadata: text, numbers, lists and dicts that are kept with it. dry_run: store nothing, and say what would be stored.
+        """
+    def get(self, name: str, output: _Path, *, progress: Progress = None) -> GetReport:
+        """Restores a checkpoint byte for byte: a folder to a folder that is new or empty, a single file to a file or into a folder."""
+    def open(self, name: str, file: str | None = None, *, verify: bool = True, limits: Limits | None = None) -> Reader:
+        """Opens a checkpoint, or one file or folder in it: all its tensors, whichever file they are in. Where two files have a
+        tensor of one name, the file stands before it: "ema.pt::weight".
+        """
+    def list(self, run: str = "") -> builtins.list[Listing]:
+        """The checkpoints by name: all, or those named run and below it."""
+    def keys(self, run: str = "") -> builtins.list[str]:
+        """The names of the checkpoints."""
+    def log(self, run: str = "") -> builtins.list[Listing]:
+        """The checkpoints in the order in which they were added."""
+    @overload
+    def info(self, name: None = None) -> StoreInfo:
+        """What is known of a checkpoint, or of the store itself."""
+    @overload
+    def info(self, name: str) -> CheckpointInfo: ...
+    def diff(self, first: str, second: str) -> DiffReport:
+        """What changed from one checkpoint to another, tensor by tensor, across files and formats."""
+    def stats(self) -> StoreStats:
+        """How many bytes the checkpoints have and take."""
+    def remove(self, *names: str) -> None:
+        """Removes checkpoints. Others stay readable, whatever they were stored against; gc() frees the bytes."""
+    def prune(
+        self,
+        run: str = "",
+        *,
+        keep_last: int = 0,
+        keep_every: int | None = None,
+        keep_name: str | Iterable[str] | None = None,
+        dry_run: bool = False,
+    ) -> PruneReport:
+        """Removes the checkpoints of a run that no rule keeps: the last so many, those whose step is a multiple, those named so."""
+    def gc(self, *, now: bool = False, force: bool = False, dry_run: bool = False) -> GcReport:
+        """Deletes what no checkpoint refers to any more: one run proposes, one after the grace period deletes; now=True does both."""
+    def verify(self, *, decode: bool = False, progress: Progress = None) -> builtins.list[Problem]:
+        """Checks every pack against its digest, and with decode=True every file against its own. Returns what is wrong."""
+    def pin(self, name: str) -> str:
+        """Keeps what a checkpoint needs from being collected, also once it is removed, for 30 days or until unpin()."""
+    def pins(self) -> builtins.list[PinInfo]:
+        """The pins that are in place, the oldest first."""
+    def unpin(self, pin: str) -> None:
+        """Ends a pin."""
+    def __contains__(self, name: str, /) -> bool: ...
+    def __len__(self) -> int: ...
 
 @final
 class Writer:

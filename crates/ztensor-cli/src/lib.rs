@@ -90,6 +90,7 @@ pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     #[cfg(feature = "remote")]
     ztensor_remote::install();
+    ztensor_store::install();
     finish("ztensor", arguments, |arguments: Arguments| {
         arguments.limits.begin()?;
         arguments.command.run()

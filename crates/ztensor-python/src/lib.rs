@@ -12,6 +12,7 @@ mod errors;
 mod memory;
 mod reading;
 mod scan;
+mod store;
 mod torch;
 mod work;
 mod writing;
@@ -59,6 +60,8 @@ mod _native {
     #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]
+    use crate::store::Store;
+    #[pymodule_export]
     use crate::writing::edit::{remove_tensors, repair, replace_tensor};
     #[pymodule_export]
     use crate::writing::metadata_edit::{read_metadata, write_metadata};
@@ -68,6 +71,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ztensor_remote::install();
+        ztensor_store::install();
         crate::work::watch_forks(module)
     }
 }

@@ -17,21 +17,25 @@
 //! `backend/` is the storage: five operations. `record/` is what is written besides packs. `protocol/` lets any number of writers, readers and collectors
 //! work on one store without locks; `spec/store.md` has its rules and why they are safe. `content/` is between files and manifests.
 
+mod address;
 pub mod backend;
 mod content;
 mod diff;
 mod id;
 mod name;
+mod pins;
 pub mod protocol;
 mod prune;
 pub mod record;
 mod settings;
 mod store;
 
+pub use address::install;
 pub use content::{AddOptions, AddStats, Base, Checkpoint, GetStats};
 pub use diff::Difference;
 pub use id::{Id, Surroundings, System};
 pub use name::Name;
+pub use pins::PinListing;
 pub use prune::{Keep, Pruned, matches};
 pub use settings::Settings;
 pub use store::{CreateOptions, Listing, Problem, Store, StoreStats};

@@ -17,6 +17,7 @@ pub mod error;
 pub mod folder;
 pub mod formats;
 pub mod index;
+mod joined;
 pub mod limits;
 pub mod metadata;
 mod open;

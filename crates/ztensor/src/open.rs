@@ -1,23 +1,45 @@
 //! From a path to an opened file, or to the model in a folder. What the file is, its content says (`formats::detect`).
 
 use std::path::Path;
+use std::sync::Arc;
 
 pub use crate::archive::OpenOptions;
 
 use crate::error::Result;
 use crate::folder::{self, Model};
+use crate::joined;
 use crate::reader::Reader;
-use crate::source::{Io, Source};
+use crate::source::{Io, Source, checkpoint};
 
 impl OpenOptions {
     /// Opens a file, or the model in a folder.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Reader> {
         let path = path.as_ref();
+        if let Some(files) = checkpoint(path) {
+            let files = files?.into_iter().map(|(name, source)| (name, Arc::new(source)));
+            return self.open_joined(files.collect()).map_err(|error| error.with_path(path));
+        }
         if path.is_dir() {
             return self.open_model(&folder::only_model(path)?);
         }
         let source = Source::open_within(path, self.io, &self.limits)?;
         self.open_source(source).map_err(|error| error.with_path(path))
+    }
+
+    /// Opens several files as one, each with the name that stands before its tensors' where two files have one of that name.
+    pub fn open_joined(&self, files: Vec<(String, Arc<Source>)>) -> Result<Reader> {
+        let named = |(name, source): (String, Arc<Source>)| {
+            let opened = self.open_shared(source).map_err(|error| error.with_path(Path::new(&name)))?;
+            Ok((name, opened))
+        };
+        let mut parts = files.into_iter().map(named).collect::<Result<Vec<_>>>()?;
+        match (parts.pop(), parts.is_empty()) {
+            (Some((_, only)), true) => Ok(only),
+            (last, _) => {
+                parts.extend(last);
+                joined::join(parts, &self.limits, !self.skip_checksums)
+            }
+        }
     }
 
     /// Opens a model that was found in a folder.

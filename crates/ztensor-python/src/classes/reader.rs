@@ -38,7 +38,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Wraps an opened file; warns where a write to it is not finished.
-    fn new(py: Python<'_>, file: ztensor::Reader) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, file: ztensor::Reader) -> PyResult<Self> {
         if let Some(recovered) = file.recovered() {
             let path = file.sources().first().and_then(|source| source.path()).map(Path::as_os_str);
             py.import("ztensor._errors")?.call_method1("warn_of_recovered", (recovered.to_string(), path))?;

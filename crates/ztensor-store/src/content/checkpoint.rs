@@ -55,6 +55,11 @@ impl Checkpoint {
 
     /// The bytes of one of its files, decoded as they are read.
     pub fn source(&self, path: &str) -> Result<Source> {
+        self.source_as(path, Path::new(path))
+    }
+
+    /// The bytes of one of its files; `shown` is its path in messages, and where files beside it are looked for.
+    pub(crate) fn source_as(&self, path: &str, shown: &Path) -> Result<Source> {
         let file = self.file(path)?;
         let FileKind::Regular { skeleton, pieces, .. } = &file.kind else {
             return Err(Error::argument(format!("\"{path}\" is a folder or a link, not a file")));
@@ -91,7 +96,7 @@ impl Checkpoint {
         }
         let gaps: u64 = pieces.iter().map(|piece| piece.gap).sum();
         parts.extend(take((bones.len() as u64).saturating_sub(gaps)));
-        Source::from_pieces(parts, Some(Path::new(path)))
+        Source::from_pieces(parts, Some(shown))
     }
 
     /// Opens one of its files.

@@ -57,7 +57,12 @@ impl OpenOptions {
 
     /// Opens a file that is anything a source can be made of.
     pub fn open_source(&self, source: Source) -> Result<Reader> {
-        self.metered(|meter| self.read(self.input(Arc::new(source), meter), &mut Search::new(self, meter)))
+        self.open_shared(Arc::new(source))
+    }
+
+    /// Opens a file that others read as well.
+    pub fn open_shared(&self, source: Arc<Source>) -> Result<Reader> {
+        self.metered(|meter| self.read(self.input(source, meter), &mut Search::new(self, meter)))
     }
 
     /// Opens the files of one model that was found in a folder. Of those that are archived, their originals.

@@ -53,6 +53,11 @@ impl Reader {
         &self.index
     }
 
+    /// The index by itself.
+    pub(crate) fn into_index(self) -> Index {
+        self.index
+    }
+
     /// The files behind the index, by `FileId`.
     pub fn sources(&self) -> &[Arc<Source>] {
         &self.files

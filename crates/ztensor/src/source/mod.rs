@@ -2,6 +2,7 @@
 //! [`Source`] for ranges, which are checked against the length taken at open.
 
 pub(crate) mod assembly;
+mod checkpoint;
 mod file_system;
 #[cfg(feature = "hdf5")]
 pub(crate) mod headers;
@@ -22,6 +23,7 @@ pub(crate) use reopen::Moment;
 use crate::error::{Error, Kind, Result};
 use crate::limits::{Limits, Meter};
 
+pub use checkpoint::{Finder, checkpoint, install_checkpoints};
 pub use remote::{Opener, Ranges, install_opener, is_url};
 
 /// How a file is to be read.
@@ -79,7 +81,7 @@ impl Source {
 
     /// The same, with limits of the caller's.
     pub fn open_within(path: &Path, io: Io, limits: &Limits) -> Result<Source> {
-        if let Some(source) = remote::open(path, io) {
+        if let Some(source) = checkpoint::open(path).or_else(|| remote::open(path, io)) {
             return source;
         }
         // Opened without waiting, a pipe that nobody writes to yet would look empty.
@@ -94,7 +96,7 @@ impl Source {
 
     /// Opens a file that another file named, or that lies where a name was expected: a regular file, or a link to one.
     pub fn open_regular(path: &Path, io: Io) -> Result<Source> {
-        if let Some(source) = remote::open(path, io) {
+        if let Some(source) = checkpoint::open(path).or_else(|| remote::open(path, io)) {
             return source;
         }
         let (file, metadata) = open_file(path, false)?;

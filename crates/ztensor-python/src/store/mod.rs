@@ -1,0 +1,306 @@
+//! `Store`: collections of related checkpoints. What the methods report are dicts with the names that `ztensor store … --json` has.
+
+mod reports;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use ztensor::{Effort, Kind, OpenOptions};
+use ztensor_store::protocol::GcOptions;
+use ztensor_store::{AddOptions, Base, CreateOptions, Keep, Listing, Name};
+
+use crate::attributes;
+use crate::classes::limits::{self, Limits};
+use crate::classes::reader::Reader;
+use crate::errors::{OrRaise, argument};
+use crate::work::{Progress, Work};
+
+/// The grace period of a new store, in seconds.
+const GRACE: f64 = 24.0 * 3600.0;
+
+/// The native half of ztensor.Store.
+#[pyclass(frozen, subclass, module = "ztensor._native")]
+pub(crate) struct Store {
+    store: Arc<ztensor_store::Store>,
+    location: PathBuf,
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    #[pyo3(
+        signature = (location, create=false, *, grace=GRACE, single_writer=false),
+        text_signature = "(location, create=False, *, grace=86400.0, single_writer=False)"
+    )]
+    fn new(
+        py: Python<'_>,
+        location: PathBuf,
+        create: bool,
+        grace: f64,
+        single_writer: bool,
+    ) -> PyResult<Self> {
+        let grace = Duration::try_from_secs_f64(grace)
+            .map_err(|_| argument("grace is a number of seconds, not below 0"))?;
+        let options = CreateOptions { grace, single_writer };
+        let store = py.work(|| match ztensor_store::Store::open(&location) {
+            Err(error) if create && error.kind() == Kind::NotFound => {
+                ztensor_store::Store::create(&location, &options)
+            }
+            opened => opened,
+        });
+        Ok(Store { store: Arc::new(store.or_raise()?), location })
+    }
+
+    /// Where the store is.
+    #[getter]
+    fn location(&self) -> &std::path::Path {
+        &self.location
+    }
+
+    /// Adds a file or a folder as a checkpoint.
+    #[pyo3(
+        signature = (path, name, *, base=Some("auto"), metadata=None, effort=None, dry_run=false, progress=None),
+        text_signature = "($self, path, name, *, base='auto', metadata=None, effort=None, dry_run=False, progress=None)"
+    )]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python method")]
+    fn add<'py>(
+        &self,
+        py: Python<'py>,
+        path: PathBuf,
+        name: &str,
+        base: Option<&str>,
+        metadata: Option<&Bound<'py, PyDict>>,
+        effort: Option<&str>,
+        dry_run: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let options = AddOptions { dry_run, ..add_options(base, metadata, effort)? };
+        let wanted = Progress::is_wanted(progress.as_ref());
+        let total = if wanted { py.work(|| ztensor_store::Store::measure(&path)).or_raise()? } else { 0 };
+        let stats = py.interruptible(Progress::new(progress, total), |advance| {
+            self.store.add(&path, name, &options, advance)
+        })?;
+        reports::added(py, name, &stats)
+    }
+
+    /// Restores a checkpoint.
+    #[pyo3(signature = (name, output, *, progress=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        output: PathBuf,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let total = match Progress::is_wanted(progress.as_ref()) {
+            true => py.work(|| self.store.checkpoint(name)).or_raise()?.manifest().logical(),
+            false => 0,
+        };
+        let stats = py.interruptible(Progress::new(progress, total), |advance| {
+            self.store.get(name, &output, advance)
+        })?;
+        reports::restored(py, name, &stats)
+    }
+
+    /// Opens a checkpoint, or one file or folder in it.
+    #[pyo3(signature = (name, file=None, *, verify=true, limits=None))]
+    fn open(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        file: Option<&str>,
+        verify: bool,
+        limits: Option<&Bound<'_, Limits>>,
+    ) -> PyResult<Reader> {
+        let options = OpenOptions { skip_checksums: !verify, ..OpenOptions::within(&limits::given(limits)) };
+        let open = || self.store.checkpoint(name)?.reader(file.unwrap_or_default(), &options);
+        Reader::new(py, py.work(open).or_raise()?)
+    }
+
+    /// The checkpoints, by name.
+    #[pyo3(signature = (run=""))]
+    fn list<'py>(&self, py: Python<'py>, run: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        self.listed(py, run)?.iter().map(|listing| reports::listing(py, listing)).collect()
+    }
+
+    /// The names of the checkpoints.
+    #[pyo3(signature = (run=""))]
+    fn keys(&self, py: Python<'_>, run: &str) -> PyResult<Vec<String>> {
+        Ok(self.listed(py, run)?.iter().map(|listing| listing.name.to_string()).collect())
+    }
+
+    /// The checkpoints in the order in which they were added.
+    #[pyo3(signature = (run=""))]
+    fn log<'py>(&self, py: Python<'py>, run: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let mut listed = self.listed(py, run)?;
+        listed.sort_by_key(|listing| listing.time);
+        listed.iter().map(|listing| reports::listing(py, listing)).collect()
+    }
+
+    /// What is known of a checkpoint, or of the store itself.
+    #[pyo3(signature = (name=None))]
+    fn info<'py>(&self, py: Python<'py>, name: Option<&str>) -> PyResult<Bound<'py, PyDict>> {
+        match name {
+            None => reports::settings(py, self.store.settings()),
+            Some(name) => {
+                let checkpoint = py.work(|| self.store.checkpoint(name)).or_raise()?;
+                reports::checkpoint(py, checkpoint.manifest())
+            }
+        }
+    }
+
+    /// What changed from one checkpoint to another.
+    fn diff<'py>(&self, py: Python<'py>, first: &str, second: &str) -> PyResult<Bound<'py, PyDict>> {
+        let difference = py.work(|| self.store.diff(first, second)).or_raise()?;
+        reports::difference(py, &difference)
+    }
+
+    /// How many bytes the checkpoints have and take.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        reports::stats(py, &py.work(|| self.store.stats()).or_raise()?)
+    }
+
+    /// Removes checkpoints.
+    #[pyo3(signature = (*names))]
+    fn remove(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> PyResult<()> {
+        for name in names.extract::<Vec<String>>()? {
+            py.work(|| self.store.remove(&name)).or_raise()?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the checkpoints of a run that no rule keeps.
+    #[pyo3(signature = (run="", *, keep_last=0, keep_every=None, keep_name=None, dry_run=false))]
+    fn prune<'py>(
+        &self,
+        py: Python<'py>,
+        run: &str,
+        keep_last: usize,
+        keep_every: Option<u64>,
+        keep_name: Option<&Bound<'py, PyAny>>,
+        dry_run: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let names = match keep_name {
+            None => Vec::new(),
+            Some(one) if one.is_instance_of::<pyo3::types::PyString>() => vec![one.extract()?],
+            Some(several) => several.try_iter()?.map(|name| name?.extract()).collect::<PyResult<_>>()?,
+        };
+        let keep = Keep { last: keep_last, every: keep_every, names };
+        let prune = || {
+            let before = self.store.stats()?.stored;
+            let pruned = self.store.prune(run, &keep, dry_run)?;
+            Ok((before, pruned, self.store.stats()?.stored))
+        };
+        let (before, pruned, after) = py.work(prune).or_raise()?;
+        let texts = |names: &[Name]| names.iter().map(Name::to_string).collect::<Vec<_>>();
+        let report = PyDict::new(py);
+        report.set_item("removed", texts(&pruned.removed))?;
+        report.set_item("kept", texts(&pruned.kept))?;
+        report.set_item("dry_run", dry_run)?;
+        report.set_item("stored_before", before)?;
+        report.set_item("stored_after", after)?;
+        Ok(report)
+    }
+
+    /// Deletes what no checkpoint refers to any more.
+    #[pyo3(signature = (*, now=false, force=false, dry_run=false))]
+    fn gc<'py>(
+        &self,
+        py: Python<'py>,
+        now: bool,
+        force: bool,
+        dry_run: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let options = GcOptions { now, force, dry_run };
+        reports::collected(py, &py.work(|| self.store.gc(options)).or_raise()?, dry_run)
+    }
+
+    /// Checks every pack against its digest, and with decode=True every file against its own.
+    #[pyo3(signature = (*, decode=false, progress=None))]
+    fn verify<'py>(
+        &self,
+        py: Python<'py>,
+        decode: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let total = match Progress::is_wanted(progress.as_ref()) {
+            true => {
+                let stats = py.work(|| self.store.stats()).or_raise()?;
+                stats.pack_bytes + if decode { stats.logical } else { 0 }
+            }
+            false => 0,
+        };
+        let problems =
+            py.interruptible(Progress::new(progress, total), |advance| self.store.verify(decode, advance))?;
+        problems.iter().map(|problem| reports::problem(py, problem)).collect()
+    }
+
+    /// Keeps what a checkpoint needs from being collected, also after it was removed.
+    fn pin(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        Ok(py.work(|| self.store.pin(name)).or_raise()?.name().to_string())
+    }
+
+    /// The pins that are in place.
+    fn pins<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let pins = py.work(|| self.store.pins()).or_raise()?;
+        let pins = pins.iter().map(|pin| reports::pinned(py, pin)).collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, pins)
+    }
+
+    /// Ends a pin.
+    fn unpin(&self, py: Python<'_>, pin: &str) -> PyResult<()> {
+        py.work(|| self.store.end_pin(pin)).or_raise()
+    }
+
+    fn __contains__(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
+        match py.work(|| self.store.checkpoint(name)) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Gone) => Ok(false),
+            Err(error) => Err(crate::errors::to_python(&error)),
+        }
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.listed(py, "")?.len())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<ztensor.Store \"{}\">", ztensor::printable(&self.location.to_string_lossy()))
+    }
+}
+
+impl Store {
+    /// The checkpoints named like a run, or below it.
+    fn listed(&self, py: Python<'_>, run: &str) -> PyResult<Vec<Listing>> {
+        let inside = |listing: &Listing| {
+            let rest = listing.name.as_str().strip_prefix(run);
+            run.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let listed = py.work(|| self.store.list()).or_raise()?;
+        Ok(listed.into_iter().filter(inside).collect())
+    }
+}
+
+/// How a checkpoint is to be added.
+fn add_options(
+    base: Option<&str>,
+    metadata: Option<&Bound<'_, PyDict>>,
+    effort: Option<&str>,
+) -> PyResult<AddOptions> {
+    let base = match base {
+        None => Base::None,
+        Some("auto") => Base::Auto,
+        Some(name) => Base::Checkpoint(Name::new(name).or_raise()?),
+    };
+    let effort = effort.map(Effort::parse).transpose().map_err(|cause| argument(cause.to_string()))?;
+    Ok(AddOptions {
+        base,
+        metadata: metadata.map(attributes::from_dict).transpose()?.unwrap_or_default(),
+        effort: effort.unwrap_or_default(),
+        ..AddOptions::default()
+    })
+}
