@@ -1,13 +1,14 @@
-//! What changed between two checkpoints, by digests alone: nothing is decoded.
+//! What changed between two checkpoints. Digests tell which tensors did; only those are decoded, part by part.
 
 use std::collections::BTreeMap;
 
+use crate::content::cut::part_numbers;
 use crate::record::{Entry, FileKind, Manifest};
 use crate::store::Store;
-use ztensor::Result;
+use ztensor::{ElementDifference, ElementType, Error, Result};
 
 /// What changed from one checkpoint to another. Tensors are compared across files and formats, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// Tensors that only the second has.
     pub added: Vec<String>,
@@ -15,8 +16,8 @@ pub struct Difference {
     pub removed: Vec<String>,
     /// Tensors of another type or shape, with both.
     pub retyped: Vec<(String, String, String)>,
-    /// Tensors with other values.
-    pub changed: Vec<String>,
+    /// Tensors with other values, and how these differ.
+    pub changed: Vec<(String, ElementDifference)>,
     /// Tensors that are the same.
     pub identical: u64,
     /// Files without tensors that were added, removed or changed.
@@ -34,18 +35,35 @@ impl Difference {
 impl Store {
     /// Compares two checkpoints.
     pub fn diff(&self, first: &str, second: &str) -> Result<Difference> {
-        let (first, second) = (self.checkpoint(first)?, self.checkpoint(second)?);
-        let (first, second) = (Contents::of(first.manifest()), Contents::of(second.manifest()));
+        let (left, right) = (self.checkpoint(first)?, self.checkpoint(second)?);
+        let (first, second) = (Contents::of(left.manifest()), Contents::of(right.manifest()));
         let mut difference = Difference::default();
-        for (name, entry) in &first.tensors {
-            match second.tensors.get(name) {
-                None => difference.removed.push(name.to_string()),
-                Some(other) if other.digest == entry.digest => difference.identical += 1,
-                Some(other) if other.length != entry.length || kind(other) != kind(entry) => {
-                    difference.retyped.push((name.to_string(), kind(entry), kind(other)));
-                }
-                Some(_) => difference.changed.push(name.to_string()),
+        for (name, parts) in &first.tensors {
+            let Some(others) = second.tensors.get(name) else {
+                difference.removed.push(name.to_string());
+                continue;
+            };
+            let pairs = || parts.iter().zip(others);
+            if parts.len() == others.len() && pairs().all(|(one, other)| one.digest == other.digest) {
+                difference.identical += 1;
+                continue;
             }
+            if kind(parts) != kind(others) || parts.len() != others.len() {
+                difference.retyped.push((name.to_string(), kind(parts), kind(others)));
+                continue;
+            }
+            let compare = |(one, other): (&&Entry, &&Entry)| -> Result<ElementDifference> {
+                let element = ElementType::parse(&one.dtype);
+                let ours = left.read_entry(one)?;
+                match one.digest == other.digest {
+                    true => Ok(ElementDifference::between(&element, &ours, &ours)),
+                    false => Ok(ElementDifference::between(&element, &ours, &right.read_entry(other)?)),
+                }
+            };
+            let whole = pairs().try_fold(ElementDifference::default(), |sum, pair| {
+                Ok::<_, Error>(sum.and(compare(pair)?))
+            })?;
+            difference.changed.push((name.to_string(), whole));
         }
         let new = second.tensors.keys().filter(|name| !first.tensors.contains_key(*name));
         difference.added.extend(new.map(ToString::to_string));
@@ -58,9 +76,9 @@ impl Store {
     }
 }
 
-/// Tensors by name, and the digests of files without any by path.
+/// Tensors by name, each with its parts, and the digests of files without any by path.
 struct Contents<'a> {
-    tensors: BTreeMap<&'a str, &'a Entry>,
+    tensors: BTreeMap<&'a str, Vec<&'a Entry>>,
     files: BTreeMap<&'a str, &'a [u8; 32]>,
 }
 
@@ -69,10 +87,19 @@ impl Contents<'_> {
         let mut contents = Contents { tensors: BTreeMap::new(), files: BTreeMap::new() };
         for file in &manifest.files {
             let FileKind::Regular { pieces, sha256, .. } = &file.kind else { continue };
-            let named = pieces.iter().filter_map(|piece| Some((piece.tensor.as_deref()?, piece.entry)));
-            let before = contents.tensors.len();
-            contents.tensors.extend(named.clone().map(|(name, entry)| (name, &manifest.entries[entry])));
-            if named.count() == 0 && before == contents.tensors.len() {
+            let mut empty = true;
+            let parts = part_numbers(pieces.iter().map(|piece| piece.tensor.as_deref()));
+            for (piece, part) in pieces.iter().zip(parts) {
+                let Some(name) = piece.tensor.as_deref() else { continue };
+                empty = false;
+                let found = contents.tensors.entry(name).or_default();
+                if part == 0 {
+                    // Of a tensor that several files have, the last counts.
+                    found.clear();
+                }
+                found.push(&manifest.entries[piece.entry]);
+            }
+            if empty {
                 contents.files.insert(&file.path, sha256);
             }
         }
@@ -80,6 +107,12 @@ impl Contents<'_> {
     }
 }
 
-fn kind(entry: &Entry) -> String {
-    format!("{} {:?}", entry.dtype, entry.shape)
+/// Type and shape of a tensor: its parts differ in the first dimension at most.
+fn kind(parts: &[&Entry]) -> String {
+    let Some(first) = parts.first() else { return String::new() };
+    let mut shape = first.shape.clone();
+    if let ([_, _, ..], Some(length)) = (parts, shape.first_mut()) {
+        *length = parts.iter().filter_map(|part| part.shape.first()).sum();
+    }
+    format!("{} {shape:?}", first.dtype)
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 
 use crate::backend::{self, Backend, Reach, check_honesty};
+use crate::content::cut::count_tensors;
 use crate::content::scan::scan;
 use crate::content::{AddOptions, AddStats, Base, Builder, Checkpoint, GetStats, Known, restore};
 use crate::id::{Id, Surroundings, System};
@@ -401,7 +402,7 @@ fn listing(current: &Current, users: &HashMap<Id, u32>) -> Listing {
         parent: manifest.parent.as_ref().map(|(name, _)| name.clone()),
         metadata: manifest.metadata.clone(),
         files: regular.clone().count() as u64,
-        tensors: regular.flatten().filter(|piece| piece.tensor.is_some()).count() as u64,
+        tensors: regular.map(|pieces| count_tensors(pieces) as u64).sum(),
         logical: manifest.logical(),
         referred: manifest.entries.iter().map(|entry| entry.stored).sum(),
         exclusive: manifest.packs.iter().filter(alone).map(|pack| pack.length).sum(),

@@ -318,6 +318,62 @@ fn progress_can_end_the_work(place: Place) {
     assert_eq!((planned.stored, planned.tensors), (done.stored, done.tensors));
 }
 
+fn differences_are_counted_and_measured(place: Place) {
+    let store = create(&place);
+    let folder = tempfile::tempdir().unwrap();
+    let model = |name: &str, values: &[f32], other: &[i32], extra: Option<&str>| {
+        let path = folder.path().join(name);
+        let mut writer = Writer::create(&path).unwrap();
+        writer.add("weight", &[values.len() as u64], values).unwrap();
+        writer.add("steps", &[other.len() as u64], other).unwrap();
+        writer.add("same", &[2], &[1f64, 2.0]).unwrap();
+        extra.iter().for_each(|name| writer.add(name, &[1], &[1u8]).unwrap());
+        writer.finish().unwrap();
+        add(&store, &path, name);
+    };
+    let mut values = weights(1, 5000, 0);
+    model("a", &values, &[1, 2, 3], Some("old"));
+    values[7] += 0.5;
+    values[4000] = f32::NAN;
+    model("b", &values, &[1, 2], Some("new"));
+    let found = store.diff("a", "b").unwrap();
+    assert_eq!((found.added, found.removed, found.identical), (vec!["new".into()], vec!["old".into()], 1));
+    assert_eq!(found.retyped, [("steps".to_owned(), "int32 [3]".to_owned(), "int32 [2]".to_owned())]);
+    let [(name, change)] = &found.changed[..] else { panic!("{:?}", found.changed) };
+    assert_eq!((name.as_str(), change.elements, change.total), ("weight", 2, 5000));
+    assert!((change.largest.unwrap() - 0.5).abs() < 1e-6);
+    assert!(store.diff("b", "b").unwrap().is_empty());
+}
+
+/// A tensor of 70 MB whose end changes: its first part is known, the second a delta.
+#[test]
+fn long_tensors_are_stored_in_parts() {
+    let store = create(&memory());
+    let folder = tempfile::tempdir().unwrap();
+    let count = 17_500_000;
+    let path = |step: u32| folder.path().join(format!("{step}.zt"));
+    for step in 0..2 {
+        let mut values: Vec<f32> = (0..count).map(|place: u32| ((place / 64) % 1000) as f32).collect();
+        values[count as usize - 100..].iter_mut().for_each(|value| *value += 0.25 * step as f32);
+        let mut writer = Writer::create(path(step)).unwrap();
+        writer.add("weight", &[u64::from(count)], &values).unwrap();
+        writer.finish().unwrap();
+        let stats = add(&store, &path(step), &format!("s{step}"));
+        assert_eq!((stats.deltas, stats.tensors), (u64::from(step), 1), "{stats:?}");
+        assert!(step == 0 || stats.stored < 2000, "{stats:?}");
+    }
+    assert_eq!(store.list().unwrap()[1].tensors, 1);
+    for step in 0..2 {
+        let target = folder.path().join("restored");
+        store.get(&format!("s{step}"), &target, &mut |_| Ok(())).unwrap();
+        assert!(std::fs::read(&target).unwrap() == std::fs::read(path(step)).unwrap());
+        std::fs::remove_file(&target).unwrap();
+    }
+    let found = store.diff("s0", "s1").unwrap();
+    let [(_, change)] = &found.changed[..] else { panic!("{:?}", found.changed) };
+    assert_eq!((change.elements, change.total, change.largest), (100, u64::from(count), Some(0.25)));
+}
+
 fn settings_are_kept(place: Place) {
     let options = CreateOptions { grace: Duration::from_secs(77), single_writer: true };
     let store = Store::create_on(Arc::clone(&place.backend), Arc::new(System), &options).unwrap();
@@ -341,7 +397,7 @@ macro_rules! suite {
             equal_tensors_are_stored_once_whatever_their_name_and_file, a_renamed_and_changed_tensor_finds_its_base,
             names_are_taken_once_until_they_are_removed, what_is_removed_goes_and_what_stays_is_readable,
             pins_keep_what_was_removed, damage_is_named_and_spares_the_others, progress_can_end_the_work,
-            settings_are_kept,
+            settings_are_kept, differences_are_counted_and_measured,
         ];)* }
     };
 }

@@ -40,7 +40,9 @@ pub use output::{Output, make_durable};
 pub use printable::{is_hidden, printable};
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Ranges, Source};
-pub use tensor::{Attributes, DType, Element, ElementType, Layout, LogicalType, Shape, Value};
+pub use tensor::{
+    Attributes, DType, Element, ElementDifference, ElementType, Layout, LogicalType, Shape, Value,
+};
 pub use z4ai::Effort;
 pub use zt::{
     Checksum, Compression, Repair, TensorInput, TensorStream, TensorWrite, Version, Writer, remove_tensors,

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use half::{bf16, f16};
 use rayon::prelude::*;
 use serde_json::{Value as Json, json};
 use ztensor::folder::Model;
-use ztensor::{DType, ElementType, LogicalType, Reader};
+use ztensor::tensor::number;
+use ztensor::{DType, ElementDifference, ElementType, Reader};
 
 use super::bases::{Bases, expand};
 use super::names::plain_name;
@@ -32,12 +32,8 @@ enum Change {
     Identical,
     /// dtype, shape or layout differ.
     Kind(String),
-    /// So many elements differ, by at most so much where their type has values.
-    Values {
-        elements: u64,
-        total: u64,
-        largest: Option<f64>,
-    },
+    /// Elements differ.
+    Values(ElementDifference),
 }
 
 /// How two models compare.
@@ -123,7 +119,7 @@ impl Comparison {
             "identical": self.identical,
             "added": self.added,
             "removed": self.removed,
-            "changed": self.changed.iter().map(|(name, change)| describe_json(name, change)).collect::<Vec<_>>(),
+            "changed": self.changed.iter().map(|(name, change)| change.document(name)).collect::<Vec<_>>(),
         })
     }
 
@@ -135,7 +131,7 @@ impl Comparison {
             say(&format!("+ {name}"))?;
         }
         for (name, change) in &self.changed {
-            say(&format!("~ {name}: {}", describe(change)))?;
+            say(&format!("~ {name}: {}", change.text()))?;
         }
         say(&format!(
             "{} identical, {} changed, {} added, {} removed",
@@ -163,24 +159,33 @@ fn compare_models(left: &Reader, right: &Reader) -> Result<Comparison> {
     Ok(Comparison { identical, removed: missing(left, right), added: missing(right, left), changed })
 }
 
-fn describe(change: &Change) -> String {
-    match change {
-        Change::Identical => "identical".to_owned(),
-        Change::Kind(text) => text.clone(),
-        Change::Values { elements, total, largest } => {
-            let largest =
-                largest.map(|value| format!(", largest difference {value:.6e}")).unwrap_or_default();
-            format!("{} of {} elements differ{largest}", count(*elements), count(*total))
-        }
-    }
+/// How values differ, in words.
+pub(super) fn describe(values: &ElementDifference) -> String {
+    let ElementDifference { elements, total, largest } = values;
+    let largest = largest.map(|value| format!(", largest difference {value:.6e}")).unwrap_or_default();
+    format!("{} of {} elements differ{largest}", count(*elements), count(*total))
 }
 
-fn describe_json(name: &str, change: &Change) -> Json {
-    match change {
-        Change::Values { elements, total, largest } => {
-            json!({ "name": name, "elements": elements, "total": total, "max_difference": largest })
+/// How values differ, for programs.
+pub(super) fn describe_json(name: &str, values: &ElementDifference) -> Json {
+    let ElementDifference { elements, total, largest } = values;
+    json!({ "name": name, "elements": elements, "total": total, "max_difference": largest })
+}
+
+impl Change {
+    fn text(&self) -> String {
+        match self {
+            Change::Identical => "identical".to_owned(),
+            Change::Kind(text) => text.clone(),
+            Change::Values(values) => describe(values),
         }
-        other => json!({ "name": name, "reason": describe(other) }),
+    }
+
+    fn document(&self, name: &str) -> Json {
+        match self {
+            Change::Values(values) => describe_json(name, values),
+            other => json!({ "name": name, "reason": other.text() }),
+        }
     }
 }
 
@@ -205,23 +210,10 @@ fn compare(left: &Reader, right: &Reader, name: &str) -> ztensor::Result<Change>
             return Ok(Change::Kind(format!("component \"{role}\" has {} bytes, then {}", x.len(), y.len())));
         }
         if x != y && matches!(change, Change::Identical) {
-            change = difference(&component.element, &x, &y);
+            change = Change::Values(ElementDifference::between(&component.element, &x, &y));
         }
     }
     Ok(change)
-}
-
-/// Counts differing elements (by their bits) and finds the largest difference of their values.
-fn difference(element: &ElementType, x: &[u8], y: &[u8]) -> Change {
-    let width = element.bits().map_or(1, |bits| (bits as usize / 8).max(1));
-    let pairs = || x.chunks_exact(width).zip(y.chunks_exact(width));
-    let elements = pairs().filter(|(a, b)| a != b).count() as u64;
-    let gap = |(a, b): (&[u8], &[u8])| {
-        let (a, b) = (value(element, a)?, value(element, b)?);
-        Some((a - b).abs()).filter(|gap| !gap.is_nan())
-    };
-    let largest = pairs().filter(|(a, b)| a != b).filter_map(gap).reduce(f64::max);
-    Change::Values { elements, total: (x.len() / width) as u64, largest }
 }
 
 /// The first values of a buffer as text; types without a plain number show their bytes in hexadecimal.
@@ -238,33 +230,13 @@ fn text(element: &ElementType, unit: &[u8]) -> String {
         _ => {}
     }
     let bytes = || unit.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
-    value(element, unit).map_or_else(|| format!("0x{}", bytes()), |value| value.to_string())
-}
-
-/// One element as a number, for types whose value is plain.
-fn value(element: &ElementType, unit: &[u8]) -> Option<f64> {
-    if !matches!(element.logical, None | Some(LogicalType::Complex64 | LogicalType::Complex128)) {
-        return None;
-    }
-    Some(match element.storage {
-        DType::F64 => f64::from_le_bytes(*unit.first_chunk()?),
-        DType::F32 => f32::from_le_bytes(*unit.first_chunk()?).into(),
-        DType::F16 => f16::from_le_bytes(*unit.first_chunk()?).into(),
-        DType::BF16 => bf16::from_le_bytes(*unit.first_chunk()?).into(),
-        DType::I64 => i64::from_le_bytes(*unit.first_chunk()?) as f64,
-        DType::I32 => i32::from_le_bytes(*unit.first_chunk()?).into(),
-        DType::I16 => i16::from_le_bytes(*unit.first_chunk()?).into(),
-        DType::I8 => i8::from_le_bytes(*unit.first_chunk()?).into(),
-        DType::U64 => u64::from_le_bytes(*unit.first_chunk()?) as f64,
-        DType::U32 => u32::from_le_bytes(*unit.first_chunk()?).into(),
-        DType::U16 => u16::from_le_bytes(*unit.first_chunk()?).into(),
-        DType::U8 | DType::Bool => f64::from(*unit.first()?),
-    })
+    number(element, unit).map_or_else(|| format!("0x{}", bytes()), |value| value.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ztensor::LogicalType;
 
     #[test]
     fn values_are_shown_as_they_are() {

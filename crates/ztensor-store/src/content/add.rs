@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use z4ai::Effort;
 
 use super::chain::{buffer, read_entry};
+use super::cut::{cut_all, part_key, part_numbers};
 use super::known::{Base, Known, Place, plain_key};
 use super::pack::PackWriter;
 use super::scan::{Found, Scan};
@@ -20,7 +21,8 @@ use crate::record::{Encoding, Entry, File, FileKind, Manifest, Pack, Piece};
 use ztensor::archive::{Run, runs};
 use ztensor::{Attributes, DType, Error, Io, Kind, OpenOptions, Reader, Result, Shape, Source};
 
-/// Bytes that are encoded side by side before they are written.
+/// Bytes that are encoded side by side before they are written. An add holds, of each, the base, what the base is decoded from and the result: in all
+/// about five times this, whatever the checkpoint's size.
 const WINDOW: u64 = 64 << 20;
 /// Files that hold no tensors are cut into pieces of this size.
 const STRETCH: u64 = 4 << 20;
@@ -191,7 +193,7 @@ impl<'a> Builder<'a> {
         let reader = reader.filter(|reader| reader.archived().is_none() && reader.sources().len() == 1);
         let own;
         let (source, runs): (&Source, Vec<Run>) = match &reader {
-            Some(reader) => (&reader.sources()[0], runs(reader, reader.sources()[0].len())),
+            Some(reader) => (&reader.sources()[0], cut_all(runs(reader, reader.sources()[0].len()))),
             None => {
                 own = Source::open(&found.place, Io::Auto)?;
                 (&own, stretches(own.len()))
@@ -228,13 +230,17 @@ impl<'a> Builder<'a> {
     ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::with_capacity(runs.len());
         let (mut end, mut number) = (0, 0);
+        let names: Vec<Option<String>> = runs.iter().map(tensor_name).collect();
+        let parts: Vec<usize> = part_numbers(names.iter().map(Option::as_deref)).collect();
         let mut rest = runs;
         while !rest.is_empty() {
             let (window, later) = rest.split_at(fitting(rest));
             let prepare = |(place, run): (usize, &Run)| {
                 let bytes = source.bytes(run.offset, run.length)?;
-                let key = match tensor_name(run) {
-                    Some(name) => Origin { path: &found.path, key: name, named: true },
+                let key = match &names[number + place] {
+                    Some(name) => {
+                        Origin { path: &found.path, key: part_key(name, parts[number + place]), named: true }
+                    }
                     None => Origin {
                         path: &found.path,
                         key: plain_key(&found.path, number + place),
@@ -244,10 +250,10 @@ impl<'a> Builder<'a> {
                 self.prepare(&bytes, run, &key)
             };
             let prepared = window.par_iter().enumerate().map(prepare).collect::<Result<Vec<_>>>()?;
-            for (run, prepared) in window.iter().zip(prepared) {
+            for ((run, prepared), name) in window.iter().zip(prepared).zip(&names[number..]) {
                 let bytes = source.bytes(run.offset, run.length)?;
                 let entry = self.take(&bytes, run, prepared)?;
-                pieces.push(Piece { gap: run.offset - end, entry, tensor: tensor_name(run) });
+                pieces.push(Piece { gap: run.offset - end, entry, tensor: name.clone() });
                 end = run.offset + run.length;
                 progress(run.length)?;
             }

@@ -78,22 +78,14 @@ pub(crate) fn read_entry(
     start: u64,
     out: &mut [u8],
 ) -> Result<()> {
-    let entry = manifest.entries.get(number).ok_or_else(|| Error::malformed("an entry does not exist"))?;
-    let pack = manifest.packs.get(entry.pack).ok_or_else(|| Error::malformed("a pack does not exist"))?;
-    let key = Pack::key(pack.id);
-    let fetch = |offset: u64, bytes: &mut [u8]| {
-        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= entry.stored);
-        end.ok_or_else(|| Error::malformed("a frame ends behind its entry"))?;
-        protocol.backend().get(&key, entry.offset + offset, bytes)
-    };
-    let whole = start == 0 && out.len() as u64 == entry.length;
+    let entry = entry(manifest, number)?;
+    if start == 0 && out.len() as u64 == entry.length {
+        return read_whole(protocol, manifest, number, out);
+    }
     let end = start.checked_add(out.len() as u64).filter(|end| *end <= entry.length);
     let end = end.ok_or_else(|| Error::malformed("more is read of an entry than it has"))?;
+    let fetch = |offset: u64, bytes: &mut [u8]| fetch(protocol, manifest, entry, offset, bytes);
     match entry.encoding {
-        Encoding::Raw if whole => {
-            fetch(0, out)?;
-            check_digest(entry, out)
-        }
         Encoding::Raw => {
             let mut all = buffer(entry.length)?;
             fetch(0, &mut all)?;
@@ -101,28 +93,72 @@ pub(crate) fn read_entry(
             out.copy_from_slice(&all[start as usize..end as usize]);
             Ok(())
         }
-        Encoding::Frame if whole => {
-            let frame = stored(entry, fetch)?;
-            Ok(z4ai::Frame::open(&frame).and_then(|frame| frame.read_all_into(out))?)
-        }
         Encoding::Frame => {
             z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?.read_into(start..end, out)
         }
         Encoding::Delta { base } => {
             let length = manifest.entries.get(base).map_or(0, |base| base.length);
-            if whole {
-                let frame = stored(entry, fetch)?;
-                let mut reference = buffer(length)?;
-                read_entry(protocol, manifest, base, 0, &mut reference)?;
-                let read = |frame: z4ai::Frame<_>| frame.against(&reference)?.read_all_into(out);
-                return Ok(z4ai::Frame::open(&frame).and_then(read)?);
-            }
             let fetch_base =
                 |offset: u64, bytes: &mut [u8]| read_entry(protocol, manifest, base, offset, bytes);
             let delta = z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?;
             delta.against(z4ai::Fetch::new(length, fetch_base))?.trusted().read_into(start..end, out)
         }
     }
+}
+
+/// Decodes all of an entry: the end of its chain first, then one delta after the other, so that two of them are in memory however long the chain is.
+fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut [u8]) -> Result<()> {
+    let mut chain = vec![entry(manifest, number)?];
+    while let Some(Encoding::Delta { base }) = chain.last().map(|entry| entry.encoding) {
+        chain.push(entry(manifest, base)?);
+    }
+    let mut below: Option<Vec<u8>> = None;
+    for (place, entry) in chain.iter().enumerate().rev() {
+        let mut own = Vec::new();
+        let into: &mut [u8] = match place {
+            0 => &mut *out,
+            _ => {
+                own = buffer(entry.length)?;
+                &mut own
+            }
+        };
+        let fetch = |offset: u64, bytes: &mut [u8]| fetch(protocol, manifest, entry, offset, bytes);
+        match (entry.encoding, &below) {
+            (Encoding::Raw, _) => {
+                fetch(0, into)?;
+                check_digest(entry, into)?;
+            }
+            (Encoding::Delta { .. }, Some(reference)) => {
+                let frame = stored(entry, fetch)?;
+                let read = |frame: z4ai::Frame<_>| frame.against(reference)?.read_all_into(into);
+                z4ai::Frame::open(&frame).and_then(read)?;
+            }
+            _ => {
+                let frame = stored(entry, fetch)?;
+                z4ai::Frame::open(&frame).and_then(|frame| frame.read_all_into(into))?;
+            }
+        }
+        below = Some(own);
+    }
+    Ok(())
+}
+
+fn entry(manifest: &Manifest, number: usize) -> Result<&Entry> {
+    manifest.entries.get(number).ok_or_else(|| Error::malformed("an entry does not exist"))
+}
+
+/// Fetches stored bytes of an entry.
+fn fetch(
+    protocol: &Protocol,
+    manifest: &Manifest,
+    entry: &Entry,
+    offset: u64,
+    bytes: &mut [u8],
+) -> Result<()> {
+    let pack = manifest.packs.get(entry.pack).ok_or_else(|| Error::malformed("a pack does not exist"))?;
+    let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= entry.stored);
+    end.ok_or_else(|| Error::malformed("a frame ends behind its entry"))?;
+    protocol.backend().get(&Pack::key(pack.id), entry.offset + offset, bytes)
 }
 
 fn stored(entry: &Entry, fetch: impl Fn(u64, &mut [u8]) -> Result<()>) -> Result<Vec<u8>> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::chain::{Chains, buffer};
 use crate::name::Name;
 use crate::protocol::{Current, Protocol};
-use crate::record::{File, FileKind, Manifest};
+use crate::record::{Entry, File, FileKind, Manifest};
 use ztensor::source::Piece;
 use ztensor::{Error, Kind, Limits, OpenOptions, Reader, Result, Source};
 
@@ -72,9 +72,7 @@ impl Checkpoint {
                 if entry.length > Limits::default().header_bytes {
                     return Err(Error::new(Kind::Limit, format!("the skeleton of \"{path}\" is too long")));
                 }
-                let mut bytes = buffer(entry.length)?;
-                self.chains.read(&entry.digest, entry.length, 0, &mut bytes)?;
-                bytes.into()
+                self.read_entry(entry)?.into()
             }
         };
         let mut parts: Vec<Arc<dyn Piece>> = Vec::with_capacity(2 * pieces.len() + 1);
@@ -97,6 +95,13 @@ impl Checkpoint {
         let gaps: u64 = pieces.iter().map(|piece| piece.gap).sum();
         parts.extend(take((bones.len() as u64).saturating_sub(gaps)));
         Source::from_pieces(parts, Some(shown))
+    }
+
+    /// The bytes of an entry of its manifest.
+    pub(crate) fn read_entry(&self, entry: &Entry) -> Result<Vec<u8>> {
+        let mut bytes = buffer(entry.length)?;
+        self.chains.read(&entry.digest, entry.length, 0, &mut bytes)?;
+        Ok(bytes)
     }
 
     /// Opens one of its files.

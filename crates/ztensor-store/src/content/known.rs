@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::cut::{part_key, part_numbers};
 use crate::id::Id;
 use crate::name::Name;
 use crate::protocol::{Current, Protocol};
@@ -100,13 +101,14 @@ impl Known {
                     .or_default()
                     .push((file.path.clone(), place));
             }
-            for (number, piece) in pieces.iter().enumerate() {
+            let parts = part_numbers(pieces.iter().map(|piece| piece.tensor.as_deref()));
+            for ((number, piece), part) in pieces.iter().enumerate().zip(parts) {
                 let place = Place { checkpoint, entry: piece.entry };
                 let key = match &piece.tensor {
                     Some(tensor) => {
                         let Entry { dtype, shape, .. } = &manifest.entries[piece.entry];
                         self.by_kind.entry((dtype.clone(), shape.clone())).or_default().push(place);
-                        tensor.clone()
+                        part_key(tensor, part)
                     }
                     None => plain_key(&file.path, number),
                 };

@@ -3,6 +3,7 @@
 mod add;
 mod chain;
 mod checkpoint;
+pub(crate) mod cut;
 mod known;
 mod pack;
 pub(crate) mod restore;

@@ -42,6 +42,16 @@ pub struct File {
     pub kind: FileKind,
 }
 
+impl File {
+    /// Tensors in it.
+    pub fn tensors(&self) -> usize {
+        match &self.kind {
+            FileKind::Regular { pieces, .. } => crate::content::cut::count_tensors(pieces),
+            _ => 0,
+        }
+    }
+}
+
 /// What a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileKind {

@@ -290,3 +290,49 @@ fn v9_the_tombstone_of_a_doomed_add_spares_what_was_added_since() {
     assert!(trace.is_there("b"));
     trace.finish();
 }
+
+/// The remover looks once more: its tombstone may lie below generations that were made, and under which the one it saw was swept, meanwhile.
+#[test]
+fn a_tombstone_below_a_later_generation_removes_nothing() {
+    let mut trace = Trace::new();
+    let target = name("a");
+    let remover = trace.start(move |protocol, events, _| actors::remove(protocol, &target, events));
+    trace.until_create(remover, "a/1.m");
+    for _ in 0..2 {
+        let anchor = trace.reanchor("a");
+        trace.stage.finish(anchor);
+    }
+    trace.wait();
+    trace.collect();
+    assert!(!trace.stage.memory.keys().contains(&"checkpoints/a/1.m".to_owned()));
+    trace.stage.finish(remover);
+    assert!(!trace.is_there("a"));
+    trace.finish();
+}
+
+/// A proposal is sent once. One that came back after it was decided and finished could be decided again, by a collector that read the manifests before
+/// the writer who made the first decision committed.
+#[test]
+fn a_finished_proposal_does_not_come_back() {
+    let mut trace = Trace::new();
+    let writer = trace.add("b", true);
+    trace.until_create(writer, "b/0.m");
+    trace.remove("a");
+    trace.wait();
+    let proposer = trace.collector();
+    let proposes = |verb: Verb, key: &str| verb == Verb::Create && key.starts_with("gc/");
+    assert!(trace.stage.run_until(proposer, proposes));
+    trace.stage.grant(proposer, Verdict::AnswerLost);
+    trace.stage.waiting();
+    trace.wait();
+    let early = trace.collector();
+    trace.until_create(early, ".go");
+    trace.stage.finish(writer);
+    assert_eq!(trace.added("b"), 1);
+    trace.collect();
+    assert!(!trace.stage.memory.keys().iter().any(|key| key.starts_with("gc/")));
+    trace.stage.finish(proposer);
+    trace.stage.finish(early);
+    assert!(trace.is_there("b"));
+    trace.finish();
+}

@@ -131,6 +131,14 @@ impl ElementType {
         ElementType { storage, logical: Some(logical) }
     }
 
+    /// The type of a [`name`](ElementType::name).
+    pub fn parse(name: &str) -> Self {
+        match DType::parse(name) {
+            Some(storage) => ElementType::plain(storage),
+            None => ElementType::logical(LogicalType::parse(name)),
+        }
+    }
+
     /// Bits of one element; `None` when the logical type is unknown or does not fit the storage type.
     pub fn bits(&self) -> Option<u64> {
         match &self.logical {

@@ -1,10 +1,12 @@
 //! What a tensor is, apart from any file: its element type, its shape, its layout and the attributes it carries.
 
+mod difference;
 mod dtype;
 mod layout;
 mod shape;
 mod value;
 
+pub use difference::{ElementDifference, number};
 pub use dtype::{DType, Element, ElementType, LogicalType};
 pub use layout::Layout;
 pub use shape::Shape;

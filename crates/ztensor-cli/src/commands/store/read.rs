@@ -9,6 +9,7 @@ use ztensor_store::record::FileKind;
 use ztensor_store::{Listing, Store};
 
 use super::Where;
+use crate::commands::diff::{describe, describe_json};
 use crate::display::{json_map, say, say_json, say_table, size, table, tensors};
 use crate::progress::Progress;
 use crate::{Outcome, Result};
@@ -193,8 +194,8 @@ impl Info {
         let mut rows = table(&["file", "size", "tensors"], &[1, 2]);
         for file in &manifest.files {
             match &file.kind {
-                FileKind::Regular { length, pieces, mode, sha256, .. } => {
-                    let count = pieces.iter().filter(|piece| piece.tensor.is_some()).count();
+                FileKind::Regular { length, mode, sha256, .. } => {
+                    let count = file.tensors();
                     let digest: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
                     files.push(json!({ "path": file.path, "bytes": length, "mode": mode, "sha256": digest, "tensors": count }));
                     rows.add_row([file.path.clone(), size(*length), count.to_string()]);
@@ -247,18 +248,20 @@ impl Diff {
             let retyped =
                 |(name, from, to): &(String, String, String)| json!({ "name": name, "from": from, "to": to });
             say_json(&json!({
-                "added": difference.added, "removed": difference.removed, "changed": difference.changed,
+                "added": difference.added, "removed": difference.removed,
+                "changed": difference.changed.iter().map(|(name, values)| describe_json(name, values)).collect::<Vec<_>>(),
                 "retyped": difference.retyped.iter().map(retyped).collect::<Vec<_>>(),
                 "identical": difference.identical, "files": difference.files,
             }))?;
             return Ok(outcome);
         }
-        for (mark, names) in
-            [("-", &difference.removed), ("+", &difference.added), ("~", &difference.changed)]
-        {
+        for (mark, names) in [("-", &difference.removed), ("+", &difference.added)] {
             for name in names {
                 say(&format!("{mark} {name}"))?;
             }
+        }
+        for (name, values) in &difference.changed {
+            say(&format!("~ {name}: {}", describe(values)))?;
         }
         for (name, from, to) in &difference.retyped {
             say(&format!("! {name}: {from} -> {to}"))?;
