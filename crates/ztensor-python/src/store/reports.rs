@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use ztensor::ElementDifference;
 use ztensor_store::protocol::GcReport;
 use ztensor_store::record::{FileKind, Manifest};
 use ztensor_store::{
@@ -74,8 +75,14 @@ pub(super) fn difference<'py>(py: Python<'py>, difference: &Difference) -> Repor
     let retyped =
         |(name, from, to): &(String, String, String)| dict!(py, "name": name, "from": from, "to": to);
     let retyped = difference.retyped.iter().map(retyped).collect::<PyResult<Vec<Bound<'_, PyDict>>>>()?;
+    let changed = |(name, values): &(String, ElementDifference)| {
+        dict!(py,
+            "name": name, "elements": values.elements, "total": values.total, "max_difference": values.largest,
+        )
+    };
+    let changed = difference.changed.iter().map(changed).collect::<PyResult<Vec<Bound<'_, PyDict>>>>()?;
     dict!(py,
-        "added": &difference.added, "removed": &difference.removed, "changed": &difference.changed,
+        "added": &difference.added, "removed": &difference.removed, "changed": changed,
         "retyped": retyped, "identical": difference.identical, "files": &difference.files,
     )
 }
