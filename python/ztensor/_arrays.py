@@ -72,20 +72,49 @@ class StorageType(str):
         return np.dtype(str(self))
 
 
+def _compressed_places(tensor: _native.Tensor) -> tuple[NDArray[Any], ...]:
+    """Rows and columns of all values of a compressed sparse matrix, of blocks too."""
+    parts = tensor.components
+    lines = np.repeat(np.arange(len(parts["indptr"]) - 1), np.diff(parts["indptr"].astype(np.int64)))
+    across = parts["indices"].astype(np.int64)
+    rows, columns = (across, lines) if tensor.layout.endswith(("csc/1", "bsc/1")) else (lines, across)
+    block = (tensor.attributes or {}).get("block_shape")
+    if block is None:
+        return rows, columns
+    inner = np.indices(block)
+    return tuple(
+        (starts.reshape(-1, 1, 1) * size + within).reshape(-1)
+        for starts, size, within in zip((rows, columns), block, inner, strict=True)
+    )
+
+
 def dense(tensor: _native.Tensor, values: NDArray[Any]) -> _native.Tensor:
     """All elements of a sparse tensor; values of the same place are added up, as PyTorch does."""
     parts, shape = tensor.components, tuple(tensor.shape)
     elements = np.zeros(shape, values.dtype)
-    if tensor.layout == "sparse_csr":
-        rows = np.repeat(np.arange(shape[0]), np.diff(parts["indptr"]).astype(np.int64))
-        place: tuple[NDArray[Any], ...] = (rows, parts["indices"].astype(np.int64))
+    if tensor.layout == "sparse_coo":
+        place: tuple[NDArray[Any], ...] = tuple(parts["coords"].reshape(len(shape), -1).astype(np.int64))
     else:
-        place = tuple(parts["coords"].reshape(len(shape), -1).astype(np.int64))
+        place = _compressed_places(tensor)
+        values = values.reshape(-1)
     if len(np.unique(np.ravel_multi_index(place, shape))) == len(values):
         elements[place] = values
     else:
         np.add.at(elements, place, values)
     return _native.Tensor({"data": elements}, attributes=tensor.attributes)
+
+
+def dequantized(tensor: _native.Tensor, dtype: np.dtype[Any]) -> _native.Tensor:
+    """The numbers that PyTorch's quantised integers stand for, computed as PyTorch does it, in float32."""
+    parts, about = tensor.components, tensor.attributes or {}
+    integers = parts["data"].reshape(tuple(tensor.shape)).astype(np.int64)
+    scale, zero = np.float32(about.get("scale", 1)), about.get("zero_point", 0)
+    if about.get("scheme") == "per_channel_affine":
+        along = [1] * integers.ndim
+        along[about["axis"]] = -1
+        scale, zero = parts["scales"].astype(np.float32).reshape(along), parts["zeros"].reshape(along)
+    numbers = (integers - zero).astype(np.float32) * scale
+    return _native.Tensor({"data": numbers.astype(dtype)})
 
 
 def _become_arrays() -> None:

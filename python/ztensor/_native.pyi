@@ -196,9 +196,12 @@ class Tensor(NDArrayOperatorsMixin):
     def numpy(self) -> _Array:
         """The tensor as a NumPy array (dense tensors only)."""
     def torch(self, *, device: _Device = "cpu") -> torch.Tensor:
-        """The tensor as a torch.Tensor (dense tensors only), without a copy where PyTorch can use the memory."""
+        """The tensor as a torch.Tensor, without a copy where PyTorch can use the memory; a sparse one as PyTorch's own."""
     def dequantize(self, dtype: Dequantize = "float32") -> Tensor:
-        """The dense tensor of numbers that ggml blocks stand for; a dense tensor is itself. dtype: float32, float16 or bfloat16."""
+        """The dense tensor of numbers that ggml blocks or PyTorch's quantised integers stand for; a dense tensor is itself.
+
+        dtype: float32, float16 or bfloat16.
+        """
     def to_dense(self) -> Tensor:
         """The dense tensor with all elements of a sparse one; a dense tensor is itself."""
     @property
@@ -684,8 +687,8 @@ def write_metadata(
 ) -> None:
     """Changes metadata of a .zt, .safetensors or .gguf file in place; its tensors are not read."""
 
-def scan(path: _Path) -> ScanReport:
-    """Scans a file of any format without running anything in it."""
+def scan(path: _Path, *, limits: Limits | None = None) -> ScanReport:
+    """Scans a file of any format without running anything in it. What the limits leave out could not be told."""
 
 def run_cli(arguments: Sequence[str]) -> int:
     """Runs the ztensor command with the arguments of a process, the program's name first. Returns the exit code."""

@@ -25,7 +25,14 @@ from ._types import Backend, Base, Checksum, Codec, Compression, Dequantize, Eff
 __all__ = ["load", "load_file", "load_model", "load_tree", "save", "save_file", "save_model", "save_tree"]
 
 #: The layouts that PyTorch and files both have.
-_STORED_LAYOUTS = (torch.strided, torch.sparse_csr, torch.sparse_coo)
+_STORED_LAYOUTS = (
+    torch.strided,
+    torch.sparse_coo,
+    torch.sparse_csr,
+    torch.sparse_csc,
+    torch.sparse_bsr,
+    torch.sparse_bsc,
+)
 
 
 def save_file(

@@ -6,13 +6,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use ztensor::scan::{Part, Trust};
 
+use crate::classes::limits::{self, Limits};
 use crate::errors::OrRaise;
 use crate::work::Work;
 
 /// Scans a file of any format without running anything in it.
 #[pyfunction]
-pub(crate) fn scan(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let found = py.work(|| ztensor::scan::scan(&path)).or_raise()?;
+#[pyo3(signature = (path, *, limits=None))]
+pub(crate) fn scan<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    limits: Option<&Bound<'py, Limits>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let limits = limits::given(limits);
+    let found = py.work(|| ztensor::OpenOptions::within(&limits).scan(&path)).or_raise()?;
     let parts = PyList::empty(py);
     for found in &found.parts {
         parts.append(part(py, found)?)?;

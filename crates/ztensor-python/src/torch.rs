@@ -181,7 +181,7 @@ pub(crate) fn to_array<'py>(tensor: &Bound<'py, PyAny>) -> PyResult<CarriedArray
     let layout = tensor.getattr(intern!(py, "layout"))?.str()?.to_string();
     if layout != "torch.strided" {
         return Err(argument(format!(
-            "this is a sparse tensor ({layout}), of which CSR with two dimensions and COO are stored; call to_dense() on it"
+            "this is a sparse tensor ({layout}), of which matrices and COO without dense dimensions are stored; call to_dense() on it"
         )));
     }
     if tensor.getattr(intern!(py, "is_meta"))?.is_truthy()? {

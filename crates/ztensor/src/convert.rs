@@ -12,7 +12,7 @@ pub use crate::tensor::text_of;
 use crate::error::{Error, Result};
 use crate::index::{Component, Object, Span};
 use crate::reader::{ComponentData, Reader, TensorData};
-use crate::tensor::{Attributes, DType, ElementType, Layout};
+use crate::tensor::{Attributes, Compressed, DType, ElementType, Layout};
 use crate::zt::{Checksum, Compression, TensorInput, Version, Writer};
 
 /// Decoded bytes held in memory at a time.
@@ -103,8 +103,8 @@ fn cast_tensor(tensor: &mut TensorData<'_>, target: Option<DType>) -> Result<()>
 
 /// Whether a component holds floating-point values of another type than the wanted one.
 fn is_cast(element: &ElementType, role: &str, layout: &Layout, target: DType) -> bool {
-    let values =
-        matches!((layout, role), (Layout::Dense, "data") | (Layout::SparseCsr | Layout::SparseCoo, "values"));
+    let sparse = *layout == Layout::SparseCoo || Compressed::of(layout).is_some();
+    let values = (*layout == Layout::Dense && role == "data") || (sparse && role == "values");
     values && element.logical.is_none() && is_float(element.storage) && element.storage != target
 }
 

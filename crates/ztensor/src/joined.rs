@@ -60,7 +60,7 @@ fn shift(data: &mut Data, by: u32) {
         | Data::ZstdSeekable(span)
         | Data::Z4ai(span)
         | Data::Deflate(span) => *span = moved(*span),
-        Data::DeflatedTail(member) => member.span = moved(member.span),
+        Data::PackedMember(member) => member.span = moved(member.span),
         Data::Inline(_) | Data::Fill(_) => {}
         Data::Pieces(spans) => *spans = spans.iter().map(|span| moved(*span)).collect(),
         Data::Varints(runs) => {

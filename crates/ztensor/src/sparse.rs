@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Kind, Result};
 use crate::index::Object;
-use crate::tensor::Layout;
+use crate::tensor::{Compressed, Layout};
 
 /// Checks the indices of a sparse tensor; `once` also asks that no element occurs twice.
 pub(crate) fn check<'a>(
@@ -20,13 +20,39 @@ pub(crate) fn check<'a>(
             _ => Err(Error::malformed(format!("\"{role}\" are not integers of 32 or 64 bits"))),
         }
     };
-    match (&object.layout, &*object.shape) {
-        (Layout::SparseCsr, &[_, columns]) => {
-            check_rows(&indices("indptr")?, &indices("indices")?, columns, once)
+    match (Compressed::of(&object.layout), &object.layout) {
+        (Some(compressed), _) => {
+            let block = compressed.block(&object.shape, &object.attributes);
+            let (Some(block), &[rows, columns]) = (block, &*object.shape) else {
+                return Err(Error::malformed(format!(
+                    "a {} tensor of shape {} without blocks that divide it",
+                    object.layout, object.shape
+                )));
+            };
+            // Along which `indptr` goes, and how many places `indices` choose from, both counted in blocks.
+            let (lines, places) = match compressed.by_columns {
+                true => (columns / block[1], rows / block[0]),
+                false => (rows / block[0], columns / block[1]),
+            };
+            let (pointers, indices) = (indices("indptr")?, indices("indices")?);
+            if compressed != (Compressed { by_columns: false, in_blocks: false }) {
+                check_counts(object, block, pointers.len() as u64, lines, indices.len() as u64)?;
+            }
+            check_rows(&pointers, &indices, places, once)
         }
-        (Layout::SparseCoo, shape) => check_coordinates(&indices("coords")?, shape, once),
+        (None, Layout::SparseCoo) => check_coordinates(&indices("coords")?, &object.shape, once),
         _ => Ok(()),
     }
+}
+
+/// The size equations of layouts that containers do not know, and so have not checked.
+fn check_counts(object: &Object, block: [u64; 2], pointers: u64, lines: u64, blocks: u64) -> Result<()> {
+    let values = object.component("values").and_then(|values| values.elements());
+    let expected = block[0].checked_mul(block[1]).and_then(|size| size.checked_mul(blocks));
+    if lines.checked_add(1) == Some(pointers) && expected.is_some() && values == expected {
+        return Ok(());
+    }
+    Err(Error::malformed(format!("the parts of a {} tensor differ in length", object.layout)))
 }
 
 /// Unsigned integers, little-endian. A negative one, where the file has signed ones, is larger than any dimension.

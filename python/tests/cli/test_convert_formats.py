@@ -61,7 +61,8 @@ def test_one_array(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 def test_quantized_gguf_is_dequantized_on_request(tmp_path: Path, precision: str) -> None:
-    gguf = pytest.importorskip("gguf")
+    import gguf
+
     kinds = [gguf.GGMLQuantizationType.Q4_0, gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q5_1]
     values = np.random.default_rng(3).standard_normal((6, 64)).astype(np.float32)
     writer = gguf.GGUFWriter(tmp_path / "m.gguf", "test")

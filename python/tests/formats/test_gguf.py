@@ -76,7 +76,8 @@ def test_plain_types(tmp_path: Path, endian: GGUFEndian) -> None:
 
 
 def test_bfloat16(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     path = tmp_path / "bf16.gguf"
     writer = GGUFWriter(path, "test")
     wide = np.random.default_rng(1).standard_normal((5, 9), dtype=np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ztensor
+from ztensor import _native
 
 VERSIONS = ["earliest", "v108", "v110", "v112", "latest"]
 CODES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
@@ -421,3 +423,127 @@ def test_any_grid_of_chunks(tmp_path_factory: pytest.TempPathFactory, case: Any,
     with h5py.File(path, "w", libver=version) as file:
         file.create_dataset("x", data=array, chunks=chunks, maxshape=limits, **options)
     check(path)
+
+
+def external(folder: Path) -> Path:
+    """A file whose names lead to others in its folder, and some that lead out of it."""
+    (folder / "parts").mkdir()
+    with h5py.File(folder / "parts" / "other.h5", "w") as file:
+        file["group/weight"] = np.arange(6.0).reshape(2, 3)
+        file["group/deep/bias"] = np.arange(4, dtype=np.int32)
+        file["group"].attrs["kind"] = "dense"
+        file["group/text"] = "not a tensor"
+    with h5py.File(folder / "circle.h5", "w") as file:
+        file["own"] = np.ones(2)
+        file["back"] = h5py.ExternalLink("main.h5", "/plain")
+        file["again"] = h5py.ExternalLink("main.h5", "/circle")
+    path = folder / "main.h5"
+    with h5py.File(path, "w") as file:
+        file["plain"] = np.zeros(3)
+        file["weight"] = h5py.ExternalLink("parts/other.h5", "/group/weight")
+        file["all"] = h5py.ExternalLink("parts/other.h5", "/group")
+        file["root"] = h5py.ExternalLink("parts/other.h5", "/")
+        file["through"] = h5py.SoftLink("/all/deep/bias")
+        file["circle"] = h5py.ExternalLink("circle.h5", "/")
+        file["missing"] = h5py.ExternalLink("nowhere.h5", "/x")
+        file["nothing"] = h5py.ExternalLink("parts/other.h5", "/nothing")
+        file["outside"] = h5py.ExternalLink("../outside.h5", "/x")
+        file["absolute"] = h5py.ExternalLink(str(folder / "circle.h5"), "/own")
+    with h5py.File(folder.parent / "outside.h5", "w") as file:
+        file["x"] = np.ones(1)
+    return path
+
+
+def test_links_to_other_files_in_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = external(folder)
+    reader = ztensor.Reader(path)
+    found = ["weight", "all/weight", "all/deep/bias", "root/group/weight", "root/group/deep/bias", "through"]
+    found += ["plain", "circle/own", "circle/back"]
+    with h5py.File(path) as file:
+        for name in found:
+            assert same_bits(reader.read_numpy(name), file[name][()]), name
+    # Round the circle once more: the file that was asked for, without what its own links lead to.
+    assert set(reader.keys()) - set(found) <= {"circle/again/own"}
+    assert reader.file_metadata["all@kind"] == reader.file_metadata["root/group@kind"] == "dense"
+    skipped = reader.skipped()
+    for name in ("missing", "nothing", "outside", "absolute", "all/text"):
+        assert name in skipped, skipped
+    assert "leads out of" in skipped["outside"] or "beneath the folder" in skipped["outside"]
+    assert "nothing has that name" in skipped["nothing"]
+
+
+def test_links_to_other_files_in_an_archive(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = external(folder)
+    plain = ztensor.Reader(path)
+    archive = tmp_path / "model.zstn"
+    assert cli("archive", path, "-o", archive) == 0
+    packed = ztensor.Reader(archive)
+    assert packed.keys() == plain.keys()
+    for name in plain:
+        assert same_bits(packed.read_numpy(name), plain.read_numpy(name)), name
+    assert cli("restore", archive, "-o", tmp_path / "restored") == 0
+    for name in ("main.h5", "circle.h5", "parts/other.h5"):
+        assert (tmp_path / "restored" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def cli(*words: object) -> int:
+    return _native.run_cli(["ztensor", *map(str, words)])
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["contiguous", "chunked"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_oldest_layouts(tmp_path: Path, chunked: bool, version: int) -> None:
+    """Layouts of version 1 and 2, which the library wrote until 1.6.2: a file of today, its layout message rewritten."""
+    path = tmp_path / "old.h5"
+    data = np.arange(100, dtype=np.float32)
+    with h5py.File(path, "w", libver="earliest") as file:
+        file.create_dataset("x", data=data, chunks=(30,) if chunked else None)
+    content = bytearray(path.read_bytes())
+    with h5py.File(path) as file:
+        address = None if chunked else file["x"].id.get_offset()
+    # The message: type 8, 24 bytes, flags; then version 3 and the class of the layout.
+    kind = 2 if chunked else 1
+    at = content.index(struct.pack("<HHBxxx", 8, 24, 0) + bytes([3, kind])) if chunked else -1
+    if not chunked:
+        at = next(
+            place
+            for place in range(len(content))
+            if content[place : place + 2] == b"\x08\x00" and content[place + 8 : place + 10] == b"\x03\x01"
+        )
+    body = at + 8
+    if chunked:
+        address = struct.unpack_from("<Q", content, body + 3)[0]
+        sizes = struct.pack("<II", 30, 4)
+    else:
+        sizes = struct.pack("<I", 100)
+    old = struct.pack("<BBB5xQ", version, 2 if chunked else 1, kind, address) + sizes
+    content[body : body + 24] = old.ljust(24, b"\0")
+    path.write_bytes(content)
+    with h5py.File(path) as file:
+        assert same_bits(data, file["x"][()])
+    assert same_bits(ztensor.Reader(path).read_numpy("x"), data)
+
+
+def test_bfloat16_as_h5py_sees_it(tmp_path: Path) -> None:
+    """Floats that the file describes as bfloat16 bit by bit: h5py widens them to float32, the same numbers."""
+    path = tmp_path / "brain.h5"
+    values = np.array([0.0, -0.0, 1.5, -3.25, 1e30, np.inf, 2**-130], np.float32)
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_fields(15, 7, 8, 0, 7)
+    kind.set_precision(16)
+    kind.set_size(2)
+    kind.set_ebias(127)
+    with h5py.File(path, "w") as file:
+        space = h5py.h5s.create_simple(values.shape)
+        dataset = h5py.h5d.create(file.id, b"x", kind, space)
+        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
+    with h5py.File(path) as file:
+        seen = file["x"][()]
+    found = ztensor.Reader(path).read_numpy("x")
+    assert found.dtype == ml_dtypes.bfloat16
+    assert found.astype(np.float32).tobytes() == seen.astype(np.float32).tobytes()
+    assert found.astype(np.float32).tobytes() == values.astype(ml_dtypes.bfloat16).astype(np.float32).tobytes()

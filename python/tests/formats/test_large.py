@@ -119,7 +119,8 @@ def write_pytorch(path: Path) -> None:
 
 
 def write_hdf5(path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    import h5py
+
     with h5py.File(path, "w") as file:
         first = file.create_dataset("first", (GAP,), dtype=np.uint8)
         first[-1] = 0

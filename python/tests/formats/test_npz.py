@@ -72,7 +72,8 @@ def test_plain_arrays_are_not_copied(tmp_path: Path) -> None:
 
 
 def test_fortran_order_in_torch(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    import torch
+
     array = np.asfortranarray(np.arange(12, dtype=np.float32).reshape(3, 4))
     np.save(tmp_path / "a.npy", array)
     tensor = ztensor.Reader(tmp_path / "a.npy").read_torch("a")
@@ -157,3 +158,42 @@ def test_any_array(
     stored = np.asfortranarray(array) if fortran and array.ndim else array
     SAVE["deflated" if compressed else "stored"](path, a=stored)
     assert same_bits(ztensor.Reader(path).read_numpy("a"), array)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bzip2", "lzma"])
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (400, 333)], ids=str)
+def test_members_of_other_compressors(tmp_path: Path, method: int, shape: tuple[int, ...]) -> None:
+    path = tmp_path / "arrays.npz"
+    arrays = {code: noise(np.dtype(code), shape) for code in ("f4", "i8", "?")}
+    arrays["fortran"] = np.asfortranarray(noise(np.dtype("f8"), shape))
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.save(member, array)
+    reader = ztensor.Reader(path)
+    assert reader.skipped() == {}
+    with np.load(path) as expected:
+        assert reader.keys() == list(expected)
+        for name in expected:
+            assert same_bits(reader.read_numpy(name), expected[name])
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bzip2", "lzma"])
+def test_damaged_members_of_other_compressors(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "arrays.npz"
+    with zipfile.ZipFile(path, "w", method) as archive, archive.open("a.npy", "w") as member:
+        np.save(member, np.arange(300, dtype=np.uint16))
+    good = path.read_bytes()
+    directory = good.rindex(b"PK\x01\x02")
+    for position in range(35, directory):
+        changed = bytearray(good)
+        changed[position] ^= 0x55
+        path.write_bytes(changed)
+        # Wherever the damage is, it is an error; of what is read nothing is wrong.
+        try:
+            array = ztensor.Reader(path).read_numpy("a")
+        except (ztensor.ZTensorError, KeyError):
+            continue
+        assert array.tolist() == list(range(300)), position
+    path.write_bytes(good)
+    assert ztensor.Reader(path).read_numpy("a").tolist() == list(range(300))

@@ -53,8 +53,12 @@ def test_other_formats_need_a_shape() -> None:
     assert tensor.dtype == "float16"
     with pytest.raises(RuntimeError, match="dense"):
         tensor.numpy()
-    with pytest.raises(RuntimeError, match="dense"):
+    # PyTorch looks at the indices before it trusts them.
+    with pytest.raises(RuntimeError, match="crow_indices"):
         tensor.torch()
+    blocks = Tensor({"data": np.zeros(144, np.uint8)}, shape=[1, 256], layout="gguf.q4_k/1")
+    with pytest.raises(RuntimeError, match="dequantize"):
+        blocks.torch()
 
 
 def test_wrong_arguments() -> None:

@@ -11,13 +11,15 @@ use pyo3::types::{PyDict, PyIterator, PyTuple};
 use ztensor::formats::gguf::BlockType;
 use ztensor::{DType, ElementType, Error, Kind, Layout, LogicalType, Shape};
 
+use crate::attributes;
 use crate::classes::slices;
 use crate::element;
 use crate::errors::{argument, indexing, to_python};
 use crate::memory::array::ArrayBytes;
 use crate::reading::objects;
 use crate::reading::packed;
-use crate::reading::quantized::{Blocks, precision};
+use crate::reading::quantized::{self, Blocks, precision};
+use crate::reading::sparse;
 use crate::torch::Torch;
 
 /// A tensor as its component arrays: one array "data" when dense, several when sparse or quantized.
@@ -115,10 +117,10 @@ impl PyTensor {
     /// An error that says why this is not one array, and what to do about it.
     fn not_an_array(&self) -> PyErr {
         let way = match &self.layout {
-            Layout::SparseCsr | Layout::SparseCoo => {
-                "to_dense() gives all its elements, components its indices and values."
+            layout if sparse::is_sparse(layout) => {
+                "torch() gives PyTorch's own, to_dense() gives all its elements, components its indices and values."
             }
-            layout if BlockType::of(layout).is_some() => {
+            layout if BlockType::of(layout).is_some() || quantized::is_torch(layout) => {
                 "dequantize() gives the numbers it stands for, components its blocks."
             }
             _ => "components gives the arrays it consists of.",
@@ -137,6 +139,34 @@ impl PyTensor {
             Some(data) => Ok(data.cast_into::<PyUntypedArray>()?),
             None => Err(argument("this dense tensor has no component \"data\"")),
         }
+    }
+
+    /// A sparse tensor as PyTorch's.
+    fn sparse_torch<'py>(
+        &self,
+        py: Python<'py>,
+        device: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let torch = Torch::new(py, device)?;
+        if let (Some((reader, name)), None) = (&self.source, self.components.get(py)) {
+            return sparse::tensor(py, &torch, reader, name);
+        }
+        let components = self.components(py)?;
+        let array = |role: &str| -> PyResult<(Bound<'py, PyAny>, ElementType)> {
+            let array = components.get_item(role)?;
+            let array = array.ok_or_else(|| argument(format!("this tensor has no component \"{role}\"")))?;
+            let array = array.call_method1("reshape", (-1,))?.cast_into::<PyUntypedArray>()?;
+            match role {
+                "values" => {
+                    let seen = seen_as(array, &torch.carrier(&self.element)?)?;
+                    // PyTorch wants memory of its own that it may write to.
+                    Ok((seen.call_method1("copy", ("C",))?, self.element.clone()))
+                }
+                _ => Ok((array.into_any(), DType::U64.into())),
+            }
+        };
+        let attributes = self.attributes(py).map(attributes::from_dict).transpose()?.unwrap_or_default();
+        torch.place(sparse::assemble(&torch, &self.layout, &self.shape, &attributes, array)?)
     }
 
     fn usize_shape(&self) -> PyResult<Vec<usize>> {
@@ -298,9 +328,12 @@ impl PyTensor {
         seen_as(data, &element::descriptor(py, element)?)
     }
 
-    /// The tensor as a torch.Tensor (dense tensors only), without a copy where PyTorch can use the memory.
+    /// The tensor as a torch.Tensor, without a copy where PyTorch can use the memory; a sparse one as PyTorch's own.
     #[pyo3(signature = (*, device=None), text_signature = "($self, *, device='cpu')")]
     fn torch<'py>(&self, py: Python<'py>, device: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        if sparse::is_sparse(&self.layout) {
+            return self.sparse_torch(py, device);
+        }
         let data = self.data(py)?;
         let torch = Torch::new(py, device)?;
         let carrier = torch.carrier(&self.element)?;
@@ -319,7 +352,7 @@ impl PyTensor {
         torch.tensor(&self.element, &array)
     }
 
-    /// The dense tensor of numbers that ggml blocks stand for; a dense tensor is itself. dtype: float32, float16 or bfloat16.
+    /// The dense tensor of numbers that ggml blocks or PyTorch's quantised integers stand for; a dense tensor is itself. dtype: float32, float16 or bfloat16.
     #[pyo3(signature = (dtype=None), text_signature = "($self, dtype='float32')")]
     fn dequantize<'py>(
         slf: &Bound<'py, Self>,
@@ -330,6 +363,11 @@ impl PyTensor {
             return Ok(slf.clone().into_any());
         }
         let precision = precision(dtype)?.unwrap_or(DType::F32);
+        if quantized::is_torch(&tensor.layout) {
+            static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            let descriptor = element::descriptor(py, &precision.into())?;
+            return FUNCTION.import(py, "ztensor._arrays", "dequantized")?.call1((slf, descriptor));
+        }
         let block = BlockType::of(&tensor.layout).ok_or_else(|| tensor.not_an_array())?;
         let shape = tensor.usize_shape()?;
         let region = match (&tensor.source, tensor.components.get(py)) {
@@ -354,9 +392,9 @@ impl PyTensor {
     /// The dense tensor with all elements of a sparse one; a dense tensor is itself.
     fn to_dense<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, tensor) = (slf.py(), slf.get());
-        match tensor.layout {
+        match &tensor.layout {
             Layout::Dense => Ok(slf.clone().into_any()),
-            Layout::SparseCsr | Layout::SparseCoo => {
+            layout if sparse::is_sparse(layout) => {
                 static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
                 let values = tensor.components(py)?.get_item("values")?;
                 let values = values.ok_or_else(|| argument("this tensor has no component \"values\""))?;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use ztensor::{DType, ElementType, Layout, LogicalType};
+use ztensor::{DType, ElementType, LogicalType};
 
 use crate::element::{self, PerElement};
 use crate::errors::{OrRaise, argument};
 use crate::reading::load::{Loaded, Terms};
 use crate::reading::objects;
 use crate::reading::packed;
+use crate::reading::quantized;
 use crate::reading::single::Single;
 use crate::reading::sparse;
 use crate::torch::Torch;
@@ -25,6 +26,13 @@ pub(crate) struct How {
     pub(crate) dequantize: Option<DType>,
     /// What is not one array (quantised blocks, sparse tensors in NumPy) as `ztensor.Tensor`; otherwise it is refused.
     pub(crate) objects: bool,
+}
+
+impl How {
+    /// Whether a tensor of PyTorch's quantised integers is to be given as numbers.
+    fn dequantizes(self, reader: &ztensor::Reader, name: &str) -> PyResult<bool> {
+        Ok(self.dequantize.is_some() && quantized::is_torch(&reader.object(name).or_raise()?.layout))
+    }
 }
 
 /// What a read method was asked for: one name, or several.
@@ -84,18 +92,26 @@ pub(crate) fn numpy_arrays<'py>(
     for name in names {
         match Single::of(name, reader.object(name).or_raise()?, how.dequantize) {
             Ok(single) => singles.push(Some(single)),
-            Err(_) if how.objects => singles.push(None),
+            Err(_) if how.objects || how.dequantizes(reader, name)? => singles.push(None),
             Err(error) => return Err(error),
         }
     }
-    let mut objects = Rest::read(py, reader, names, &singles, how.copy)?;
+    let mut objects = Rest::read(py, reader, names, &singles, how)?;
     let terms = if how.copy { Terms::Copy } else { Terms::View };
     let mut loaded = Single::load(py, reader, singles.iter().flatten(), terms, false)?;
     let mut descriptors = PerElement::new();
-    singles
+    names
         .iter()
-        .map(|single| {
-            let Some(single) = single else { return objects.next() };
+        .zip(&singles)
+        .map(|(name, single)| {
+            let Some(single) = single else {
+                let object = objects.next()?;
+                return if how.dequantizes(reader, name)? {
+                    object.call_method0("numpy")
+                } else {
+                    Ok(object)
+                };
+            };
             if packed::is_packed(&single.element) {
                 let bytes = py.work(|| reader.bytes(single.name)).or_raise()?;
                 return packed::array(py, &bytes, &single.element, &single.shape);
@@ -117,14 +133,14 @@ pub(crate) fn torch_tensors<'py>(
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let sparse = |name: &str| {
         let layout = &reader.object(name).or_raise()?.layout;
-        Ok::<_, PyErr>(matches!(layout, Layout::SparseCsr | Layout::SparseCoo))
+        Ok::<_, PyErr>(sparse::is_sparse(layout))
     };
     let mut singles = Vec::with_capacity(names.len());
     for name in names {
         singles.push(match Single::of(name, reader.object(name).or_raise()?, how.dequantize) {
             Ok(single) if how.objects && !has_torch_type(&single.element, &single.shape) => None,
             Ok(single) => Some(single),
-            Err(_) if how.objects || sparse(name)? => None,
+            Err(_) if how.objects || sparse(name)? || how.dequantizes(reader, name)? => None,
             Err(error) => return Err(error),
         });
     }
@@ -134,7 +150,7 @@ pub(crate) fn torch_tensors<'py>(
             rest.push(*name);
         }
     }
-    let mut objects = Rest(objects::read(py, reader, &rest, how.copy, None)?.into_iter());
+    let mut objects = Rest(objects::read(py, reader, &rest, how.copy, how.dequantize)?.into_iter());
     let terms = if how.copy { Terms::Copy } else { Terms::AlignedView };
     // PyTorch holds packed elements as they are stored.
     let mut loaded = Single::load(py, reader, singles.iter().flatten(), terms, true)?;
@@ -144,7 +160,14 @@ pub(crate) fn torch_tensors<'py>(
         .zip(&singles)
         .map(|(name, single)| {
             let Some(single) = single else {
-                return if sparse(name)? { sparse::tensor(py, torch, reader, name) } else { objects.next() };
+                if sparse(name)? {
+                    return sparse::tensor(py, torch, reader, name);
+                }
+                let object = objects.next()?;
+                return match how.dequantizes(reader, name)? {
+                    true => torch.place(object.call_method0("torch")?),
+                    false => Ok(object),
+                };
             };
             let carrier = carriers.get(&single.element, || torch.carrier(&single.element))?;
             let shape = Torch::carrier_shape(&single.element, single.shape.clone())?;
@@ -169,11 +192,11 @@ impl<'py> Rest<'py> {
         reader: &Arc<ztensor::Reader>,
         names: &[&str],
         singles: &[Option<Single<'_>>],
-        copy: bool,
+        how: How,
     ) -> PyResult<Self> {
         let rest = names.iter().zip(singles).filter(|(_, single)| single.is_none()).map(|(name, _)| *name);
         let rest: Vec<&str> = rest.collect();
-        Ok(Rest(objects::read(py, reader, &rest, copy, None)?.into_iter()))
+        Ok(Rest(objects::read(py, reader, &rest, how.copy, how.dequantize)?.into_iter()))
     }
 
     fn next(&mut self) -> PyResult<Bound<'py, PyAny>> {

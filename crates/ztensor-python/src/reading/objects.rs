@@ -15,10 +15,11 @@ use crate::errors::{OrRaise, argument, mismatch};
 use crate::reading::arrays::{How, numpy_arrays};
 use crate::reading::load::{Loaded, Terms, Wanted, load};
 use crate::reading::packed;
+use crate::reading::quantized;
 use crate::reading::single::Single;
 use crate::work::Work;
 
-/// Reads tensors with all their components. With `dequantize`, ggml blocks become dense tensors of that type.
+/// Reads tensors with all their components. With `dequantize`, ggml blocks and PyTorch's quantised integers become dense tensors of that type.
 pub(crate) fn read<'py>(
     py: Python<'py>,
     file: &Arc<ztensor::Reader>,
@@ -48,7 +49,13 @@ pub(crate) fn read<'py>(
             let (shape, element) = (object.shape.to_vec(), element_of(object));
             PyTensor::read(shape, element, &object.layout, attributes_of(py, object)?, components)
         };
-        tensors.push(Bound::new(py, tensor)?.into_any());
+        let tensor = Bound::new(py, tensor)?.into_any();
+        tensors.push(match dequantize {
+            Some(precision) if quantized::is_torch(&object.layout) => {
+                tensor.call_method1("dequantize", (precision.long_name(),))?
+            }
+            _ => tensor,
+        });
     }
     Ok(tensors)
 }
@@ -91,8 +98,8 @@ pub(crate) fn components<'py>(
                 descriptors.get(&component.element, || best_descriptor(py, &component.element))?;
             let shape = object.component_shape(role).and_then(|shape| shape.to_usize());
             let mut shape = shape.ok_or_else(|| mismatch(name, "it is larger than the address space", ""))?;
-            if object.layout != Layout::Dense {
-                // Flat, coordinates too, as every reader of the format has them.
+            if object.layout == Layout::SparseCoo {
+                // Coordinates are flat, as every reader of the format has them.
                 shape = vec![shape.iter().product()];
             }
             components.set_item(&**role, region.array(descriptor, &shape, strides)?)?;

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use ztensor::formats::gguf::{BlockType, Real, dequantize};
-use ztensor::{DType, ElementType};
+use ztensor::{DType, ElementType, Layout};
 
 use crate::element;
 use crate::errors::{OrRaise, argument};
@@ -25,6 +25,11 @@ pub(crate) fn precision(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<DTy
         }
         _ => Err(refuse()),
     }
+}
+
+/// Whether these are PyTorch's integers with scales.
+pub(crate) fn is_torch(layout: &Layout) -> bool {
+    layout.name() == "torch.quantized/1"
 }
 
 /// Where blocks are.

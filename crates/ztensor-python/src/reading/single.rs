@@ -10,7 +10,8 @@ use ztensor::{DType, ElementType, Layout};
 use crate::errors::{argument, mismatch};
 use crate::reading::load::{Loaded, Terms, Wanted, load};
 use crate::reading::packed;
-use crate::reading::quantized::Blocks;
+use crate::reading::quantized::{self, Blocks};
+use crate::reading::sparse;
 
 /// A tensor that is one array.
 pub(crate) struct Single<'a> {
@@ -28,11 +29,11 @@ impl<'a> Single<'a> {
     pub(crate) fn of(name: &'a str, object: &'a Object, dequantize: Option<DType>) -> PyResult<Single<'a>> {
         let blocks = BlockType::of(&object.layout);
         let refuse = |what: String| {
-            let hint = match object.layout {
-                Layout::SparseCsr | Layout::SparseCoo => {
+            let hint = match &object.layout {
+                layout if sparse::is_sparse(layout) => {
                     "Reader.read gives its components, Reader.read_torch and ztensor.torch a sparse torch.Tensor."
                 }
-                _ if blocks.is_some() => {
+                layout if blocks.is_some() || quantized::is_torch(layout) => {
                     "dequantize=True gives the numbers it stands for, Reader.read its blocks."
                 }
                 _ => "Reader.read gives its components.",

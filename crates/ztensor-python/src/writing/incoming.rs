@@ -49,7 +49,7 @@ impl Incoming {
         Ok(Incoming::dense(name, shape_of(array), element, bytes))
     }
 
-    /// A tensor from a PyTorch tensor, wherever it is; CSR and COO stay sparse.
+    /// A tensor from a PyTorch tensor, wherever it is; sparse ones stay so.
     pub(crate) fn torch(name: &str, tensor: &Bound<'_, PyAny>) -> PyResult<Incoming> {
         torch::needs_tensor(tensor)?;
         if let Some(parts) = sparse::parts(tensor)? {
@@ -88,7 +88,7 @@ impl Incoming {
             name: name.to_owned(),
             shape: tensor.getattr("shape")?.extract::<Vec<u64>>()?.into(),
             layout: parts.layout,
-            attributes: Attributes::new(),
+            attributes: parts.attributes,
             components,
         })
     }
@@ -99,7 +99,7 @@ impl Incoming {
         let fields = tensor.get();
         let principal = fields.principal(py)?;
         let layout = fields.layout().clone();
-        let sparse = matches!(layout, Layout::SparseCsr | Layout::SparseCoo);
+        let sparse = sparse::is_sparse(&layout);
         let mut components = Vec::new();
         for (role, array) in fields.components(py)? {
             let role = role.cast::<PyString>()?.to_str()?.to_owned();

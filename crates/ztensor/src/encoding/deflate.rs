@@ -2,8 +2,8 @@
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use crate::error::{Error, Kind, Result};
-use crate::index::Deflated;
+use crate::error::{Error, Result};
+use crate::index::PackedMember;
 
 /// Inflates a whole stream into a buffer of exactly its length.
 pub(crate) fn inflate(stored: &[u8], out: &mut [u8]) -> Result<()> {
@@ -11,8 +11,7 @@ pub(crate) fn inflate(stored: &[u8], out: &mut [u8]) -> Result<()> {
 }
 
 /// Inflates a zip member, leaves out its first bytes and checks the whole against its checksum.
-#[cfg(feature = "npz")]
-pub(super) fn inflate_tail(stored: &[u8], member: &Deflated, out: &mut [u8]) -> Result<()> {
+pub(super) fn inflate_tail(stored: &[u8], member: &PackedMember, out: &mut [u8]) -> Result<()> {
     let mut stream = Decompress::new(false);
     let mut head = super::allocate(member.skip)?;
     stream.decompress(stored, &mut head, FlushDecompress::None).map_err(damaged)?;
@@ -21,14 +20,7 @@ pub(super) fn inflate_tail(stored: &[u8], member: &Deflated, out: &mut [u8]) -> 
     }
     let rest = usize::try_from(stream.total_in()).ok().and_then(|taken| stored.get(taken..));
     finish(&mut stream, rest.unwrap_or_default(), out)?;
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&head);
-    hasher.update(out);
-    if hasher.finalize() != member.crc32 {
-        return Err(Error::new(Kind::Checksum, "the checksum of the zip member does not match its content")
-            .with_hint("The data is damaged; fetch the file again or restore it from a backup."));
-    }
-    Ok(())
+    member.check(&head, out)
 }
 
 /// Inflates the rest of a stream into a buffer of exactly its length. One call of the decompressor takes and gives 4 GiB at most.

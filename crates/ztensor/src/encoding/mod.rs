@@ -5,11 +5,13 @@ mod checksum;
 #[cfg(feature = "hdf5")]
 mod chunked;
 mod content;
-#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+#[cfg(feature = "zip")]
 mod deflate;
 #[cfg(feature = "hdf5")]
 mod filter;
 mod frame;
+#[cfg(feature = "zip")]
+mod member;
 mod order;
 mod seekable;
 mod strided;
@@ -25,10 +27,14 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 pub(crate) use checksum::Hasher;
-#[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+#[cfg(feature = "zip")]
 pub(crate) use deflate::inflate;
 pub use frame::{codec_dtype, options as codec_options};
 pub(crate) use frame::{compress as compress_z4ai, failure as z4ai_failure, options as z4ai_options};
+#[cfg(feature = "npz")]
+pub(crate) use member::start as member_start;
+#[cfg(feature = "zip")]
+pub(crate) use member::unpack as unpack_member;
 pub(crate) use seekable::compress as compress_seekable;
 #[cfg(feature = "onnx")]
 pub(crate) use varints::read_varint;
@@ -238,9 +244,9 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             decode(files, &unraveled.inner, positions, component)?;
             unravel::spread(&unraveled.shape, out)
         }
-        #[cfg(feature = "npz")]
-        Data::DeflatedTail(member) => deflate::inflate_tail(&stored(files, member.span)?, member, out),
-        #[cfg(any(feature = "hdf5", feature = "npz", feature = "pytorch"))]
+        #[cfg(feature = "zip")]
+        Data::PackedMember(packed) => member::unpack(&stored(files, packed.span)?, packed, out),
+        #[cfg(feature = "zip")]
         Data::Deflate(span) => inflate(&stored(files, *span)?, out),
         #[cfg(feature = "hdf5")]
         Data::Chunked(chunked) => chunked::decode(files, chunked, out),

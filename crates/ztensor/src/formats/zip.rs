@@ -12,7 +12,7 @@ use rawzip::{
 
 use crate::encoding;
 use crate::error::{Error, Kind, Result};
-use crate::index::{Data, FileId, Span};
+use crate::index::{Data, FileId, PackedMember, Packing, Span};
 use crate::limits::Budget;
 use crate::source::Source;
 
@@ -27,6 +27,8 @@ const LOCAL_BUFFER: usize = 2 << 16;
 pub(crate) enum Method {
     Stored,
     Deflated,
+    Bzip2,
+    Lzma,
     /// Another compression method, by its number.
     Other(u16),
     Encrypted,
@@ -55,8 +57,10 @@ impl Member {
         match self.method {
             Method::Stored => Ok(Data::Raw(span)),
             Method::Deflated => Ok(Data::Deflate(span)),
+            Method::Bzip2 => Ok(self.packed(Packing::Bzip2, span)),
+            Method::Lzma => Ok(self.packed(Packing::Lzma, span)),
             Method::Other(number) => Err(Error::unsupported(format!(
-                "the archive member \"{}\" uses compression method {number}; only stored and deflated members are read",
+                "the archive member \"{}\" uses compression method {number}; deflate, bzip2 and LZMA are read",
                 self.name
             ))),
             Method::Encrypted => {
@@ -65,16 +69,24 @@ impl Member {
         }
     }
 
+    fn packed(&self, packing: Packing, span: Span) -> Data {
+        Data::PackedMember(Box::new(PackedMember { packing, span, skip: 0, crc32: self.crc32 }))
+    }
+
     /// The whole decoded member, for headers and metadata. Its size is charged before it is inflated.
     pub fn read<'a>(&self, source: &'a Source, budget: &mut Budget) -> Result<Cow<'a, [u8]>> {
         budget.check_header(self.decoded_length)?;
         match self.data(FileId(0))? {
             Data::Raw(span) => source.bytes(span.offset, span.length),
-            _ => {
+            data => {
                 budget.charge(self.decoded_length)?;
                 let mut decoded = encoding::allocate(self.decoded_length)?;
-                encoding::inflate(&source.bytes(self.offset, self.length)?, &mut decoded)
-                    .map_err(|error| error.with_offset(self.offset))?;
+                let stored = source.bytes(self.offset, self.length)?;
+                match data {
+                    Data::PackedMember(packed) => encoding::unpack_member(&stored, &packed, &mut decoded),
+                    _ => encoding::inflate(&stored, &mut decoded),
+                }
+                .map_err(|error| error.with_offset(self.offset))?;
                 Ok(Cow::Owned(decoded))
             }
         }
@@ -174,6 +186,8 @@ fn member(
         _ if entry.flags().is_encrypted() || local.flags().is_encrypted() => Method::Encrypted,
         CompressionMethod::STORE => Method::Stored,
         CompressionMethod::DEFLATE => Method::Deflated,
+        CompressionMethod::BZIP2 => Method::Bzip2,
+        CompressionMethod::LZMA => Method::Lzma,
         other => Method::Other(other.as_u16()),
     };
     if method == Method::Stored && length != decoded_length {

@@ -236,6 +236,10 @@ impl Object {
         };
         Some(match (&self.layout, role) {
             (Layout::Dense, "data") if whole_bytes => self.shape.clone(),
+            // Quantised integers, one for each element.
+            (Layout::Other(_), "data") if whole_bytes && self.shape.elements() == Some(count) => {
+                self.shape.clone()
+            }
             (Layout::SparseCoo, "coords") if !self.shape.is_empty() => {
                 let rank = self.shape.len() as u64;
                 Shape::from([rank, count / rank])
@@ -348,8 +352,8 @@ pub enum Data {
     Z4ai(Span),
     /// A raw deflate stream (a zip member).
     Deflate(Span),
-    /// A deflated zip member behind a header that the parser has already read.
-    DeflatedTail(Box<Deflated>),
+    /// A compressed zip member, behind a header that the parser has already read.
+    PackedMember(Box<PackedMember>),
     /// Bytes that the parser already has, because the format spreads them over the file.
     Inline(Arc<[u8]>),
     /// One element repeated, such as an HDF5 fill value.
@@ -428,14 +432,25 @@ pub struct Strided {
     pub strides: Vec<i64>,
 }
 
-/// A deflated zip member of which the first bytes are left out.
+/// How a zip member is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deflated {
-    /// The raw deflate stream.
+#[allow(missing_docs)]
+pub enum Packing {
+    Deflate,
+    Bzip2,
+    Lzma,
+}
+
+/// A compressed zip member of which the first bytes are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedMember {
+    /// How it is compressed.
+    pub packing: Packing,
+    /// The compressed stream.
     pub span: Span,
-    /// Inflated bytes to leave out.
+    /// Decoded bytes to leave out.
     pub skip: u64,
-    /// CRC-32 of all inflated bytes. Deflate itself would not notice most damage.
+    /// CRC-32 of all decoded bytes. Deflate itself would not notice most damage.
     pub crc32: u32,
 }
 
@@ -505,7 +520,7 @@ impl Data {
             | Data::ZstdSeekable(span)
             | Data::Z4ai(span)
             | Data::Deflate(span) => visit(*span),
-            Data::DeflatedTail(member) => visit(member.span),
+            Data::PackedMember(member) => visit(member.span),
             Data::Inline(_) | Data::Fill(_) => {}
             Data::Pieces(spans) => spans.iter().for_each(|span| visit(*span)),
             Data::Varints(runs) => runs.iter().for_each(|run| visit(run.span)),
@@ -525,7 +540,7 @@ impl Data {
             | Data::ZstdSeekable(span)
             | Data::Z4ai(span)
             | Data::Deflate(span) => Some(*span),
-            Data::DeflatedTail(member) => Some(member.span),
+            Data::PackedMember(member) => Some(member.span),
             Data::Inline(_) | Data::Fill(_) => None,
             Data::Pieces(spans) => spans.first().copied(),
             Data::Varints(runs) => runs.first().map(|run| run.span),
@@ -568,7 +583,12 @@ impl Data {
             Data::Raw(_) => "raw",
             Data::Zstd(_) | Data::ZstdSeekable(_) => "zstd",
             Data::Z4ai(_) => "z4ai",
-            Data::Deflate(_) | Data::DeflatedTail(_) => "deflate",
+            Data::Deflate(_) => "deflate",
+            Data::PackedMember(member) => match member.packing {
+                Packing::Deflate => "deflate",
+                Packing::Bzip2 => "bzip2",
+                Packing::Lzma => "lzma",
+            },
             Data::Inline(_) => "inline",
             Data::Fill(_) => "fill",
             Data::Pieces(_) => "pieces",

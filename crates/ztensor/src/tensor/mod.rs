@@ -1,11 +1,13 @@
 //! What a tensor is, apart from any file: its element type, its shape, its layout and the attributes it carries.
 
+mod compressed;
 mod difference;
 mod dtype;
 mod layout;
 mod shape;
 mod value;
 
+pub use compressed::Compressed;
 pub use difference::{ElementDifference, number};
 pub use dtype::{DType, Element, ElementType, LogicalType};
 pub use layout::Layout;

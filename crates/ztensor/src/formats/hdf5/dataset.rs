@@ -55,7 +55,7 @@ pub(super) fn tensor(
             Data::Raw(image.span(message.address.saturating_add(position as u64), length)?)
         }
         Layout::Contiguous { address: Some(address), length: stored } => {
-            same(stored, length)?;
+            same(stored.unwrap_or(length), length)?;
             Data::Raw(image.span(address, length)?)
         }
         Layout::Contiguous { address: None, .. } => {

@@ -7,6 +7,7 @@ mod checksum;
 mod chunks;
 mod cursor;
 mod dataset;
+mod external_links;
 mod group;
 mod header;
 mod heap;
@@ -21,6 +22,7 @@ mod walk;
 
 use std::sync::Arc;
 
+use self::external_links::Followed;
 use self::image::Image;
 use self::superblock::Superblock;
 use super::{Input, zip};
@@ -53,6 +55,16 @@ pub(crate) fn index(input: &mut Input) -> Result<Index> {
 
 /// Indexes the HDF5 file that lies in `[start, end)` of an opened file.
 fn index_within(input: &mut Input, file: FileId, start: u64, end: u64) -> Result<Index> {
+    index_file(input, &mut Followed::default(), file, start, end)
+}
+
+fn index_file(
+    input: &mut Input,
+    followed: &mut Followed,
+    file: FileId,
+    start: u64,
+    end: u64,
+) -> Result<Index> {
     let source = Arc::clone(input.file(file)?);
     source.check(start, end.saturating_sub(start))?;
     let place = superblock::find(&source, start, end)
@@ -70,6 +82,9 @@ fn index_within(input: &mut Input, file: FileId, start: u64, end: u64) -> Result
     let mut index = Index::new(Format::Hdf5, superblock.version.to_string());
     let headers = HeaderReader::new(&source);
     let image = Image::new(&headers, file, start, end, superblock.widths);
-    walk::Walk::new(&image, &mut input.budget, &mut index).run(superblock.root)?;
+    let links = walk::Walk::new(&image, &mut input.budget, &mut index).run(superblock.root)?;
+    followed.follow(input, &mut index, file, links.external)?;
+    // A path in this file may lead through another one, so these come last.
+    links.soft.resolve(&image, &mut input.budget, &mut index, &links.groups)?;
     Ok(index)
 }

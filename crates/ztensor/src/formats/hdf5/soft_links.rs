@@ -45,7 +45,7 @@ impl SoftLinks {
         image: &Image<'_>,
         budget: &mut Budget,
         index: &mut Index,
-        groups: &HashSet<&str>,
+        groups: &HashSet<String>,
     ) -> Result<()> {
         if self.names.is_empty() {
             return Ok(());
@@ -75,7 +75,7 @@ impl SoftLinks {
         &self,
         image: &Image<'_>,
         index: &Index,
-        groups: &HashSet<&str>,
+        groups: &HashSet<String>,
         unread: &HashSet<String>,
         target: &str,
     ) -> Result<End> {
@@ -112,7 +112,7 @@ pub(super) fn another_name(first: &str) -> String {
 }
 
 /// A path in the form of tensor names: no leading, doubled or trailing separators, no `.`.
-fn join(base: &str, path: &str) -> String {
+pub(super) fn join(base: &str, path: &str) -> String {
     let parts = base.split('/').chain(path.split('/')).filter(|part| !part.is_empty() && *part != ".");
     let mut joined = String::with_capacity(base.len() + path.len() + 1);
     for part in parts {

@@ -1,11 +1,12 @@
 //! The walk over a file's groups: every object once, without recursion, however the links are knotted. Paths joined by `/` become the names of
 //! tensors.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem::take;
 
 use super::ahead::{Ahead, Dataset};
 use super::attributes::{AttributeReader, Found};
+use super::external_links::ExternalLink;
 use super::header::{ObjectHeader, kind};
 use super::image::Image;
 use super::message::link::Target;
@@ -26,9 +27,18 @@ pub(super) struct Walk<'a, 'b> {
     /// Datasets with several names by address, with their first name.
     shared: HashMap<u64, String>,
     soft_links: SoftLinks,
+    external_links: Vec<ExternalLink>,
     waiting: Vec<Waiting>,
     /// What was read ahead of those that wait, group by group.
     ahead: Vec<Ahead>,
+}
+
+/// What is left when everything in the file has been listed: links by name.
+pub(super) struct Links {
+    /// The paths of all groups.
+    pub groups: HashSet<String>,
+    pub soft: SoftLinks,
+    pub external: Vec<ExternalLink>,
 }
 
 /// An object still to be listed.
@@ -48,13 +58,14 @@ impl<'a, 'b> Walk<'a, 'b> {
             groups: HashMap::new(),
             shared: HashMap::new(),
             soft_links: SoftLinks::default(),
+            external_links: Vec::new(),
             waiting: Vec::new(),
             ahead: Vec::new(),
         }
     }
 
     /// Walks everything that can be reached from the root group.
-    pub fn run(mut self, root: u64) -> Result<()> {
+    pub fn run(mut self, root: u64) -> Result<Links> {
         self.waiting.push(Waiting { path: String::new(), address: root, depth: 0 });
         let mut header = ObjectHeader::default();
         while let Some(mut next) = self.waiting.pop() {
@@ -63,8 +74,11 @@ impl<'a, 'b> Walk<'a, 'b> {
                 path => error.with_tensor(path),
             })?;
         }
-        let groups: std::collections::HashSet<&str> = self.groups.values().map(String::as_str).collect();
-        self.soft_links.resolve(self.image, self.budget, self.index, &groups)
+        Ok(Links {
+            groups: self.groups.into_values().collect(),
+            soft: self.soft_links,
+            external: self.external_links,
+        })
     }
 
     /// Looks at one object. Its path is taken when the object is listed, and left for the error when it is not.
@@ -170,7 +184,10 @@ impl<'a, 'b> Walk<'a, 'b> {
                     self.waiting.push(Waiting { path: name, address, depth: depth + 1 });
                 }
                 Target::Soft(target) => self.soft_links.add(path, name, &target),
-                Target::External => self.index.skip(name, "a link to another file, which is not followed"),
+                Target::External { file, path } => {
+                    self.image.charge((file.len() + path.len()) as u64)?;
+                    self.external_links.push(ExternalLink { name, file, path });
+                }
                 Target::UserDefined => self.index.skip(name, "a link of a kind only its writer knows"),
             }
         }

@@ -2,14 +2,14 @@
 
 use super::header::Header;
 use crate::error::{Error, Result};
-use crate::index::{Component, Data, Deflated, Object, Span, Strided};
+use crate::index::{Component, Data, Object, PackedMember, Span, Strided};
 use crate::tensor::Shape;
 
 /// Where a whole array lies, header included.
 pub(super) enum Storage {
     Plain(Span),
-    /// A deflated member and its length once inflated.
-    Deflated(Deflated, u64),
+    /// A compressed member and its length once decoded.
+    Packed(PackedMember, u64),
 }
 
 /// The object that a header describes; its elements start at `data` in the array.
@@ -20,12 +20,12 @@ pub(super) fn object(header: Header, data: u64, storage: Storage) -> Result<Obje
     let length = length.ok_or_else(|| Error::malformed(format!("the shape {shape} overflows")))?;
     let available = match &storage {
         Storage::Plain(span) => span.length,
-        Storage::Deflated(_, decoded) => *decoded,
+        Storage::Packed(_, decoded) => *decoded,
     };
     check_size(data, length, available)?;
     let mut data = match storage {
         Storage::Plain(Span { file, offset, .. }) => Data::Raw(Span { file, offset: offset + data, length }),
-        Storage::Deflated(member, _) => Data::DeflatedTail(Box::new(member)),
+        Storage::Packed(member, _) => Data::PackedMember(Box::new(member)),
     };
     if let Some(width) = kind.swapped {
         data = Data::Swapped { width, inner: Box::new(data) };

@@ -6,13 +6,17 @@ use flate2::{Decompress, FlushDecompress};
 
 use super::array::{self, Storage};
 use super::header::{Header, Preamble};
+use crate::encoding;
 use crate::error::{Error, Result};
 use crate::formats::zip::Member;
-use crate::index::{Data, Deflated, FileId, Object, Span};
+use crate::index::{Data, FileId, Object, PackedMember, Packing, Span};
 use crate::source::Source;
 
 /// Bytes to begin with; NumPy pads headers to a multiple of 64, and nearly all take 128.
 const START: u64 = 256;
+
+/// Compressed bytes from which the first of a member can be decoded: bzip2 sorts up to 900 kB before it codes them.
+const LARGEST_BLOCK: u64 = 1 << 20;
 
 /// Reads headers of members one after the other. The state of the decompressor is large, so it is kept between members.
 #[derive(Default)]
@@ -31,14 +35,28 @@ impl Headers {
                 let (preamble, header) = read(|length| source.bytes(span.offset, length.min(span.length)))?;
                 array::object(header, preamble.data, Storage::Plain(span))
             }
-            _ => {
+            data => {
+                let packing = match data {
+                    Data::PackedMember(packed) => packed.packing,
+                    _ => Packing::Deflate,
+                };
                 let (preamble, header) =
-                    read(|length| self.inflate_start(source, member, length).map(Cow::Owned))?;
+                    read(|length| self.start(source, member, packing, length).map(Cow::Owned))?;
                 let span = Span { file: FileId(0), offset: member.offset, length: member.length };
-                let deflated = Deflated { span, skip: preamble.data, crc32: member.crc32 };
-                array::object(header, preamble.data, Storage::Deflated(deflated, member.decoded_length))
+                let packed = PackedMember { packing, span, skip: preamble.data, crc32: member.crc32 };
+                array::object(header, preamble.data, Storage::Packed(packed, member.decoded_length))
             }
         }
+    }
+
+    /// Decodes the first bytes of a member, fewer if the member is shorter.
+    fn start(&mut self, source: &Source, member: &Member, packing: Packing, length: u64) -> Result<Vec<u8>> {
+        if packing == Packing::Deflate {
+            return self.inflate_start(source, member, length);
+        }
+        let wanted = length.min(member.decoded_length);
+        let stored = source.bytes(member.offset, member.length.min(wanted + LARGEST_BLOCK))?;
+        encoding::member_start(packing, &stored, member.decoded_length, wanted)
     }
 
     /// Inflates the first bytes of a member, fewer if the member is shorter.

@@ -106,7 +106,7 @@ pub(super) fn read_pickle<'s>(
     budget: &mut Budget,
 ) -> Result<Cow<'s, [u8]>> {
     let most = member.length.saturating_mul(MOST_PICKLE_EXPANSION);
-    if member.method == Method::Deflated && member.decoded_length > most.max(1 << 20) {
+    if member.method != Method::Stored && member.decoded_length > most.max(1 << 20) {
         return Err(Error::malformed(format!(
             "the archive member \"{}\" inflates to more than {MOST_PICKLE_EXPANSION} times its size",
             member.name

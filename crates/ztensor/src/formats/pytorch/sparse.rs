@@ -1,4 +1,4 @@
-//! Sparse tensors: coordinates and compressed rows, whose parts are plain tensors themselves.
+//! Sparse tensors: coordinates, and compressed rows or columns of elements or blocks, whose parts are plain tensors themselves.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::pickle::{Id, Node};
 use super::rebuild::{Dense, Reading, Rebuilder, skipped};
 use crate::error::Error;
 use crate::index::{Component, Object};
-use crate::tensor::{Attributes, DType, ElementType, Layout, Shape, Value};
+use crate::tensor::{Attributes, Compressed, DType, ElementType, Layout, Shape, Value};
 
 /// The object that `_rebuild_sparse_tensor(layout, parts)` makes.
 pub(super) fn object(rebuilder: &Rebuilder<'_, '_>, arguments: &[Id]) -> Reading<Object> {
@@ -19,15 +19,30 @@ pub(super) fn object(rebuilder: &Rebuilder<'_, '_>, arguments: &[Id]) -> Reading
             let coalesced = rest.first().map(|id| rebuilder.arena.get(*id));
             coordinates(rebuilder, [*indices, *values, *shape], matches!(coalesced, Some(Node::Bool(true))))
         }
-        (Some("torch.sparse_csr"), [pointers, columns, values, shape]) => {
-            compressed_rows(rebuilder, [*pointers, *columns, *values, *shape])
+        (Some("torch.sparse_coo"), _) => {
+            Err(Error::malformed("a tensor of layout torch.sparse_coo lacks parts").into())
         }
-        (Some(name @ ("torch.sparse_coo" | "torch.sparse_csr")), _) => {
-            Err(Error::malformed(format!("a tensor of layout {name} lacks parts")).into())
-        }
-        (Some(name), _) => Err(skipped(format!("its layout {name} is not read"))),
+        (Some(name), parts) => match (compressed(name), parts) {
+            (Some(kind), [pointers, indices, values, shape]) => {
+                matrix(rebuilder, kind, [*pointers, *indices, *values, *shape])
+            }
+            (Some(_), _) => Err(Error::malformed(format!("a tensor of layout {name} lacks parts")).into()),
+            (None, _) => Err(skipped(format!("its layout {name} is not read"))),
+        },
         (None, _) => Err(skipped("its sparse layout is not known")),
     }
+}
+
+/// PyTorch's name of a compressed layout.
+fn compressed(name: &str) -> Option<Compressed> {
+    let (by_columns, in_blocks) = match name {
+        "torch.sparse_csr" => (false, false),
+        "torch.sparse_csc" => (true, false),
+        "torch.sparse_bsr" => (false, true),
+        "torch.sparse_bsc" => (true, true),
+        _ => return None,
+    };
+    Some(Compressed { by_columns, in_blocks })
 }
 
 fn layout_name<'p>(rebuilder: &Rebuilder<'p, '_>, id: Id) -> Option<&'p str> {
@@ -58,28 +73,35 @@ fn coordinates(rebuilder: &Rebuilder<'_, '_>, parts: [Id; 3], coalesced: bool) -
     Ok(Object { shape, layout: Layout::SparseCoo, attributes, components: components.into() })
 }
 
-fn compressed_rows(rebuilder: &Rebuilder<'_, '_>, parts: [Id; 4]) -> Reading<Object> {
-    let [pointers, columns, values, shape] = parts;
-    let (pointers, columns) = (rebuilder.dense(pointers)?, rebuilder.dense(columns)?);
+fn matrix(rebuilder: &Rebuilder<'_, '_>, kind: Compressed, parts: [Id; 4]) -> Reading<Object> {
+    let [pointers, indices, values, shape] = parts;
+    let (pointers, indices) = (rebuilder.dense(pointers)?, rebuilder.dense(indices)?);
     let values = rebuilder.dense(values)?;
     let shape = Shape::from(rebuilder.dimensions(shape)?);
-    let ([rows, _columns], [_], [count]) = (&*shape, &*pointers.shape, &*values.shape) else {
-        return Err(skipped("it is a batch of sparse matrices or has blocks of values"));
+    let (count, block) = match (kind.in_blocks, &*values.shape) {
+        (false, &[count]) => (count, None),
+        (true, &[count, rows, columns]) => (count, Some([rows, columns])),
+        _ => return Err(skipped("it is a batch of sparse matrices, or its values are arrays of their own")),
     };
-    if rows.checked_add(1) != Some(pointers.shape[0]) || *columns.shape != [*count] {
-        return Err(Error::malformed("the parts of a sparse matrix differ in length").into());
+    let mut attributes = Attributes::new();
+    if let Some(block) = block {
+        attributes.insert(Compressed::BLOCK_SHAPE.to_owned(), Value::List(block.map(Value::from).to_vec()));
+    }
+    let wrong = || Error::malformed("the parts of a sparse matrix differ in length");
+    let ([rows, columns], [pointer_count]) = (&*shape, &*pointers.shape) else {
+        return Err(skipped("it is a batch of sparse matrices"));
+    };
+    let [block_rows, block_columns] = kind.block(&shape, &attributes).ok_or_else(wrong)?;
+    let lines = if kind.by_columns { columns / block_columns } else { rows / block_rows };
+    if lines.checked_add(1) != Some(*pointer_count) || *indices.shape != [count] {
+        return Err(wrong().into());
     }
     let components = vec![
         (Cow::Borrowed("values"), values.component),
-        (Cow::Borrowed("indices"), positions(columns)?),
+        (Cow::Borrowed("indices"), positions(indices)?),
         (Cow::Borrowed("indptr"), positions(pointers)?),
     ];
-    Ok(Object {
-        shape,
-        layout: Layout::SparseCsr,
-        attributes: Attributes::new(),
-        components: components.into(),
-    })
+    Ok(Object { shape, layout: kind.layout(), attributes, components: components.into() })
 }
 
 /// Positions are never negative, so they are unsigned elsewhere; the bytes are the same.

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 pub(in super::super) enum Layout {
     /// In the message itself, from this position on.
     Compact { position: usize, length: u64 },
-    /// In one piece; without an address, nothing was written yet.
-    Contiguous { address: Option<u64>, length: u64 },
+    /// In one piece; without an address, nothing was written yet. The oldest versions leave the length to shape and type.
+    Contiguous { address: Option<u64>, length: Option<u64> },
     /// In chunks.
     Chunked(ChunkedLayout),
 }
@@ -42,7 +42,10 @@ pub(in super::super) enum ChunkList {
 
 impl Layout {
     pub fn parse(cursor: &mut Cursor<'_>) -> Result<Layout> {
-        let version = cursor.version(3..=5)?;
+        let version = cursor.version(1..=5)?;
+        if version < 3 {
+            return Layout::parse_old(cursor);
+        }
         match (cursor.u8()?, version) {
             (0, _) => {
                 let length = u64::from(cursor.u16()?);
@@ -50,7 +53,7 @@ impl Layout {
                 cursor.skip(length as usize)?;
                 Ok(Layout::Compact { position, length })
             }
-            (1, _) => Ok(Layout::Contiguous { address: cursor.address()?, length: cursor.length()? }),
+            (1, _) => Ok(Layout::Contiguous { address: cursor.address()?, length: Some(cursor.length()?) }),
             (2, 3) => {
                 let rank = rank(cursor)?;
                 let address = cursor.address()?;
@@ -71,6 +74,42 @@ impl Layout {
                 Ok(Layout::Chunked(ChunkedLayout { dimensions, width, plain_edges, list, address }))
             }
             (3, _) => Err(Error::unsupported("a virtual dataset, put together from other datasets")),
+            _ => Err(cursor.error("its class is unknown")),
+        }
+    }
+
+    /// Versions 1 and 2, which the library wrote until 1.6.2 and reads to this day. Their dimensions have 32 bits: of a dataset in one piece they may have
+    /// lost some, so the dataspace counts.
+    fn parse_old(cursor: &mut Cursor<'_>) -> Result<Layout> {
+        let dimensionality = usize::from(cursor.u8()?);
+        let class = cursor.u8()?;
+        cursor.skip(5)?;
+        if dimensionality > MOST_DIMENSIONS + 1 {
+            return Err(cursor.error("it has more than 32 dimensions"));
+        }
+        match class {
+            0 => {
+                cursor.skip(4 * dimensionality)?;
+                let length = u64::from(cursor.u32()?);
+                let position = cursor.position();
+                cursor.skip(length as usize)?;
+                Ok(Layout::Compact { position, length })
+            }
+            1 => {
+                let address = cursor.address()?;
+                cursor.skip(4 * dimensionality)?;
+                Ok(Layout::Contiguous { address, length: None })
+            }
+            2 => {
+                let address = cursor.address()?;
+                if dimensionality < 2 {
+                    return Err(cursor.error("chunks have no dimensions or more than 32"));
+                }
+                let dimensions = dimensions(cursor, dimensionality - 1, 4)?;
+                let width = cursor.u32()?.into();
+                let list = ChunkList::Tree1;
+                Ok(Layout::Chunked(ChunkedLayout { dimensions, width, plain_edges: false, list, address }))
+            }
             _ => Err(cursor.error("its class is unknown")),
         }
     }

@@ -19,8 +19,8 @@ pub(in super::super) enum Target {
     Hard(u64),
     /// To a path in this file.
     Soft(String),
-    /// To another file.
-    External,
+    /// To a path in another file.
+    External { file: String, path: String },
     /// To something that only the program that made it knows.
     UserDefined,
 }
@@ -41,11 +41,22 @@ impl Link {
                 let length = cursor.u16()?;
                 Target::Soft(checked_text(cursor.take(length.into())?, cursor.offset())?)
             }
-            64 => Target::External,
+            64 => {
+                let length = cursor.u16()?;
+                external(cursor.take(length.into())?, cursor.offset())?
+            }
             _ => Target::UserDefined,
         };
         Ok(Link { name, order, target })
     }
+}
+
+/// What an external link holds: its version and flags, the name of a file and a path in it.
+fn external(value: &[u8], offset: u64) -> Result<Target> {
+    let wrong = || Error::malformed("a link to another file is not of the known form").with_offset(offset);
+    let mut parts = value.get(1..).ok_or_else(wrong)?.split(|byte| *byte == 0);
+    let (file, path) = (parts.next().ok_or_else(wrong)?, parts.next().ok_or_else(wrong)?);
+    Ok(Target::External { file: checked_text(file, offset)?, path: checked_text(path, offset)? })
 }
 
 /// A link's name: UTF-8, not empty, and without the separator of paths.
