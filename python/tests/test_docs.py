@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / name for name in ("tutorial.md", "checkpoints.md")]
+PAGES = [ROOT / "docs" / name for name in ("tutorial.md", "checkpoints.md", "store.md")]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

@@ -14,7 +14,7 @@ import os
 from typing import Any
 
 from . import _arrays as _arrays
-from ._errors import RecoveredFileWarning, SkippedTensorWarning, ZTensorError
+from ._errors import RecoveredFileWarning, SkippedTensorWarning, SlowSaveWarning, ZTensorError
 from ._native import (
     Limits,
     Reader,
@@ -31,6 +31,7 @@ from ._native import (
     scan,
     write_metadata,
 )
+from ._saver import Saver
 from ._store import Store
 from ._types import Base
 
@@ -38,7 +39,9 @@ __all__ = [
     "Limits",
     "Reader",
     "RecoveredFileWarning",
+    "Saver",
     "SkippedTensorWarning",
+    "SlowSaveWarning",
     "Store",
     "Tensor",
     "TensorMetadata",

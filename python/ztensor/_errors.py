@@ -116,6 +116,12 @@ class RecoveredFileWarning(UserWarning):
     __module__ = "ztensor"
 
 
+class SlowSaveWarning(UserWarning):
+    """A training step waited for earlier states to be stored."""
+
+    __module__ = "ztensor"
+
+
 def warn_of_recovered(message: str, path: str | None) -> None:
     """Says that a file was opened in its last complete state."""
     where = f'"{path}": ' if path is not None else ""

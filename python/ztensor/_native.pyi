@@ -36,6 +36,7 @@ __all__ = [
     "Limits",
     "Memory",
     "Reader",
+    "Snapshot",
     "Store",
     "Tensor",
     "TensorMetadata",
@@ -342,6 +343,17 @@ class Reader:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
 
+@final
+class Snapshot:
+    """Tensors as they were at one moment, in memory that is used again for the next."""
+
+    def __new__(cls) -> Self: ...
+    def take(self, tensors: dict[str, Any], metadata: dict[str, str]) -> None:
+        """Copies tensors. What was held before is gone."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the file that holds the tensors."""
+
 class Store:
     """The native half of ztensor.Store."""
 
@@ -350,6 +362,7 @@ class Store:
         location: _Path,
         create: bool = False,
         *,
+        storage_options: dict[str, str] | None = None,
         grace: float = 86400.0,
         single_writer: bool = False,
     ) -> Self: ...
@@ -372,6 +385,16 @@ class Store:
         base: "auto" finds what is similar in the whole store, a name looks in that checkpoint only, None stores what is new by itself.
         metadata: text, numbers, lists and dicts that are kept with it. dry_run: store nothing, and say what would be stored.
         """
+    def add_snapshot(
+        self,
+        snapshot: Snapshot,
+        name: str,
+        *,
+        base: str | None = "auto",
+        metadata: dict[str, Any] | None = None,
+        effort: Effort = None,
+    ) -> AddReport:
+        """Adds what a snapshot holds as a checkpoint of one file."""
     def get(self, name: str, output: _Path, *, progress: Progress = None) -> GetReport:
         """Restores a checkpoint byte for byte: a folder to a folder that is new or empty, a single file to a file or into a folder."""
     def open(self, name: str, file: str | None = None, *, verify: bool = True, limits: Limits | None = None) -> Reader:

@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from . import _native
 from ._errors import invalid, warn_of_skipped
-from ._types import Dequantize
+from ._saver import Saver, load_tree
+from ._types import Dequantize, Effort
 
 __all__ = [
     "AddReport",
@@ -200,7 +201,7 @@ class PinInfo(TypedDict):
 
 
 class Store(_native.Store):
-    """Related checkpoints in a directory: equal tensors once, similar ones as differences, every file restored byte for byte.
+    """Related checkpoints in a directory or a bucket: equal tensors once, similar ones as differences, every file byte for byte.
 
     >>> store = Store("models", create=True)
     >>> store.add("out/checkpoint-1000", "run-7/step-1000")
@@ -209,8 +210,9 @@ class Store(_native.Store):
     Any number of processes may add, read, remove and collect at the same time. A checkpoint is a path as well:
     ``"models//run-7/step-1000"`` opens wherever a file does.
 
-    :param location: a directory.
+    :param location: a directory, or the URL of a bucket or of a folder in one: ``s3://``, ``gs://``, ``az://``.
     :param create: make the store if there is none.
+    :param storage_options: endpoints and keys for buckets.
     :param grace: for a new store, how many seconds what was removed stays readable.
     :param single_writer: for a new store on storage that cannot tell two writers apart: only one process may change it at a time.
     """
@@ -252,3 +254,41 @@ class Store(_native.Store):
         if device is not None:
             raise invalid('device is for framework="pt"; NumPy has arrays in memory only')
         return reader.read_numpy(names, dequantize=dequantize, objects=True)
+
+    def load_tree(self, name: str, *, framework: Framework | None = None, device: Any = None) -> Any:
+        """The tree that a checkpoint holds, as ``save_tree`` and :meth:`saver` store them.
+
+        :param framework: ``"pt"`` or ``"np"``; ``None`` gives what was saved.
+        """
+        return load_tree(self, name, framework=framework, device=device)
+
+    def saver(
+        self,
+        run: str,
+        *,
+        every: int = 1,
+        keep: int | None = None,
+        keep_every: int | None = None,
+        memory: int | None = None,
+        metadata: dict[str, Any] | None = None,
+        effort: Effort = None,
+    ) -> Saver:
+        """Saves the states of a training run as ``run/step-N``, in the background.
+
+        :param every: only steps that are multiples of this are saved.
+        :param keep: how many of the last checkpoints stay; older ones are removed once a new one is stored. :meth:`gc` frees their
+            bytes.
+        :param keep_every: besides, those whose step is a multiple of this stay.
+        :param memory: bytes that states waiting to be stored may take; at most two wait in any case, and one always may.
+        :param metadata: kept with every checkpoint.
+        """
+        return Saver(
+            self,
+            run,
+            every=every,
+            keep=keep,
+            keep_every=keep_every,
+            memory=memory,
+            metadata=metadata,
+            effort=effort,
+        )

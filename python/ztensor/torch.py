@@ -230,7 +230,7 @@ def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: A
 
     The options are those of :func:`save_file`.
     """
-    text, tensors = take_apart(tree, _leaf_of)
+    text, tensors = take_apart(tree, leaf_of)
     _native.save_file(tensors, filename, with_tree(metadata, text), **options)
 
 
@@ -239,27 +239,29 @@ def load_tree(filename: Path, device: str | int | torch.device = "cpu", copy: bo
 
     The options are those of :func:`load_file`.
     """
-    from . import numpy as arrays_of
-
     reader = _native.Reader(filename, base=options.get("base"), limits=options.get("limits"))
     text = tree_of(reader.file_metadata, str(filename))
     tensors = load_file(filename, device, copy, **options)
-
-    def give(tag: str, name: str) -> Any:
-        tensor = arrays_of.given(tensors, "tensor", name)
-        if tag == "tensor":
-            return tensor
-        array = tensor.cpu().numpy() if isinstance(tensor, torch.Tensor) else tensor
-        return array[()] if tag == "scalar" else array
-
-    return put_together(text, give)
+    return put_together(text, lambda tag, name: placed(tensors, tag, name))
 
 
-def _leaf_of(value: Any) -> Leaf:
+def placed(tensors: dict[str, Any], tag: str, name: str) -> Any:
+    """What a tree has in the place of a tensor, an array or a scalar."""
+    from . import numpy as arrays_of
+
+    tensor = arrays_of.given(tensors, "tensor", name)
+    if tag == "tensor":
+        return tensor
+    array = tensor.cpu().numpy() if isinstance(tensor, torch.Tensor) else tensor
+    return array[()] if tag == "scalar" else array
+
+
+def leaf_of(value: Any) -> Leaf:
+    """What is stored of a tensor or an array in a tree."""
     if not isinstance(value, torch.Tensor):
-        from .numpy import leaf_of
+        from .numpy import leaf_of as array_leaf_of
 
-        leaf = leaf_of(value)
+        leaf = array_leaf_of(value)
         if leaf is None or isinstance(value, _native.Tensor):
             return leaf
         # Told apart from tensors, so that each comes back as what it was.

@@ -60,7 +60,7 @@ mod _native {
     #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]
-    use crate::store::Store;
+    use crate::store::{Snapshot, Store};
     #[pymodule_export]
     use crate::writing::edit::{remove_tensors, repair, replace_tensor};
     #[pymodule_export]

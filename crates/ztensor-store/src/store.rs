@@ -10,14 +10,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::backend::{self, Backend, Reach, check_honesty};
 use crate::content::cut::count_tensors;
-use crate::content::scan::scan;
+use crate::content::given::scan_given;
+use crate::content::scan::{Scan, scan};
 use crate::content::{AddOptions, AddStats, Base, Builder, Checkpoint, GetStats, Known, restore};
 use crate::id::{Id, Surroundings, System};
 use crate::name::Name;
 use crate::protocol::{Commit, Current, GcOptions, GcReport, Pin, Protocol};
 use crate::record::{FileKind, Pack};
 use crate::settings::Settings;
-use ztensor::{Attributes, Error, Kind, Result};
+use ztensor::{Attributes, Error, Kind, Result, Source};
 
 /// How often an add is made anew because a collector was faster.
 const TRIES: usize = 3;
@@ -166,9 +167,30 @@ impl Store {
         options: &AddOptions,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<AddStats> {
+        self.add_scan(&scan(path.as_ref())?, name, options, progress)
+    }
+
+    /// Adds files that a program has, each with its path in the checkpoint: a file by itself if `single`, else a folder.
+    pub fn add_files(
+        &self,
+        files: Vec<(String, Arc<Source>)>,
+        single: bool,
+        name: &str,
+        options: &AddOptions,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<AddStats> {
+        self.add_scan(&scan_given(files, single)?, name, options, progress)
+    }
+
+    fn add_scan(
+        &self,
+        scan: &Scan,
+        name: &str,
+        options: &AddOptions,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<AddStats> {
         let started = Instant::now();
         let name = Name::new(name)?;
-        let scan = scan(path.as_ref())?;
         if !options.dry_run {
             self.check_honesty()?;
         }
@@ -180,7 +202,7 @@ impl Store {
             let endangered = self.protocol.proposals()?.endangered();
             let known = Known::new(&self.protocol, &name, self.live()?, &options.base, endangered);
             let builder = Builder::new(&self.protocol, &known, options);
-            let (manifest, mut stats, pin) = builder.build(&scan, &slot, progress)?;
+            let (manifest, mut stats, pin) = builder.build(scan, &slot, progress)?;
             stats.seconds = started.elapsed().as_secs_f64();
             if options.dry_run {
                 return Ok(stats);

@@ -1,7 +1,9 @@
 //! `Store`: collections of related checkpoints. What the methods report are dicts with the names that `ztensor store … --json` has.
 
 mod reports;
+mod snapshot;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use ztensor::{Effort, Kind, OpenOptions};
+use ztensor_remote::{StorageOptions, with_options};
 use ztensor_store::protocol::GcOptions;
 use ztensor_store::{AddOptions, Base, CreateOptions, Keep, Listing, Name};
 
@@ -17,6 +20,8 @@ use crate::classes::limits::{self, Limits};
 use crate::classes::reader::Reader;
 use crate::errors::{OrRaise, argument};
 use crate::work::{Progress, Work};
+
+pub(crate) use snapshot::Snapshot;
 
 /// The grace period of a new store, in seconds.
 const GRACE: f64 = 24.0 * 3600.0;
@@ -32,25 +37,28 @@ pub(crate) struct Store {
 impl Store {
     #[new]
     #[pyo3(
-        signature = (location, create=false, *, grace=GRACE, single_writer=false),
-        text_signature = "(location, create=False, *, grace=86400.0, single_writer=False)"
+        signature = (location, create=false, *, storage_options=None, grace=GRACE, single_writer=false),
+        text_signature = "(location, create=False, *, storage_options=None, grace=86400.0, single_writer=False)"
     )]
     fn new(
         py: Python<'_>,
         location: PathBuf,
         create: bool,
+        storage_options: Option<BTreeMap<String, String>>,
         grace: f64,
         single_writer: bool,
     ) -> PyResult<Self> {
         let grace = Duration::try_from_secs_f64(grace)
             .map_err(|_| argument("grace is a number of seconds, not below 0"))?;
         let options = CreateOptions { grace, single_writer };
-        let store = py.work(|| match ztensor_store::Store::open(&location) {
+        let open = || match ztensor_store::Store::open(&location) {
             Err(error) if create && error.kind() == Kind::NotFound => {
                 ztensor_store::Store::create(&location, &options)
             }
             opened => opened,
-        });
+        };
+        let storage = StorageOptions::new(storage_options.unwrap_or_default());
+        let store = py.work(|| with_options(storage, open));
         Ok(Store { store: Arc::new(store.or_raise()?), location })
     }
 
@@ -82,6 +90,28 @@ impl Store {
         let total = if wanted { py.work(|| ztensor_store::Store::measure(&path)).or_raise()? } else { 0 };
         let stats = py.interruptible(Progress::new(progress, total), |advance| {
             self.store.add(&path, name, &options, advance)
+        })?;
+        reports::added(py, name, &stats)
+    }
+
+    /// Adds what a snapshot holds as a checkpoint of one file.
+    #[pyo3(
+        signature = (snapshot, name, *, base=Some("auto"), metadata=None, effort=None),
+        text_signature = "($self, snapshot, name, *, base='auto', metadata=None, effort=None)"
+    )]
+    fn add_snapshot<'py>(
+        &self,
+        py: Python<'py>,
+        snapshot: &Bound<'py, Snapshot>,
+        name: &str,
+        base: Option<&str>,
+        metadata: Option<&Bound<'py, PyDict>>,
+        effort: Option<&str>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let options = add_options(base, metadata, effort)?;
+        let file = snapshot.get().file()?;
+        let stats = py.interruptible(Progress::default(), |advance| {
+            self.store.add_files(vec![file], true, name, &options, advance)
         })?;
         reports::added(py, name, &stats)
     }

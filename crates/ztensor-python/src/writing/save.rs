@@ -81,7 +81,7 @@ pub(crate) fn save<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-fn collect(tensors: &Bound<'_, PyDict>) -> PyResult<Vec<Incoming>> {
+pub(crate) fn collect(tensors: &Bound<'_, PyDict>) -> PyResult<Vec<Incoming>> {
     let mut incoming = Vec::with_capacity(tensors.len());
     for (name, value) in tensors {
         let name = name.cast::<PyString>().map_err(|_| argument("tensor names must be str"))?;
@@ -90,7 +90,7 @@ fn collect(tensors: &Bound<'_, PyDict>) -> PyResult<Vec<Incoming>> {
     Ok(incoming)
 }
 
-fn fill(
+pub(crate) fn fill(
     py: Python<'_>,
     writer: &mut Writer,
     incoming: &[Incoming],
@@ -155,7 +155,7 @@ fn write_safetensors(
 }
 
 /// What the safetensors writer is told of the tensors.
-fn entries<'a>(incoming: &'a [Incoming]) -> Vec<safetensors::WriteEntry<'a>> {
+pub(crate) fn entries<'a>(incoming: &'a [Incoming]) -> Vec<safetensors::WriteEntry<'a>> {
     let entry = |tensor: &'a Incoming| {
         let (element, bytes) = tensor.data()?;
         Some(safetensors::WriteEntry {
@@ -176,6 +176,11 @@ fn data_of<'a>(incoming: &'a [Incoming]) -> impl FnMut(&str) -> ztensor::Result<
         Some(bytes) => Ok(Cow::Borrowed(*bytes)),
         None => Err(Error::new(Kind::NoSuchTensor, format!("no tensor \"{name}\""))),
     }
+}
+
+/// Metadata that is text.
+pub(crate) fn texts(metadata: &Bound<'_, PyDict>) -> PyResult<Vec<(String, String)>> {
+    text_only(&attributes::from_dict(metadata)?)
 }
 
 fn text_only(metadata: &Attributes) -> PyResult<Vec<(String, String)>> {

@@ -19,7 +19,7 @@ use crate::id::Id;
 use crate::protocol::{Pin, Protocol, Slot};
 use crate::record::{Encoding, Entry, File, FileKind, Manifest, Pack, Piece};
 use ztensor::archive::{Run, runs};
-use ztensor::{Attributes, DType, Error, Io, Kind, OpenOptions, Reader, Result, Shape, Source};
+use ztensor::{Attributes, DType, Error, Kind, Reader, Result, Shape, Source};
 
 /// Bytes that are encoded side by side before they are written. An add holds, of each, the base, what the base is decoded from and the result: in all
 /// about five times this, whatever the checkpoint's size.
@@ -188,15 +188,15 @@ impl<'a> Builder<'a> {
         mode: u32,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<FileKind> {
-        let reader = OpenOptions::default().open(&found.place).ok();
+        let reader = found.open().ok();
         // A file that stands for others is text to the store, and an archive is what it is.
         let reader = reader.filter(|reader| reader.archived().is_none() && reader.sources().len() == 1);
         let own;
         let (source, runs): (&Source, Vec<Run>) = match &reader {
             Some(reader) => (&reader.sources()[0], cut_all(runs(reader, reader.sources()[0].len()))),
             None => {
-                own = Source::open(&found.place, Io::Auto)?;
-                (&own, stretches(own.len()))
+                own = found.source()?;
+                (&*own, stretches(own.len()))
             }
         };
         self.stats.tensors += reader.as_ref().map_or(0, Reader::len) as u64;

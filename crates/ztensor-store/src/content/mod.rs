@@ -4,6 +4,7 @@ mod add;
 mod chain;
 mod checkpoint;
 pub(crate) mod cut;
+pub(crate) mod given;
 mod known;
 mod pack;
 pub(crate) mod restore;

@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::record::{File, FileKind};
 use crate::record::{check_paths, check_target};
-use ztensor::{Error, Result};
+use ztensor::{Error, Io, OpenOptions, Reader, Result, Source};
 
 /// A file to be added.
 #[derive(Clone, Debug)]
@@ -17,6 +18,26 @@ pub(crate) struct Found {
     pub place: PathBuf,
     /// What it is; of a regular file only mode and length are known yet.
     pub kind: FileKind,
+    /// Its bytes, where it is no file of its own.
+    pub given: Option<Arc<Source>>,
+}
+
+impl Found {
+    /// Opens it as a model.
+    pub fn open(&self) -> Result<Reader> {
+        match &self.given {
+            Some(source) => OpenOptions::default().open_shared(Arc::clone(source)),
+            None => OpenOptions::default().open(&self.place),
+        }
+    }
+
+    /// Its bytes.
+    pub fn source(&self) -> Result<Arc<Source>> {
+        match &self.given {
+            Some(source) => Ok(Arc::clone(source)),
+            None => Source::open(&self.place, Io::Auto).map(Arc::new),
+        }
+    }
 }
 
 /// A checkpoint to be added.
@@ -78,10 +99,15 @@ fn walk(folder: &Path, prefix: &str, files: &mut Vec<Found>) -> Result<()> {
                     .with_path(&place)
                     .with_hint("Only links inside the folder can be stored; copy what it leads to.")
             })?;
-            files.push(Found { path, kind: FileKind::Link { target: target.to_owned() }, place });
+            files.push(Found {
+                path,
+                kind: FileKind::Link { target: target.to_owned() },
+                place,
+                given: None,
+            });
         } else if metadata.is_dir() {
             walk(&place, &format!("{path}/"), files)?;
-            files.push(Found { path, kind: FileKind::Folder { mode: mode(&metadata) }, place });
+            files.push(Found { path, kind: FileKind::Folder { mode: mode(&metadata) }, place, given: None });
         } else {
             files.push(found(path, place, &metadata)?);
         }
@@ -103,7 +129,7 @@ fn found(path: String, place: PathBuf, metadata: &fs::Metadata) -> Result<Found>
         skeleton: None,
         pieces: Vec::new(),
     };
-    Ok(Found { path, place, kind })
+    Ok(Found { path, place, kind, given: None })
 }
 
 #[cfg(unix)]

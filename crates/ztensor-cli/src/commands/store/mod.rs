@@ -1,5 +1,6 @@
 //! `ztensor store`: collections of related checkpoints.
 
+mod pin;
 mod read;
 mod write;
 
@@ -59,6 +60,12 @@ enum Action {
     /// Delete what no checkpoint refers to any more
     #[command(after_help = "Examples:\n  ztensor store gc --dry-run\n  ztensor store gc --now --force")]
     Gc(write::Gc),
+    /// Keep what a checkpoint needs from being collected, also once it is removed; without a name, list the pins
+    #[command(after_help = "Examples:\n  ztensor store pin run-7/step-1000\n  ztensor store pin --json")]
+    Pin(pin::MakePin),
+    /// End pins
+    #[command(after_help = "Examples:\n  ztensor store unpin .pin/0123456789abcdef0123456789abcdef")]
+    Unpin(pin::Unpin),
     /// Check every pack against its digest
     #[command(after_help = "Examples:\n  ztensor store verify\n  ztensor store verify --decode")]
     Verify(read::Verify),
@@ -101,6 +108,8 @@ impl Stores {
             Action::Remove(command) => command.run(),
             Action::Prune(command) => command.run(),
             Action::Gc(command) => command.run(),
+            Action::Pin(command) => command.run(),
+            Action::Unpin(command) => command.run(),
             Action::Verify(command) => command.run(),
         }
     }
