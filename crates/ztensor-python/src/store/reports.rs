@@ -54,8 +54,8 @@ pub(super) fn settings<'py>(py: Python<'py>, settings: &Settings) -> Report<'py>
 
 pub(super) fn checkpoint<'py>(py: Python<'py>, manifest: &Manifest) -> Report<'py> {
     let file = |file: &ztensor_store::record::File| match &file.kind {
-        FileKind::Regular { length, pieces, mode, sha256, .. } => {
-            let tensors = pieces.iter().filter(|piece| piece.tensor.is_some()).count();
+        FileKind::Regular { length, mode, sha256, .. } => {
+            let tensors = file.tensors();
             let digest: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
             dict!(py, "path": &file.path, "bytes": length, "mode": mode, "sha256": digest, "tensors": tensors)
         }
