@@ -7,7 +7,6 @@
     python benchmark/bench.py compression                                  `.zt` files with compressed tensors
     python benchmark/bench.py codec                                        the codec on real weights
     python benchmark/bench.py delta                                        deltas and archives of checkpoints
-    python benchmark/bench.py store                                        a training run in a store
     python benchmark/bench.py docs                                         tables and plots of docs/benchmarks.md
 
 Run it with the interpreter of the environment that ztensor is installed in. Peers get environments of their own.
@@ -81,7 +80,6 @@ def parser() -> argparse.ArgumentParser:
     codec.add_argument("--skip-efforts", type=lambda text: text.split(","), default=[], help="such as max")
     delta = commands.add_parser("delta", parents=[shared, threads], help="deltas, archives, loading from a slow source")
     delta.add_argument("--only", choices=["delta", "archive", "throttled"], help="one of the three")
-    commands.add_parser("store", parents=[shared], help="a training run in a store, beside restic and chains of deltas")
     commands.add_parser("docs", help="write the tables and plots of docs/benchmarks.md from the newest records")
     return main
 
@@ -135,12 +133,6 @@ def run_delta(sessions: Sessions, options: argparse.Namespace):
         yield throttled.run(sessions, options)
 
 
-def run_store(sessions: Sessions, options: argparse.Namespace):
-    from workloads import store
-
-    yield store.run(options)
-
-
 def run_sweep(sessions: Sessions, options: argparse.Namespace):
     for distribution in DISTRIBUTIONS:
         for megabytes in SWEEP_SIZES[distribution]:
@@ -155,9 +147,9 @@ def reports(sessions: Sessions, options: argparse.Namespace):
         return run_model(sessions, options, options.dist, options.size)
     if options.command == "compression":
         return run_compression(sessions, options, options.size)
-    return {"sweep": run_sweep, "open": run_open, "codec": run_codec, "delta": run_delta, "store": run_store}[
-        options.command
-    ](sessions, options)
+    return {"sweep": run_sweep, "open": run_open, "codec": run_codec, "delta": run_delta}[options.command](
+        sessions, options
+    )
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from ._store import (
     AddReport,
     CheckpointInfo,
     DiffReport,
+    ExportReport,
     GcReport,
     GetReport,
     Listing,
@@ -432,6 +433,20 @@ class Store:
         """Deletes what no checkpoint refers to any more: one run proposes, one after the grace period deletes; now=True does both."""
     def verify(self, *, decode: bool = False, progress: Progress = None) -> builtins.list[Problem]:
         """Checks every pack against its digest, and with decode=True every file against its own. Returns what is wrong."""
+    def export(self, name: str, output: _Path, *, effort: Effort = None, progress: Progress = None) -> ExportReport:
+        """Writes a checkpoint as an archive (.zstn) that needs no store; it opens like the checkpoint, import_archive() takes it."""
+    def import_archive(
+        self,
+        archive: _Path,
+        name: str,
+        *,
+        base: str | None = "auto",
+        metadata: dict[str, Any] | None = None,
+        effort: Effort = None,
+        dry_run: bool = False,
+        progress: Progress = None,
+    ) -> AddReport:
+        """Adds what an archive or a delta holds: an exported checkpoint as it was, or the original of any other."""
     def pin(self, name: str) -> str:
         """Keeps what a checkpoint needs from being collected, also once it is removed, for 30 days or until unpin()."""
     def pins(self) -> builtins.list[PinInfo]:

@@ -17,6 +17,7 @@ __all__ = [
     "AddReport",
     "CheckpointInfo",
     "DiffReport",
+    "ExportReport",
     "FileInfo",
     "GcReport",
     "GetReport",
@@ -58,6 +59,17 @@ class GetReport(TypedDict):
     path: str
     files: int
     bytes: int
+
+
+class ExportReport(TypedDict):
+    """What an export wrote."""
+
+    name: str
+    output: str
+    original_bytes: int
+    stored_bytes: int
+    tensors: int
+    seconds: float
 
 
 class Listing(TypedDict):

@@ -21,6 +21,7 @@ mod address;
 pub mod backend;
 mod content;
 mod diff;
+mod export;
 mod id;
 mod name;
 mod pins;

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::backend::{self, Backend, Reach, check_honesty};
 use crate::content::cut::count_tensors;
-use crate::content::given::scan_given;
+use crate::content::given::Given;
 use crate::content::scan::{Scan, scan};
 use crate::content::{AddOptions, AddStats, Base, Builder, Checkpoint, GetStats, Known, restore};
 use crate::id::{Id, Surroundings, System};
@@ -179,7 +179,18 @@ impl Store {
         options: &AddOptions,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<AddStats> {
-        self.add_scan(&scan_given(files, single)?, name, options, progress)
+        let given = Given { files, modes: HashMap::new(), others: Vec::new(), single };
+        self.add_given(given, name, options, progress)
+    }
+
+    pub(crate) fn add_given(
+        &self,
+        given: Given,
+        name: &str,
+        options: &AddOptions,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<AddStats> {
+        self.add_scan(&given.scan()?, name, options, progress)
     }
 
     fn add_scan(

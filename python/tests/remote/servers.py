@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import http.client
 import http.server
 import json
 import os
@@ -265,65 +264,3 @@ class Seaweed:
                     if tries == 5:
                         raise
             yield
-
-
-class FaultProxy(http.server.ThreadingHTTPServer):
-    """Stands in front of a server. `fault` is asked about each request, and may name what is to go wrong with it:
-
-    "lost": it is forwarded, and the answer lost; "busy", "conflict": it is answered by 503 or 409 instead;
-    "failed": it is forwarded, and answered by 500; "truncated": the connection ends in the middle of the answer.
-    """
-
-    daemon_threads = True
-
-    def __init__(self, endpoint: str, fault: Callable[[str, str, dict[str, str]], str | None]) -> None:
-        super().__init__(("127.0.0.1", 0), _ProxyHandler)
-        self.endpoint, self.fault, self.faults = urlsplit(endpoint), fault, 0
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _ProxyHandler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: FaultProxy
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def forward(self) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        body = self.rfile.read(int(headers.get("content-length", "0")))
-        fault = self.server.fault(self.command, self.path, headers)
-        self.server.faults += fault is not None
-        if fault in ("busy", "conflict"):
-            self.answer(503 if fault == "busy" else 409, {}, b"")
-            return
-        there = http.client.HTTPConnection(self.server.endpoint.hostname or "", self.server.endpoint.port, timeout=60)
-        there.request(self.command, self.path, body, headers)
-        found = there.getresponse()
-        content = found.read()
-        there.close()
-        if fault == "lost":
-            self.close_connection = True
-        elif fault == "failed":
-            self.answer(500, {}, b"")
-        else:
-            kept = {n: v for n, v in found.getheaders() if n.lower() not in ("connection", "transfer-encoding", "date")}
-            self.answer(found.status, kept, content, truncated=fault == "truncated")
-
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815
-
-    def answer(self, status: int, headers: dict[str, str], body: bytes, truncated: bool = False) -> None:
-        self.send_response_only(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        if not any(name.lower() == "content-length" for name in headers):
-            self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if truncated else body)
-        if truncated:
-            self.close_connection = True

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,83 +199,3 @@ def test_a_server_killed_at_any_moment_loses_no_checkpoint(
         store("add", run / "checkpoint-2", "-n", "last", url=url)
         store("get", "last", "-o", tmp_path / "last", url=url)
         assert contents(tmp_path / "last") == contents(run / "checkpoint-2")
-
-
-Fault = Callable[[str, str, dict[str, str]], str | None]
-
-
-@pytest.fixture(params=["moto", "seaweed"])
-def proxied(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Fault], str]]:
-    """Puts a proxy with faults in front of a server; the server itself is at the returned endpoint."""
-    endpoint, _ = request.getfixturevalue(request.param)
-    proxies = []
-
-    def start(fault: Fault) -> str:
-        proxies.append(servers.FaultProxy(endpoint, fault))
-        monkeypatch.setenv("AWS_ENDPOINT_URL", proxies[-1].address)
-        return str(endpoint)
-
-    yield start
-    for proxy in proxies:
-        proxy.shutdown()
-    assert any(proxy.faults for proxy in proxies)
-
-
-@pytest.mark.parametrize("faults", [["lost"], ["failed"], ["busy", "conflict", "lost"], ["conflict"] * 3])
-def test_a_commit_whose_answer_is_lost_is_found_to_have_taken_place(
-    proxied: Callable[[Fault], str], run: Path, tmp_path: Path, faults: list[str]
-) -> None:
-    left = list(faults)
-
-    def fault(method: str, path: str, headers: dict[str, str]) -> str | None:
-        commits = method == "PUT" and "/checkpoints/" in path and "if-none-match" in headers
-        return left.pop(0) if commits and left else None
-
-    proxied(fault)
-    url = f"s3://models/commits/{tmp_path.name}"
-    init(url)
-    store("add", run / "checkpoint-0" / "config.json", "-n", "a", url=url)
-    assert not left
-    assert [listed["generation"] for listed in store("list", url=url)] == [0]
-    store("verify", "--decode", url=url)
-
-
-def test_what_was_reported_as_added_is_there_whatever_goes_wrong(
-    proxied: Callable[[Fault], str], run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One request in six goes wrong in some way, while two processes add, remove and collect."""
-    chance, lock = random.Random(7), threading.Lock()
-
-    def fault(method: str, path: str, headers: dict[str, str]) -> str | None:
-        with lock:
-            kind = chance.choice(["lost", "busy", "failed", "truncated"])
-            return kind if chance.random() < 1 / 6 else None
-
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxied(lambda *_: None))
-    url = f"s3://models/faults/{tmp_path.name}"
-    init(url, "--grace", "0")
-    endpoint = proxied(fault)
-    reported = []
-    for number in range(6):
-        words = [
-            ["add", str(run / f"checkpoint-{number % 3}" / "config.json"), "-n", f"n{number}"],
-            ["gc", "--now", "--force"],
-        ]
-        running = [
-            subprocess.Popen(
-                [servers.program("ztensor"), "store", *command, "--store", url],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-            )
-            for command in words
-        ]
-        said = [process.communicate(timeout=300)[1].decode() for process in running]
-        assert all(process.returncode in (0, 1, 2) for process in running), said
-        if running[0].returncode == 0:
-            reported.append(number)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    names = {listed["name"] for listed in store("list", url=url)}
-    assert {f"n{number}" for number in reported} <= names
-    for number in reported:
-        store("get", f"n{number}", "-o", tmp_path / f"n{number}", url=url)
-        assert (tmp_path / f"n{number}").read_bytes() == (run / f"checkpoint-{number % 3}" / "config.json").read_bytes()

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
+use ztensor::archive::ArchiveOptions;
 use ztensor::{Effort, Kind, OpenOptions};
 use ztensor_remote::{StorageOptions, with_options};
 use ztensor_store::protocol::GcOptions;
@@ -166,7 +167,12 @@ impl Store {
     #[pyo3(signature = (run=""))]
     fn log<'py>(&self, py: Python<'py>, run: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let mut listed = self.listed(py, run)?;
-        listed.sort_by_key(|listing| listing.time);
+        // Times are whole seconds; of checkpoints that share one, the numbers at the end of their names tell the order.
+        let number = |name: &str| {
+            let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+            name[digits..].parse::<u64>().ok()
+        };
+        listed.sort_by_cached_key(|listing| (listing.time, number(listing.name.as_str())));
         listed.iter().map(|listing| reports::listing(py, listing)).collect()
     }
 
@@ -267,6 +273,56 @@ impl Store {
         let problems =
             py.interruptible(Progress::new(progress, total), |advance| self.store.verify(decode, advance))?;
         problems.iter().map(|problem| reports::problem(py, problem)).collect()
+    }
+
+    /// Writes a checkpoint as an archive that needs no store.
+    #[pyo3(signature = (name, output, *, effort=None, progress=None))]
+    fn export<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        output: PathBuf,
+        effort: Option<&str>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let effort = add_options(None, None, effort)?.effort;
+        let options = ArchiveOptions { effort, ..ArchiveOptions::default() };
+        let total = match Progress::is_wanted(progress.as_ref()) {
+            true => py.work(|| self.store.checkpoint(name)).or_raise()?.manifest().logical(),
+            false => 0,
+        };
+        let stats = py.interruptible(Progress::new(progress, total), |advance| {
+            self.store.export(name, &output, &options, advance)
+        })?;
+        reports::exported(py, name, &output, &stats)
+    }
+
+    /// Adds what an archive or a delta holds.
+    #[pyo3(
+        signature = (archive, name, *, base=Some("auto"), metadata=None, effort=None, dry_run=false, progress=None),
+        text_signature = "($self, archive, name, *, base='auto', metadata=None, effort=None, dry_run=False, progress=None)"
+    )]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python method")]
+    fn import_archive<'py>(
+        &self,
+        py: Python<'py>,
+        archive: PathBuf,
+        name: &str,
+        base: Option<&str>,
+        metadata: Option<&Bound<'py, PyDict>>,
+        effort: Option<&str>,
+        dry_run: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let options = AddOptions { dry_run, ..add_options(base, metadata, effort)? };
+        let total = match Progress::is_wanted(progress.as_ref()) {
+            true => py.work(|| OpenOptions::default().describe_archive(&archive)).or_raise()?.length,
+            false => 0,
+        };
+        let stats = py.interruptible(Progress::new(progress, total), |advance| {
+            self.store.import(&archive, name, &options, advance)
+        })?;
+        reports::added(py, name, &stats)
     }
 
     /// Keeps what a checkpoint needs from being collected, also after it was removed.

@@ -1,8 +1,11 @@
 //! What a store reports, as dicts.
 
+use std::path::Path;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ztensor::ElementDifference;
+use ztensor::archive::Stats;
 use ztensor_store::protocol::GcReport;
 use ztensor_store::record::{FileKind, Manifest};
 use ztensor_store::{
@@ -38,6 +41,13 @@ pub(super) fn restored<'py>(py: Python<'py>, name: &str, stats: &GetStats) -> Re
     dict!(py, "name": name, "path": stats.path.as_os_str(), "files": stats.files, "bytes": stats.bytes)
 }
 
+pub(super) fn exported<'py>(py: Python<'py>, name: &str, output: &Path, stats: &Stats) -> Report<'py> {
+    dict!(py,
+        "name": name, "output": output.as_os_str(), "original_bytes": stats.original,
+        "stored_bytes": stats.stored, "tensors": stats.tensors, "seconds": stats.seconds,
+    )
+}
+
 pub(super) fn listing<'py>(py: Python<'py>, listing: &Listing) -> Report<'py> {
     dict!(py,
         "name": listing.name.as_str(), "generation": listing.generation, "time": listing.time,
@@ -54,8 +64,8 @@ pub(super) fn settings<'py>(py: Python<'py>, settings: &Settings) -> Report<'py>
 
 pub(super) fn checkpoint<'py>(py: Python<'py>, manifest: &Manifest) -> Report<'py> {
     let file = |file: &ztensor_store::record::File| match &file.kind {
-        FileKind::Regular { length, mode, sha256, .. } => {
-            let tensors = file.tensors();
+        FileKind::Regular { length, pieces, mode, sha256, .. } => {
+            let tensors = pieces.iter().filter(|piece| piece.tensor.is_some()).count();
             let digest: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
             dict!(py, "path": &file.path, "bytes": length, "mode": mode, "sha256": digest, "tensors": tensors)
         }

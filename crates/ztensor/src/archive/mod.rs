@@ -4,6 +4,7 @@
 //! archive some of whose pieces are stored as differences to a base. `spec/archive.md` has the details.
 
 mod base;
+mod collection;
 mod describe;
 mod description;
 mod digest;
@@ -17,6 +18,7 @@ mod write;
 
 pub use crate::index::{ArchiveInfo, BaseInfo, FileInfo};
 pub use base::Candidate;
+pub use collection::{Originals, archive_files};
 pub use describe::{describe, digest, find, is_original};
 pub use opening::OpenOptions;
 pub use restore::{restore, restore_bytes, verify};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::base::{Base, Candidate, Search};
 use super::description::Description;
 use super::open::{NamedSource, assemble};
-use super::{ArchiveInfo, info};
+use super::{ArchiveInfo, collection, info};
 use crate::error::{Error, Hints, Kind, Result};
 use crate::folder;
 use crate::formats::{Input, Resolver, Wanted, detect, in_folder, zt};
@@ -103,6 +103,9 @@ impl OpenOptions {
             let (description, files) = (description?, self.files(input));
             archived.get_or_insert_with(|| info(&description, &files));
             let unpacked = self.assemble(description, &index, &files, search)?;
+            if unpacked.description.format == collection::FORMAT && unpacked.files.len() > 1 {
+                return self.read_each(unpacked.files, archived);
+            }
             input = Input::of_files(unpacked.files, self.limits.clone())?;
             index = detect(&mut input)?;
         }
@@ -162,6 +165,22 @@ impl OpenOptions {
     pub(crate) fn describe(&self, source: Source) -> Result<Option<Description>> {
         let mut input = Input::new(source, self.io, self.limits.clone());
         Description::find(&detect(&mut input)?).transpose()
+    }
+
+    /// Opens a file that is no archive.
+    pub(super) fn read_model(&self, mut input: Input) -> Result<Reader> {
+        let index = detect(&mut input)?;
+        // Archives inside a collection stay what they are: they could hold each other without end.
+        if Description::find(&index).is_some() {
+            return Err(Error::new(Kind::UnknownFormat, "an archive inside an archive of several files"));
+        }
+        Ok(Reader::new(self.files(input), index, None, self.limits.clone(), !self.skip_checksums))
+    }
+
+    /// What an archive says of itself besides what its original was.
+    pub(super) fn archive_attributes(&self, source: &Arc<Source>) -> Result<crate::tensor::Attributes> {
+        let (_, index, _) = self.index_archive(Arc::clone(source), &Arc::new(Meter::new(&self.limits)))?;
+        Ok(index.attributes)
     }
 
     fn index_archive(

@@ -58,6 +58,12 @@ impl Original {
         Original { files }.placed()
     }
 
+    /// Files that are no one model, by their names, in the order of a reader that has opened them all.
+    pub(crate) fn of_named(files: Vec<(String, Arc<Source>)>) -> Original {
+        let file = |(number, (name, source))| OriginalFile { name, source, id: FileId(number), start: 0 };
+        Original { files: (0..).zip(files).map(file).collect() }.placed()
+    }
+
     /// The files that the tensors of a base are read from: no shard index, which changes with the names of the shards.
     pub(crate) fn of_base(reader: &Reader) -> Result<Original> {
         let mut original = Original::of(reader);

@@ -147,11 +147,22 @@ pub(crate) fn write(
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
-    reader.check_sources()?;
     if reader.archived().is_some() {
         return Err(Error::argument("this is an archive already").with_hints(RESTORE_FIRST));
     }
-    let source = &Original::of(reader);
+    let (original, format) = (Original::of(reader), reader.format().name());
+    write_original(writer, (reader, &original, format), encoder, options, progress)
+}
+
+/// Writes all of an archive but its end: of these files, which the reader has opened, and of this format.
+pub(super) fn write_original(
+    writer: &mut Writer,
+    (reader, source, format): (&Reader, &Original, &str),
+    encoder: &dyn Encoder,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Stats> {
+    reader.check_sources()?;
     let runs = runs_of_files(reader, source);
     let identify = || Ok::<_, Error>((source.identify()?, encoder.base()?));
     // A digest takes one core as long as compressing takes several: both are done at once, unless one thread is all there is.
@@ -176,7 +187,7 @@ pub(crate) fn write(
     write_bytes(writer, SKELETON, &skeleton(source, &runs)?, options)?;
     write_bytes(writer, TABLE, &table.encode(), options)?;
     let description = Description {
-        format: reader.format().name().to_owned(),
+        format: format.to_owned(),
         original,
         files,
         base: base.filter(|_| !table.base.is_empty()),

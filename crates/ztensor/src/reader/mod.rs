@@ -53,6 +53,12 @@ impl Reader {
         &self.index
     }
 
+    /// The same, opened through an archive.
+    pub(crate) fn with_archived(mut self, archived: Option<ArchiveInfo>) -> Reader {
+        self.archived = archived;
+        self
+    }
+
     /// The index by itself.
     pub(crate) fn into_index(self) -> Index {
         self.index

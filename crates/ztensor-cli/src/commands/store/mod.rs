@@ -1,5 +1,6 @@
 //! `ztensor store`: collections of related checkpoints.
 
+mod export;
 mod pin;
 mod read;
 mod write;
@@ -60,6 +61,12 @@ enum Action {
     /// Delete what no checkpoint refers to any more
     #[command(after_help = "Examples:\n  ztensor store gc --dry-run\n  ztensor store gc --now --force")]
     Gc(write::Gc),
+    /// Write a checkpoint as an archive that needs no store
+    #[command(after_help = "Examples:\n  ztensor store export run-7/step-1000 -o step-1000.zstn")]
+    Export(export::Export),
+    /// Add what an archive or a delta holds
+    #[command(after_help = "Examples:\n  ztensor store import step-1000.zstn -n run-7/step-1000")]
+    Import(export::Import),
     /// Keep what a checkpoint needs from being collected, also once it is removed; without a name, list the pins
     #[command(after_help = "Examples:\n  ztensor store pin run-7/step-1000\n  ztensor store pin --json")]
     Pin(pin::MakePin),
@@ -108,6 +115,8 @@ impl Stores {
             Action::Remove(command) => command.run(),
             Action::Prune(command) => command.run(),
             Action::Gc(command) => command.run(),
+            Action::Export(command) => command.run(),
+            Action::Import(command) => command.run(),
             Action::Pin(command) => command.run(),
             Action::Unpin(command) => command.run(),
             Action::Verify(command) => command.run(),

@@ -145,7 +145,7 @@ fn each(folder: &Path, pattern: &str, name: &str) -> Result<Vec<(PathBuf, String
     Ok(found.into_iter().map(|(path, file)| (path, format!("{name}/{file}"))).collect())
 }
 
-fn document(path: &Path, name: &str, stats: &AddStats) -> serde_json::Value {
+pub(super) fn document(path: &Path, name: &str, stats: &AddStats) -> serde_json::Value {
     json!({
         "path": path.display().to_string(), "name": name, "parent": stats.parent, "original_bytes": stats.original,
         "stored_bytes": stats.stored, "files": stats.files, "tensors": stats.tensors, "duplicates": stats.duplicates,
@@ -153,7 +153,7 @@ fn document(path: &Path, name: &str, stats: &AddStats) -> serde_json::Value {
     })
 }
 
-fn summary(path: &Path, name: &str, stats: &AddStats, dry_run: bool) -> String {
+pub(super) fn summary(path: &Path, name: &str, stats: &AddStats, dry_run: bool) -> String {
     let parent = stats.parent.as_ref().map_or(String::new(), |parent| format!(" against {parent}"));
     format!(
         "{} ({}) -> {name}{parent}: {}{}, {}, {} known, {} as deltas",
