@@ -21,8 +21,8 @@ use crate::record::{Encoding, Entry, File, FileKind, Manifest, Pack, Piece};
 use ztensor::archive::{Run, runs};
 use ztensor::{Attributes, DType, Error, Kind, Reader, Result, Shape, Source};
 
-/// Bytes that are encoded side by side before they are written. An add holds, of each, the base, what the base is decoded from and the result: in all
-/// about five times this, whatever the checkpoint's size.
+/// Bytes that are encoded side by side before they are written. It and the size of parts bound what an add and a restore hold, whatever the checkpoint's
+/// size: of one tensor of 1.57 GB on 2 cores 74 MiB to add it, 128 MiB to add it as a delta, 260 MiB to restore that (anonymous memory at its peak).
 const WINDOW: u64 = 64 << 20;
 /// Files that hold no tensors are cut into pieces of this size.
 const STRETCH: u64 = 4 << 20;
