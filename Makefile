@@ -20,7 +20,7 @@ UNSTABLE := RUSTC_BOOTSTRAP=1 CFLAGS=-fno-sanitize=address
 HOST = $(shell rustc -vV | sed -n 's/host: //p')
 FUZZ_BUILT = fuzz/target/$(HOST)/release
 
-.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-features check-platforms test-arm sanitize docs clean
+.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta bench-arm fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-features check-platforms test-arm sanitize docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -79,6 +79,9 @@ bench-codec: .venv/.built .venv/.test .models/.test ## Measure the codec on real
 
 bench-delta: .venv/.built .venv/.test ## Measure checkpoint deltas on a small model trained here
 	$(BIN)/python benchmark/bench.py delta
+
+bench-arm: ## Count the instructions of the codec's kernels for 64-bit ARM, in an emulator
+	.ci/platforms bench-arm
 
 fuzz: fuzz-build ## Fuzz one target: make fuzz TARGET=safetensors SECONDS=600
 	$(PYTHON) fuzz/all.py $(FUZZ_BUILT) --seconds $(or $(SECONDS),600) --target $(or $(TARGET),$(error say which: make fuzz TARGET=safetensors))

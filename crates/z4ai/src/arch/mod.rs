@@ -7,8 +7,11 @@
 //!
 //! Only this module has `unsafe` code; everything above it is checked by the compiler.
 
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod aarch64;
 pub(crate) mod memory;
 mod portable;
+mod shuffles;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
@@ -33,6 +36,8 @@ pub(crate) enum Kernel {
     Avx2(x86_64::Avx2),
     #[cfg(target_arch = "x86_64")]
     Avx512(x86_64::Avx512),
+    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+    Neon(aarch64::Neon),
 }
 
 /// Evaluates an expression with the active kernel, once for each type of kernel: `dispatch!(kernel => kernel.spread(bitmap, dense, elements))`.
@@ -44,12 +49,14 @@ macro_rules! dispatch {
             $crate::arch::Kernel::Avx2($kernel) => $call,
             #[cfg(target_arch = "x86_64")]
             $crate::arch::Kernel::Avx512($kernel) => $call,
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            $crate::arch::Kernel::Neon($kernel) => $call,
         }
     };
 }
 pub(crate) use dispatch;
 
-/// The environment variable that names the best kernel to be used: `portable`, `avx2` or `avx512`. For measurements.
+/// The environment variable that names the best kernel to be used: `portable`, `avx2`, `avx512` or `neon`. For measurements.
 const LIMIT: &str = "Z4AI_KERNEL";
 
 impl Kernel {
@@ -78,6 +85,8 @@ impl Kernel {
             x86_64::Avx2::detect().map(Self::Avx2),
             #[cfg(target_arch = "x86_64")]
             x86_64::Avx512::detect().map(Self::Avx512),
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            aarch64::Neon::detect().map(Self::Neon),
         ];
         kernels.into_iter().flatten().collect()
     }
@@ -89,6 +98,8 @@ impl Kernel {
             Self::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            Self::Neon(_) => "neon",
         }
     }
 }

@@ -46,6 +46,12 @@ pub(crate) trait Steps: Instructions {
         }
     }
 
+    /// Look up the ranks of symbols.
+    #[inline(always)]
+    fn ranks_of(self, table: &[u8; 256], symbols: &[u8], ranks: &mut [u8]) {
+        ranks.iter_mut().zip(symbols).for_each(|(rank, &symbol)| *rank = table[usize::from(symbol)]);
+    }
+
     /// Frequencies of the symbols.
     #[inline(always)]
     fn histogram(self, symbols: &[u8]) -> [u32; 256] {

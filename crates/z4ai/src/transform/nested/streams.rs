@@ -85,14 +85,12 @@ pub(crate) fn encode<K: Steps>(
     let mut ranks = [0_u8; CHUNK];
     for chunk in symbols.chunks(CHUNK) {
         let padded = chunk.len().next_multiple_of(GROUP);
-        for (rank, &symbol) in ranks.iter_mut().zip(chunk) {
-            *rank = rank_of[usize::from(symbol)];
-        }
+        kernel.ranks_of(&rank_of, chunk, &mut ranks[..chunk.len()]);
         ranks[chunk.len()..padded].fill(0);
         let words = padded / WORD;
         let mut escapes = [EVEN; WORDS];
         let mut base = 0_u8;
-        for (&width, stream) in code.widths.iter().zip(levels.iter_mut()) {
+        for (level, (&width, stream)) in code.widths.iter().zip(levels.iter_mut()).enumerate() {
             let top = (1_u8 << width) - 1;
             for (ranks, escapes) in ranks[..padded].chunks_exact(128).zip(escapes.chunks_exact_mut(4)) {
                 let mut bytes = [0_u8; 32];
@@ -108,7 +106,9 @@ pub(crate) fn encode<K: Steps>(
                         stream.push(kernel.extract::<1>(fields, *escape), count);
                         *escape &= fields;
                     } else {
-                        stream.push(kernel.extract::<2>(fields, *escape), 2 * count);
+                        // All fields are chosen at the first level.
+                        let bits = if level == 0 { fields } else { kernel.extract::<2>(fields, *escape) };
+                        stream.push(bits, 2 * count);
                         *escape &= fields & fields >> 1;
                     }
                 }

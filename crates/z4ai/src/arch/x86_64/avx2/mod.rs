@@ -9,7 +9,7 @@ mod sparse;
 
 pub(in crate::arch) use adaptive::{lanes, signs};
 pub(in crate::arch) use float::LowBits;
-pub(in crate::arch) use rans::encode::{WORDS_TO_END, encode_groups};
+pub(in crate::arch) use rans::encode::encode_groups;
 pub(in crate::arch) use rans::{WORDS_TO_LANES, look_up};
 pub(in crate::arch) use reference::restore::{ChunkWalk, prefetch_piece};
 

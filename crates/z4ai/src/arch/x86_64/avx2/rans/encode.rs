@@ -2,35 +2,10 @@
 #![allow(unsafe_code)]
 
 use super::{load_states, store_states};
+use crate::arch::shuffles::WORDS_TO_END;
 use crate::entropy::rans::{EncoderTables, LANES};
 use crate::entropy::table::EncoderSymbol;
 use std::arch::x86_64::*;
-
-/// For each 8-bit mask of lanes that give a word away: the byte shuffle that moves their words to the end of a register.
-pub(in crate::arch) static WORDS_TO_END: [SpillShuffle; 256] = words_to_end();
-
-/// A byte shuffle, aligned so that none lies in two cache lines.
-#[derive(Clone, Copy)]
-#[repr(C, align(16))]
-pub(in crate::arch) struct SpillShuffle([u8; 16]);
-
-const fn words_to_end() -> [SpillShuffle; 256] {
-    let mut table = [SpillShuffle([0x80; 16]); 256];
-    let mut mask = 0;
-    while mask < 256 {
-        let (mut lane, mut place) = (8, 16);
-        while lane > 0 {
-            lane -= 1;
-            if mask >> lane & 1 == 1 {
-                place -= 2;
-                table[mask].0[place] = 2 * lane as u8;
-                table[mask].0[place + 1] = 2 * lane as u8 + 1;
-            }
-        }
-        mask += 1;
-    }
-    table
-}
 
 /// Encodes whole groups, whose words end at `end`; there are [`LANES`] or twice as many states.
 #[target_feature(enable = "avx2,bmi2,popcnt")]

@@ -1,7 +1,8 @@
 //! The raw bits of differences with AVX2: eight lanes per register.
 #![allow(unsafe_code)]
 
-use crate::arch::x86_64::avx2::{WORDS_TO_END, WORDS_TO_LANES};
+use crate::arch::shuffles::WORDS_TO_END;
+use crate::arch::x86_64::avx2::WORDS_TO_LANES;
 use crate::transform::reference::{
     Alphabet, PIECE, RAW_LANES, RawLanes, RawReader, RawWords, WORD_BITS, Word,
 };

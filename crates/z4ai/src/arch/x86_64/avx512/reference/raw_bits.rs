@@ -3,7 +3,8 @@
 //! A lane holds between 16 and 31 bits whenever a step begins, so what is beyond 16 says how many, and a step changes that modulo 16.
 #![allow(unsafe_code)]
 
-use crate::arch::x86_64::avx2::{WORDS_TO_END, WORDS_TO_LANES};
+use crate::arch::shuffles::WORDS_TO_END;
+use crate::arch::x86_64::avx2::WORDS_TO_LANES;
 use crate::transform::reference::{Alphabet, RAW_LANES, RawLanes, RawWords, WORD_BITS, Word};
 use std::arch::asm;
 use std::arch::x86_64::*;
