@@ -6,7 +6,8 @@ use crate::arch::Portable;
 use crate::transform::nested::Steps;
 use std::arch::aarch64::*;
 
-/// Words with fewer chosen fields than this are dealt out field by field: a field takes some seven instructions, a whole word 34.
+/// Words with fewer chosen fields than this are dealt out field by field. With 4, fast decoding takes 9.7 instructions per element in `make bench-arm`;
+/// other numbers were not tried.
 const FEW: u32 = 4;
 
 impl Steps for Neon {
