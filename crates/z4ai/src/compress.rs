@@ -2,7 +2,7 @@
 
 use crate::arch::memory;
 use crate::encode::SectionEncoder;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::header::Header;
 use crate::options::Options;
 use crate::threads;
@@ -27,15 +27,32 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
 /// compressing does.
 pub fn compress_into(bytes: &[u8], options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     options.check_shape(bytes.len() as u64)?;
-    compress_to(bytes, options, frame)
+    compress_to(bytes, options, frame, &mut |_| Ok(()))
 }
 
-fn compress_to(bytes: &[u8], options: &Options, frame: &mut Vec<u8>) -> Result<()> {
+/// Compresses `bytes` into one frame and tells `progress` the bytes of each section that is done, on the calling thread; an error of it ends the work.
+pub fn compress_watched<E: From<Error>>(
+    bytes: &[u8],
+    options: &Options,
+    progress: &mut dyn FnMut(u64) -> std::result::Result<(), E>,
+) -> std::result::Result<Vec<u8>, E> {
+    options.check_shape(bytes.len() as u64)?;
+    let mut frame = Vec::new();
+    compress_to(bytes, options, &mut frame, progress)?;
+    Ok(frame)
+}
+
+fn compress_to<E: From<Error>>(
+    bytes: &[u8],
+    options: &Options,
+    frame: &mut Vec<u8>,
+    progress: &mut dyn FnMut(u64) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
     frame.clear();
     // More room than is written to costs nothing.
     if frame.capacity() < bytes.len() {
         *frame = memory::with_room_for(bytes.len());
     }
     Header::new(options, Some(bytes.len() as u64)).write(frame);
-    threads::run(options.threads, || SectionEncoder::new(options).append_all(bytes, frame))
+    threads::run(options.threads, || SectionEncoder::new(options).append_all(bytes, frame, progress))
 }

@@ -31,7 +31,7 @@ mod stream;
 mod threads;
 mod transform;
 
-pub use compress::{compress, compress_into};
+pub use compress::{compress, compress_into, compress_watched};
 pub use decompress::{decompress, is_frame};
 pub use delta::{compress_delta, compress_delta_if_useful, compress_delta_stream, decompress_delta_stream};
 pub use dtype::Dtype;

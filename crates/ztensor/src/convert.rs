@@ -112,7 +112,7 @@ fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
 }
 
-/// Adds every tensor of a file to a writer. `progress` is told the bytes of each tensor that is done.
+/// Adds every tensor of a file to a writer. `progress` is told the bytes of tensors that are done, and of the parts of large ones.
 pub fn copy_into(
     writer: &mut Writer,
     reader: &Reader,
@@ -122,7 +122,7 @@ pub fn copy_into(
     copy_selected(writer, reader, &everything(reader), storage, progress)
 }
 
-/// Adds some tensors of a file to a writer, under other names where asked. `progress` is told the bytes of each that is done.
+/// Adds some tensors of a file to a writer, under other names where asked. `progress` is told the bytes as [`copy_into`] tells them.
 pub fn copy_selected(
     writer: &mut Writer,
     reader: &Reader,
@@ -172,9 +172,22 @@ pub fn copy_selected(
                 },
             ));
         }
-        writer.write_batch(&batch, storage.compression, storage.checksum)?;
+        let total: u64 = window.iter().map(|(_, _, object)| object.decoded_length()).sum();
+        let mut told = 0;
+        let mut tell = |bytes: u64| {
+            let bytes = bytes.min(total - told);
+            told += bytes;
+            progress(bytes);
+        };
+        match &batch[..] {
+            // A large tensor is alone in its window.
+            [(name, tensor)] => {
+                writer.write_watched(name, tensor, storage.compression, storage.checksum, &mut tell)?;
+            }
+            _ => writer.write_batch(&batch, storage.compression, storage.checksum)?,
+        }
         links.iter().try_for_each(|(name, first)| writer.add_tied(name, first))?;
-        window.iter().for_each(|(_, _, object)| progress(object.decoded_length()));
+        tell(u64::MAX);
         rest = later;
     }
     Ok(())

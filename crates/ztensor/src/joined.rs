@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Kind, Result};
-use crate::index::{Chunked, Data, FileId, Index, Span};
+use crate::index::{FileId, Index};
 use crate::limits::Limits;
 use crate::reader::Reader;
 
@@ -34,7 +34,7 @@ pub(crate) fn join(parts: Vec<(String, Reader)>, limits: &Limits, verify: bool) 
         let joined = joined.get_or_insert_with(|| Index::new(index.format, index.version));
         for (name, mut object) in index.objects {
             for (_, component) in &mut object.components {
-                shift(&mut component.data, by);
+                component.data.shift_files(by);
             }
             joined.insert(shown(&file, name.clone(), &name), object)?;
         }
@@ -49,33 +49,4 @@ pub(crate) fn join(parts: Vec<(String, Reader)>, limits: &Limits, verify: bool) 
     }
     let joined = joined.ok_or_else(|| Error::new(Kind::NotFound, "there are no tensors to open"))?;
     Ok(Reader::new(files, joined, None, limits.clone(), verify))
-}
-
-/// Counts the files of byte ranges from `by` on.
-fn shift(data: &mut Data, by: u32) {
-    let moved = |span: Span| Span { file: FileId(span.file.0 + by), ..span };
-    match data {
-        Data::Raw(span)
-        | Data::Zstd(span)
-        | Data::ZstdSeekable(span)
-        | Data::Z4ai(span)
-        | Data::Deflate(span) => *span = moved(*span),
-        Data::PackedMember(member) => member.span = moved(member.span),
-        Data::Inline(_) | Data::Fill(_) => {}
-        Data::Pieces(spans) => *spans = spans.iter().map(|span| moved(*span)).collect(),
-        Data::Varints(runs) => {
-            let run =
-                |run: &crate::index::VarintRun| crate::index::VarintRun { span: moved(run.span), ..*run };
-            *runs = runs.iter().map(run).collect();
-        }
-        Data::Unraveled(positions) => shift(&mut positions.inner, by),
-        Data::SwappedBlocks(blocks) => shift(&mut blocks.inner, by),
-        Data::Swapped { inner, .. } | Data::Negated { inner, .. } => shift(inner, by),
-        Data::Strided(view) => shift(&mut view.inner, by),
-        Data::Chunked(chunked) => {
-            let mut own: Chunked = (**chunked).clone();
-            own.chunks.iter_mut().for_each(|chunk| chunk.span = moved(chunk.span));
-            *chunked = Arc::new(own);
-        }
-    }
 }

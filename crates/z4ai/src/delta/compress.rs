@@ -106,7 +106,7 @@ fn encode(current: &[u8], reference: &[u8], options: &Options) -> Result<(Vec<u8
                 sections.need_reference |= choice?.encode(part, options, &mut frame)?;
             }
         }
-        SectionEncoder::new(options).append_all(alone, &mut frame)
+        SectionEncoder::new(options).append_all(alone, &mut frame, &mut |_| Ok(()))
     })?;
     frame.shrink_to_fit();
     Ok((frame, sections))

@@ -5,7 +5,7 @@ use super::plan::Plan;
 use super::repeats::{self, Repeats};
 use super::segments;
 use crate::block::{BlockContext, PartialReference};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::section::{BlockEntry, Copy, Outline};
 use crate::frame::{FULL_SECTION, MAX_SECTION, STORED, checksum};
 use crate::options::{Effort, Options};
@@ -48,14 +48,20 @@ impl<'o> SectionEncoder<'o> {
         Self { options }
     }
 
-    /// Appends the sections of the last `bytes` of a frame that has its length in the header.
-    pub fn append_all(&self, bytes: &[u8], frame: &mut Vec<u8>) -> Result<()> {
+    /// Appends the sections of the last `bytes` of a frame that has its length in the header. `progress` is told the bytes of each.
+    pub fn append_all<E: From<Error>>(
+        &self,
+        bytes: &[u8],
+        frame: &mut Vec<u8>,
+        progress: &mut dyn FnMut(u64) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let options = self.options;
         let cut = [FULL_SECTION, MAX_SECTION].map(|limit| section_length_within(limit, options));
         let sections = sections(bytes, cut, options);
         let last = sections.len();
         for (index, bytes) in sections.into_iter().enumerate() {
             self.append_cut(SectionData { closing: index + 1 == last, ..SectionData::new(bytes) }, frame)?;
+            progress(bytes.len() as u64)?;
         }
         Ok(())
     }

@@ -220,15 +220,27 @@ fn write_pieces(
     let mut rest = runs;
     while !rest.is_empty() {
         let (window, later) = rest.split_at(window(rest));
-        let encode =
-            || window.par_iter().map(|run| pieces.prepare(run, encoder, options)).collect::<Result<Vec<_>>>();
-        let prepared = match &pool {
-            Some(pool) => pool.install(encode)?,
-            None => encode()?,
+        let mut told = 0;
+        let prepared = match (window, &pool) {
+            // A large tensor is alone in its window.
+            ([run], None) => {
+                let tell = &mut |bytes: u64| {
+                    told += bytes;
+                    progress(bytes)
+                };
+                vec![pieces.prepare(run, encoder, options, tell)?]
+            }
+            _ => {
+                let encode = || {
+                    let prepare = |run| pieces.prepare(run, encoder, options, &mut |_| Ok(()));
+                    window.par_iter().map(prepare).collect::<Result<Vec<_>>>()
+                };
+                pool.as_ref().map_or_else(encode, |pool| pool.install(encode))?
+            }
         };
         for (run, prepared) in window.iter().zip(prepared) {
             stored.write(&pieces.add(run, prepared)?)?;
-            progress(run.length)?;
+            progress(run.length.saturating_sub(told))?;
         }
         rest = later;
     }
@@ -270,6 +282,7 @@ impl<'a> Pieces<'a> {
         run: &Run,
         encoder: &dyn Encoder,
         options: &ArchiveOptions,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<(u64, Option<Encoded>)> {
         let bytes = self.source.bytes(run.offset, run.length)?;
         let hash = XxHash3_64::oneshot(&bytes);
@@ -281,7 +294,8 @@ impl<'a> Pieces<'a> {
         if let Some(encoded) = encoder.encode(run, &bytes, &codec)? {
             return Ok((hash, Some(encoded)));
         }
-        Ok((hash, Some(encode_alone(&bytes, &codec)?)))
+        let frame = encoding::compress_z4ai_watched(&bytes, &codec, progress)?;
+        Ok((hash, Some(raw_or_frame(&bytes, frame))))
     }
 
     /// Takes a piece into the table. Returns the bytes to store.

@@ -32,6 +32,15 @@ pub(crate) fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
     z4ai::compress(bytes, options).map_err(failure)
 }
 
+/// The same; `progress` is told the bytes of each part that is done.
+pub(crate) fn compress_watched(
+    bytes: &[u8],
+    options: &Options,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Vec<u8>> {
+    z4ai::compress_watched(bytes, options, progress)
+}
+
 /// What the codec is told of some elements; the shape lets it follow the scale of rows and columns.
 pub fn options(bytes: &[u8], element: &ElementType, shape: &Shape, effort: Effort) -> Options {
     let dtype = codec_dtype(element);

@@ -30,7 +30,10 @@ pub(crate) use checksum::Hasher;
 #[cfg(feature = "zip")]
 pub(crate) use deflate::inflate;
 pub use frame::{codec_dtype, options as codec_options};
-pub(crate) use frame::{compress as compress_z4ai, failure as z4ai_failure, options as z4ai_options};
+pub(crate) use frame::{
+    compress as compress_z4ai, compress_watched as compress_z4ai_watched, failure as z4ai_failure,
+    options as z4ai_options,
+};
 #[cfg(feature = "npz")]
 pub(crate) use member::start as member_start;
 #[cfg(feature = "zip")]

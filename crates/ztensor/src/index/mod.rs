@@ -532,6 +532,34 @@ impl Data {
         }
     }
 
+    /// Counts the files of byte ranges from `by` on.
+    pub(crate) fn shift_files(&mut self, by: u32) {
+        let moved = |span: Span| Span { file: FileId(span.file.0 + by), ..span };
+        match self {
+            Data::Raw(span)
+            | Data::Zstd(span)
+            | Data::ZstdSeekable(span)
+            | Data::Z4ai(span)
+            | Data::Deflate(span) => *span = moved(*span),
+            Data::PackedMember(member) => member.span = moved(member.span),
+            Data::Inline(_) | Data::Fill(_) => {}
+            Data::Pieces(spans) => *spans = spans.iter().map(|span| moved(*span)).collect(),
+            Data::Varints(runs) => {
+                let run = |run: &VarintRun| VarintRun { span: moved(run.span), ..*run };
+                *runs = runs.iter().map(run).collect();
+            }
+            Data::Unraveled(positions) => positions.inner.shift_files(by),
+            Data::SwappedBlocks(blocks) => blocks.inner.shift_files(by),
+            Data::Swapped { inner, .. } | Data::Negated { inner, .. } => inner.shift_files(by),
+            Data::Strided(view) => view.inner.shift_files(by),
+            Data::Chunked(chunked) => {
+                let mut own: Chunked = (**chunked).clone();
+                own.chunks.iter_mut().for_each(|chunk| chunk.span = moved(chunk.span));
+                *chunked = Arc::new(own);
+            }
+        }
+    }
+
     /// The first byte in the file, to read tensors in file order.
     pub fn first_span(&self) -> Option<Span> {
         match self {

@@ -11,7 +11,7 @@ use super::known::digest_of;
 use super::wrong_base;
 use super::{Base, described};
 use crate::archive::{BaseDescription, Description, FileIdentity, NamedFile, OpenOptions, Original};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::folder::{Depth, files, folder_of};
 use crate::formats::zt;
 use crate::limits::Meter;
@@ -151,7 +151,11 @@ impl<'a> Search<'a> {
                 Kind::Limit,
                 format!("the delta has more than {LONGEST_CHAIN} deltas below it"),
             )
-            .with_hint("Restore one in the middle, or drop links: `ztensor delta rebase`."));
+            .with_hints(Hints::new(
+                "Restore one in the middle, or drop links with delta::rebase.",
+                "Restore one in the middle with z4ai.model_delta.decompress_file.",
+                "Restore one in the middle, or drop links: `ztensor delta rebase`.",
+            )));
         }
         self.links += 1;
         let opened = self.open_base(base, folder);

@@ -12,7 +12,7 @@ use super::walk::Walk;
 use crate::error::{Error, Kind, Result};
 use crate::formats::Input;
 use crate::index::{Data, FileId, Format, Index};
-use crate::limits::Budget;
+use crate::limits::{Budget, exceeded};
 
 /// The magic number as protocol 2 and later pickle it, without the protocol opcode.
 const MAGIC: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
@@ -64,8 +64,7 @@ pub(super) fn in_windows(
                 window = window.saturating_mul(4).min(most);
             }
             Err(error) if error.kind() == Kind::Truncated && most < source.len() => {
-                return Err(Error::new(Kind::Limit, format!("the pickle is longer than {most} bytes"))
-                    .with_hint("If the file is trusted, open it with larger limits."));
+                return Err(exceeded("the pickle is longer than", most, "bytes", "header"));
             }
             result => return result,
         }

@@ -1,4 +1,4 @@
-//! `model.safetensors.index.json`: a map from tensor names to the shard files beside it.
+//! `model.safetensors.index.json`, and `pytorch_model.bin.index.json`, which is the same over PyTorch's files: a map from tensor names to the shard files beside it.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,11 @@ use serde::Deserialize;
 use super::{Input, add_file};
 use crate::error::{Error, Kind, Result};
 use crate::formats::few;
+#[cfg(feature = "pytorch")]
+use crate::formats::{in_folder, pytorch};
 use crate::index::{FileId, Format, Index};
+#[cfg(feature = "pytorch")]
+use crate::source::Io;
 use crate::tensor::{Attributes, Value};
 
 #[derive(Deserialize)]
@@ -66,7 +70,7 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     }
     for (number, (&file, shard)) in files.iter().zip(&shards).enumerate() {
         let before = index.objects.len();
-        add_file(input, file, &mut index).map_err(|error| {
+        add_shard(input, file, &mut index).map_err(|error| {
             match input.file(file).map(|f| f.path().map(|p| p.to_path_buf())) {
                 Ok(Some(path)) => error.with_path(&path),
                 _ => error,
@@ -87,6 +91,33 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     let own: Attributes = document.metadata.into_iter().map(|(key, value)| (key, value_of(value))).collect();
     index.attributes.extend(own);
     Ok(index)
+}
+
+/// Adds the tensors of a shard, of PyTorch's formats too.
+fn add_shard(input: &mut Input, file: FileId, index: &mut Index) -> Result<()> {
+    #[cfg(feature = "pytorch")]
+    {
+        let source = std::sync::Arc::clone(input.file(file)?);
+        let limits = input.budget.limits().clone();
+        let mut shard = Input::with_resolver(source, limits, in_folder(None, Io::Auto));
+        let head = shard.source().head(4096)?.into_owned();
+        if pytorch::matches(&head, &shard) {
+            // All shards together are one file's worth.
+            std::mem::swap(&mut input.budget, &mut shard.budget);
+            let part = pytorch::index(&mut shard)?;
+            std::mem::swap(&mut input.budget, &mut shard.budget);
+            index.format = part.format;
+            index.version = part.version;
+            for (name, mut object) in part.objects {
+                object.components.iter_mut().for_each(|(_, part)| part.data.shift_files(file.0));
+                index.insert(name, object)?;
+            }
+            index.skipped.extend(part.skipped);
+            index.attributes.extend(part.attributes);
+            return Ok(());
+        }
+    }
+    add_file(input, file, index)
 }
 
 /// Indexes shards that have no index: each tensor may be in one of them only.

@@ -15,15 +15,16 @@ pub(super) struct Encoded<'a> {
     pub place: fn(Span) -> Data,
 }
 
-/// Encodes the components of a tensor.
+/// Encodes the components of a tensor. `progress` is told the bytes of parts that are done, where there are several.
 pub(super) fn encode<'a>(
     tensor: &TensorInput<'a>,
     compression: Compression,
     version: Version,
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<Encoded<'a>>> {
     let encode = |(role, element, bytes): &(Cow<'a, str>, ElementType, &'a [u8])| {
         let whole = tensor.layout == Layout::Dense && role == "data";
-        encode_component(bytes, element, whole.then_some(&tensor.shape), compression, version)
+        encode_component(bytes, element, whole.then_some(&tensor.shape), compression, version, progress)
     };
     tensor.components.iter().map(encode).collect()
 }
@@ -34,6 +35,7 @@ fn encode_component<'a>(
     shape: Option<&Shape>,
     compression: Compression,
     version: Version,
+    progress: &mut dyn FnMut(u64),
 ) -> Result<Encoded<'a>> {
     let decoded = bytes.len() as u64;
     let raw = Encoded { bytes: Cow::Borrowed(bytes), decoded, place: Data::Raw };
@@ -54,7 +56,11 @@ fn encode_component<'a>(
         Compression::Z4ai(effort) => {
             let flat = Shape::from([decoded / element.storage.width() as u64]);
             let options = encoding::z4ai_options(bytes, element, shape.unwrap_or(&flat), effort);
-            let packed = encoding::compress_z4ai(bytes, &options)?;
+            let mut told = |bytes| {
+                progress(bytes);
+                Ok(())
+            };
+            let packed = encoding::compress_z4ai_watched(bytes, &options, &mut told)?;
             let shrunk = packed.len() < bytes.len();
             Ok(if shrunk { Encoded { bytes: Cow::Owned(packed), decoded, place: Data::Z4ai } } else { raw })
         }

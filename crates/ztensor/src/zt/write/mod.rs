@@ -32,6 +32,8 @@ use crate::tensor::{Attributes, Element, ElementType, Layout, Shape, Value};
 /// Raw blobs of at least this size start on a page of their own.
 const LARGE: u64 = 256 << 10;
 const PAGE: u64 = 4096;
+/// Bytes that are written between two reports of progress.
+const PIECE: usize = 32 << 20;
 /// Decoded bytes that are compressed side by side before they are written.
 const WINDOW: u64 = 64 << 20;
 
@@ -218,9 +220,7 @@ impl Writer {
         compression: Compression,
         checksum: Checksum,
     ) -> Result<()> {
-        self.check_name(name)?;
-        let encoded = encode(tensor, compression, self.version).map_err(|error| error.with_tensor(name))?;
-        self.store(name, tensor, encoded, checksum)
+        self.write_watched(name, tensor, compression, checksum, &mut |_| {})
     }
 
     /// Adds many tensors; compression works on several of them at once.
@@ -248,16 +248,30 @@ impl Writer {
             let encoded: Vec<_> = window
                 .par_iter()
                 .map(|(name, tensor)| {
-                    encode(tensor, compression, version).map_err(|error| error.with_tensor(name))
+                    encode(tensor, compression, version, &mut |_| {}).map_err(|error| error.with_tensor(name))
                 })
                 .collect::<Result<_>>()?;
             for ((name, tensor), encoded) in window.iter().zip(encoded) {
                 self.check_name(name)?;
-                self.store(name, tensor, encoded, checksum)?;
+                self.store(name, tensor, encoded, checksum, &mut |_| {})?;
             }
             rest = later;
         }
         Ok(())
+    }
+
+    /// Adds a tensor; `progress` is told the bytes of its parts as they are done.
+    pub(crate) fn write_watched(
+        &mut self,
+        name: &str,
+        tensor: &TensorInput<'_>,
+        compression: Compression,
+        checksum: Checksum,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        self.check_name(name)?;
+        let encoded = encode(tensor, compression, self.version, progress);
+        self.store(name, tensor, encoded.map_err(|error| error.with_tensor(name))?, checksum, progress)
     }
 
     /// Adds a second name for a tensor written before; its bytes are stored once.
@@ -366,6 +380,7 @@ impl Writer {
         tensor: &TensorInput<'_>,
         encoded: Vec<Encoded<'_>>,
         checksum: Checksum,
+        progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let mut components = Components::with_capacity(encoded.len());
         for ((role, element, _), encoded) in tensor.components.iter().zip(&encoded) {
@@ -385,8 +400,8 @@ impl Writer {
             object.components.iter_mut().zip(encoded).zip(&tensor.components)
         {
             let placed = match self.version {
-                Version::One => self.place(component, &encoded, checksum),
-                Version::Two => self.place_once(component, &encoded, decoded, checksum),
+                Version::One => self.place(component, &encoded, checksum, progress),
+                Version::Two => self.place_once(component, &encoded, decoded, checksum, progress),
             };
             placed.inspect_err(|_| self.broken = true)?;
         }
@@ -394,11 +409,17 @@ impl Writer {
         Ok(())
     }
 
-    fn place(&mut self, component: &mut Component, encoded: &Encoded<'_>, checksum: Checksum) -> Result<()> {
+    fn place(
+        &mut self,
+        component: &mut Component,
+        encoded: &Encoded<'_>,
+        checksum: Checksum,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         let length = encoded.bytes.len() as u64;
         self.align(length, matches!(component.data, Data::Raw(_)))?;
         component.data = (encoded.place)(Span { file: FileId(0), offset: self.output.position(), length });
-        self.output.write(&encoded.bytes)?;
+        self.put(encoded, progress)?;
         component.digest = checksum.hasher().map(|mut hasher| {
             hasher.update(&encoded.bytes);
             Digest { value: hasher.finish(), over: Coverage::Stored }
@@ -413,6 +434,7 @@ impl Writer {
         encoded: &Encoded<'_>,
         decoded: &[u8],
         checksum: Checksum,
+        progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let mut hasher = if checksum == Checksum::Sha256 { Hasher::sha256() } else { Hasher::xxh3() };
         hasher.update(decoded);
@@ -431,7 +453,18 @@ impl Writer {
             Span { file: FileId(0), offset: self.output.position(), length: encoded.bytes.len() as u64 };
         component.data = (encoded.place)(span);
         self.known.entry(key).or_default().push(span);
-        self.output.write(&encoded.bytes)
+        self.put(encoded, progress)
+    }
+
+    /// Writes what is stored of a component. What is stored as it is has no other step to tell of.
+    fn put(&mut self, encoded: &Encoded<'_>, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        for piece in encoded.bytes.chunks(PIECE) {
+            self.output.write(piece)?;
+            if encoded.bytes.len() as u64 == encoded.decoded {
+                progress(piece.len() as u64);
+            }
+        }
+        Ok(())
     }
 
     /// Copies a component as it is stored in another container: same encoding, same checksum.
