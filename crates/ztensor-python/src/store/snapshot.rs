@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use memmap2::MmapMut;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
@@ -25,21 +26,61 @@ pub(crate) struct Snapshot {
 
 #[derive(Default)]
 struct Held {
-    bytes: Arc<Vec<u8>>,
+    bytes: Arc<Memory>,
     /// How many of them are used; memory is not given back, because the next state is as large.
     length: usize,
     name: &'static str,
 }
 
+/// Memory for a state.
+enum Memory {
+    /// Pages of its own, huge ones where there are any: the first copy of a gigabyte waits for the kernel more than for anything else otherwise.
+    Pages(MmapMut),
+    /// A file that was written in one piece.
+    File(Vec<u8>),
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::File(Vec::new())
+    }
+}
+
+impl Memory {
+    fn new(length: usize) -> ztensor::Result<Memory> {
+        let pages = MmapMut::map_anon(length)
+            .map_err(|_| Error::new(Kind::Limit, format!("not enough memory for {length} bytes")))?;
+        // Refused, small pages do as well.
+        #[cfg(target_os = "linux")]
+        let _ = pages.advise(memmap2::Advice::HugePage);
+        Ok(Memory::Pages(pages))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Memory::Pages(pages) => pages,
+            Memory::File(bytes) => bytes,
+        }
+    }
+
+    /// Its bytes to be written to, if there are so many.
+    fn room(&mut self, length: usize) -> Option<&mut [u8]> {
+        match self {
+            Memory::Pages(pages) => pages.get_mut(..length),
+            Memory::File(bytes) => bytes.get_mut(..length),
+        }
+    }
+}
+
 /// The used part of a buffer, as a source holds it.
 struct Used {
-    bytes: Arc<Vec<u8>>,
+    bytes: Arc<Memory>,
     length: usize,
 }
 
 impl AsRef<[u8]> for Used {
     fn as_ref(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
+        self.bytes.bytes().get(..self.length).unwrap_or_default()
     }
 }
 
@@ -74,8 +115,9 @@ impl Snapshot {
                 let attributes = crate::attributes::from_dict(metadata)?;
                 let storage = (Compression::None, ztensor::Checksum::None);
                 save::fill(py, &mut writer, &incoming, attributes, storage, Progress::default())?;
-                held.bytes = Arc::new(py.work(|| writer.into_bytes()).or_raise()?);
-                held.length = held.bytes.len();
+                let bytes = py.work(|| writer.into_bytes()).or_raise()?;
+                held.length = bytes.len();
+                held.bytes = Arc::new(Memory::File(bytes));
                 held.name = "state.zt";
             }
         }
@@ -115,11 +157,11 @@ impl Held {
         let length = parts.iter().map(|part| part.len()).sum();
         self.length = 0;
         // Memory that the store still reads from is left to it.
-        if Arc::get_mut(&mut self.bytes).is_none_or(|bytes| bytes.len() < length) {
-            self.bytes = Arc::new(vec![0; length]);
+        if Arc::get_mut(&mut self.bytes).is_none_or(|memory| memory.room(length).is_none()) {
+            self.bytes = Arc::new(Memory::new(length)?);
         }
-        let bytes = Arc::get_mut(&mut self.bytes).ok_or_else(|| Error::argument("the snapshot is in use"))?;
-        let mut rest = bytes.as_mut_slice();
+        let room = Arc::get_mut(&mut self.bytes).and_then(|memory| memory.room(length));
+        let mut rest = room.ok_or_else(|| Error::argument("the snapshot is in use"))?;
         let mut copies = Vec::new();
         for part in parts.iter().flat_map(|part| part.chunks(CHUNK)) {
             let (here, later) = rest.split_at_mut(part.len());
