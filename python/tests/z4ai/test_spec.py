@@ -59,6 +59,9 @@ ARRAYS = {
     "grid with centres": (
         ((LEVELS % 16).astype(np.float32) - CENTRES).astype(np.float16).astype(np.float32) * SCALES.astype(np.float16)
     ).astype(np.float16),
+    "grid of e4m3": ((LEVELS / 3).astype(ml_dtypes.float8_e4m3fn).astype(np.float32) * SCALES).astype(np.float16),
+    "grid of e5m2": ((LEVELS / 3).astype(ml_dtypes.float8_e5m2).astype(np.float32) * SCALES).astype(np.float32),
+    "grid of e2m1": (LEVELS / 22).astype(ml_dtypes.float4_e2m1fn).astype(np.float32) * (SCALES * 9000).round() / 7,
     "tied": np.concatenate([WEIGHTS, WEIGHTS]).astype(ml_dtypes.bfloat16),
     "constant": np.full(100, 3.5, np.float32),
     "stored": np.arange(3, dtype=np.float32),

@@ -377,6 +377,24 @@ fn quantised(cases: &mut Cases) {
     cases.efforts("grid-minimum-bf16", &bf16s(&minimum), shaped(Dtype::Bf16));
     let centre = elements(&mut |scale, offset| (random.below(16) as f32 - (8.0 + 4.0 * offset)) * scale);
     cases.efforts("grid-centre", &f32s(&centre), shaped(Dtype::F32));
+    let mut floats = Random::new(13);
+    // Three and two bits of mantissa.
+    let mut e4m3 = elements(&mut |scale, _| {
+        f32::from_bits((floats.normal() * 90.0).clamp(-448.0, 448.0).to_bits() & 0xfff0_0000) * scale
+    });
+    e4m3[group..2 * group].fill(0.0);
+    e4m3[3 * group..4 * group].iter_mut().for_each(|value| *value = floats.normal());
+    cases.efforts("grid-e4m3", &f32s(&e4m3), shaped(Dtype::F32));
+    let e5m2 = elements(&mut |scale, _| {
+        f32::from_bits((floats.normal() * floats.normal() * 900.0).to_bits() & 0xffe0_0000) * scale
+    });
+    cases.efforts("grid-e5m2", &bf16s(&e5m2), shaped(Dtype::Bf16));
+    let e2m1 = elements(&mut |scale, _| {
+        let number = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0, -0.0];
+        // Of two hundred scales.
+        number[floats.below(16) as usize] * ((1.0 + (scale * 77_777.0) % 200.0) / 333.0)
+    });
+    cases.efforts("grid-e2m1", &f32s(&e2m1), shaped(Dtype::F32));
 
     let few: Vec<f32> = (0..9000).map(|_| (random.normal() * 20.0).round() / 100.0).collect();
     cases.efforts("palette", &f32s(&few), Options::new(Dtype::F32));

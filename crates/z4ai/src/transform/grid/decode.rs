@@ -3,6 +3,7 @@
 use super::format::Format;
 use super::groups::Rows;
 use super::levels::{LevelTable, Levels};
+use super::minifloat::Minifloat;
 use super::model::GridModel;
 use super::offset::{LARGEST_CENTRE, Offset};
 use super::scheme::Scheme;
@@ -35,7 +36,9 @@ fn decode_format<F: Format>(
 ) -> Result<()> {
     let mut reader = Reader::new(header, "grid");
     let scheme = Scheme::from_byte(reader.u8()?).ok_or_else(|| Error::corrupt("unknown scheme of a grid"))?;
-    let minus_zero = reader.u8()? != 0;
+    let flag = reader.u8()? != 0;
+    // Floats have a minus zero; their groups may share scales.
+    let (minus_zero, shared) = if scheme.minifloat().is_some() { (false, flag) } else { (flag, false) };
     let group_size = reader.length()?;
     reader.finish()?;
     if group_size == 0 || !out.len().is_multiple_of(F::WIDTH) {
@@ -45,13 +48,17 @@ fn decode_format<F: Format>(
     let mut level_plane = planes[plane::LEVELS];
     let mut raw = planes[plane::RAW];
     let mut scales = numbers(planes, plane::SCALES);
+    let shared_scales: Vec<u32> = if shared { numbers(planes, plane::SCALES).collect() } else { Vec::new() };
+    let has_bases = shared || scheme.minifloat().is_none();
+    let values = scheme.minifloat().map_or([0.0; 256], Minifloat::values);
     let mut offsets = numbers(planes, plane::OFFSETS);
     let mut bases = planes[plane::BASES].iter();
     let mut seen = 0;
     for group in rows.groups(group_size, out.len() / F::WIDTH) {
         seen += 1;
-        let scale = scales.next().ok_or_else(short)?;
-        let &base = bases.next().ok_or_else(short)?;
+        let base = if has_bases { *bases.next().ok_or_else(short)? } else { 0 };
+        let scale = if shared { shared_scales.get(usize::from(base)).copied() } else { scales.next() };
+        let scale = scale.ok_or_else(short)?;
         let offset = if scheme.has_offset() { offsets.next().ok_or_else(short)? } else { 0 };
         let out = out.get_mut(group.start * F::WIDTH..group.end * F::WIDTH).ok_or_else(short)?;
         if scale == RAW {
@@ -71,6 +78,7 @@ fn decode_format<F: Format>(
             Scheme::Product(Levels::LevelTable(table)) => {
                 multiply_table::<F>(levels, scale, table, minus_zero, out)
             }
+            Scheme::Product(Levels::Minifloat(_)) => multiply_floats::<F>(levels, scale, &values, out),
             Scheme::Offset(Offset::Centre) if offset.abs() >= LARGEST_CENTRE => {
                 return Err(Error::corrupt("the centre of a group lies near its levels"));
             }
@@ -84,7 +92,9 @@ fn decode_format<F: Format>(
     let with_offset = if scheme.has_offset() { seen } else { 0 };
     let expected = |index| match index {
         plane::LEVELS | plane::RAW => None,
+        plane::BASES if !has_bases => Some(0),
         plane::OFFSETS.. => Some(with_offset),
+        plane::SCALES..plane::BASES if shared => Some(shared_scales.len()),
         _ => Some(seen),
     };
     let fits = |(index, plane): (usize, &&[u8])| expected(index).is_none_or(|length| length == plane.len());
@@ -108,6 +118,13 @@ fn multiply_integers<F: Format>(numbers: &[u8], scale: f32, base: u8, minus_zero
         let level = base + ((i32::from(number) - base) & 255);
         let bits = F::round(level as f32 * scale);
         F::write(if minus_zero && number == MINUS_ZERO { F::SIGN } else { bits }, out);
+    }
+}
+
+#[inline(always)]
+fn multiply_floats<F: Format>(codes: &[u8], scale: f32, values: &[f32; 256], out: &mut [u8]) {
+    for (out, &code) in out.chunks_exact_mut(F::WIDTH).zip(codes) {
+        F::write(F::round(values[usize::from(code)] * scale), out);
     }
 }
 

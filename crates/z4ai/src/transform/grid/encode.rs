@@ -3,15 +3,20 @@
 use super::fit::Quantisation;
 use super::format::Format;
 use super::groups::Rows;
+use super::minifloat::Minifloat;
 use super::model::GridModel;
 use super::scale_search::QuantisedGroup;
 use super::scheme::Scheme;
+use super::shared_scales::SharedScales;
 use super::{Encoded, MINUS_ZERO, RAW, plane, with_format};
 use crate::dtype::Dtype;
 use crate::entropy;
 use crate::error::{Error, Result};
 use crate::frame::wire::put_length;
 use std::ops::Range;
+
+/// The most scales that groups can share, with the one that says that a group is off the grid.
+const MOST_SHARED: usize = 256;
 
 /// Encode a block of whole elements. `None` if the dtype has no grid.
 pub(crate) fn encode(elements: &[u8], dtype: Dtype, rows: Rows, plan: &Quantisation) -> Option<Encoded> {
@@ -30,7 +35,48 @@ struct Found {
     numbers: (i32, i32),
 }
 
+/// Encodes a block whose levels are floats, in groups that may share scales.
+fn encode_floats<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation, float: Minifloat) -> Encoded {
+    let groups = rows.groups(plan.group, elements.len() / F::WIDTH);
+    let ranges: Vec<Range<usize>> =
+        groups.map(|range| range.start * F::WIDTH..range.end * F::WIDTH).collect();
+    let groups: Vec<QuantisedGroup<F>> =
+        ranges.iter().map(|range| QuantisedGroup::new(&elements[range.clone()])).collect();
+    let SharedScales { scales, places, codes } = SharedScales::find(&groups, float, &plan.largest);
+    let mut planes: [Vec<u8>; plane::COUNT] = Default::default();
+    let put = |planes: &mut [Vec<u8>; plane::COUNT], bits: u32| {
+        for (index, byte) in bits.to_le_bytes().into_iter().enumerate() {
+            planes[plane::SCALES + index].push(byte);
+        }
+    };
+    // One more for groups off the grid.
+    let shared = scales.len() < MOST_SHARED && scales.len() < groups.len();
+    if shared {
+        scales.iter().for_each(|scale| put(&mut planes, scale.to_bits()));
+        if places.contains(&None) {
+            put(&mut planes, RAW);
+        }
+    }
+    for ((range, place), codes) in ranges.into_iter().zip(places).zip(codes) {
+        if shared {
+            planes[plane::BASES].push(place.unwrap_or(scales.len()) as u8);
+        } else {
+            put(&mut planes, place.map_or(RAW, |place| scales[place].to_bits()));
+        }
+        match place {
+            Some(_) => planes[plane::LEVELS].extend_from_slice(&codes),
+            None => planes[plane::RAW].extend_from_slice(&elements[range]),
+        }
+    }
+    let mut header = vec![plan.scheme.to_byte(), u8::from(shared)];
+    put_length(&mut header, plan.group);
+    Encoded { header, planes }
+}
+
 fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation) -> Encoded {
+    if let Some(float) = plan.scheme.minifloat() {
+        return encode_floats::<F>(elements, rows, plan, float);
+    }
     let count = elements.len() / F::WIDTH;
     let mut numbers = Vec::new();
     let mut all_numbers = Vec::with_capacity(count);

@@ -61,11 +61,16 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Quanti
                 break;
             }
             let Some(plan) = estimate::<F>(&rows, group, scheme) else { continue };
-            // Plain integers are the fastest to decode, so the others must be clearly better.
-            let margin = if scheme.is_mirrored() { 1.0 } else { 1.1 };
-            let limit = best.as_ref().map_or(f64::INFINITY, |best| match best.scheme == scheme {
-                true => best.bits_per_element,
-                false => best.bits_per_element / margin,
+            // Plain integers are the fastest to decode, so the others must be clearly better. Floats with more bits can do what those with
+            // fewer can, but reach less far than they.
+            let limit = best.as_ref().map_or(f64::INFINITY, |best| {
+                let both_floats = best.scheme.minifloat().and(scheme.minifloat()).is_some();
+                let margin = match scheme {
+                    _ if best.scheme == scheme || scheme.is_mirrored() => 1.0,
+                    _ if both_floats => 1.02,
+                    _ => 1.1,
+                };
+                best.bits_per_element / margin
             });
             if plan.bits_per_element < limit {
                 best = Some(plan);
@@ -180,6 +185,7 @@ fn estimate<F: Format>(rows: &[&[u8]], group_size: usize, scheme: Scheme) -> Opt
     let mut histogram = [0_u32; 256];
     let mut numbers = Vec::new();
     let (mut scale_bits, mut raw, mut seen, mut total) = (0_u64, 0, 0, 0);
+    let mut scales = Vec::new();
     for row in rows {
         let row = &row[..row.len().min(2 * SEARCHED_ELEMENTS_OF_GRID.max(group_size) * F::WIDTH)];
         let count = row.len() / F::WIDTH;
@@ -209,11 +215,15 @@ fn estimate<F: Format>(rows: &[&[u8]], group_size: usize, scheme: Scheme) -> Opt
             // Sign and the top of the exponent hardly vary.
             let bits = |parameter: f32| u64::from(28 - parameter.to_bits().trailing_zeros().min(24));
             scale_bits += bits(fit.scale) + if scheme.has_offset() { bits(fit.offset) } else { 0 };
+            scales.push(fit.scale.to_bits());
             numbers.iter().for_each(|&number| histogram[usize::from(number as u8)] += 1);
         }
     }
     if total == 0 || raw * 4 > total {
         return None;
+    }
+    if scheme.minifloat().is_some() {
+        scale_bits = scale_bits.min(shared_bits(scales));
     }
     let mut order: Vec<usize> = (0..all_largest.len()).collect();
     order.sort_by_key(|&place| std::cmp::Reverse(found[place]));
@@ -224,6 +234,15 @@ fn estimate<F: Format>(rows: &[&[u8]], group_size: usize, scheme: Scheme) -> Opt
         largest: order.into_iter().map(|place| all_largest[place]).collect(),
         bits_per_element: bits / total as f64,
     })
+}
+
+/// Bits that the scales of groups take if each is stored once.
+fn shared_bits(mut scales: Vec<u32>) -> u64 {
+    let groups = scales.len() as u64;
+    scales.sort_unstable();
+    scales.dedup();
+    let index_bits = u64::from(usize::BITS - scales.len().leading_zeros());
+    28 * scales.len() as u64 + groups * index_bits
 }
 
 /// Bits that ideal coding of the counted symbols takes.

@@ -1,5 +1,7 @@
 //! The levels that a quantiser can take, before they are multiplied by a group's scale: all integers, or one of the
-//! four-bit tables in common use.
+//! four-bit tables in common use, or the numbers of a small float type.
+
+use super::minifloat::Minifloat;
 
 /// Which levels a tensor was quantised to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,6 +10,8 @@ pub(crate) enum Levels {
     Integers,
     /// Sixteen levels from a table.
     LevelTable(LevelTable),
+    /// The numbers of a float type.
+    Minifloat(Minifloat),
 }
 
 /// A table of sixteen levels.
@@ -124,9 +128,14 @@ impl Levels {
     /// The number of level zero.
     pub(crate) fn zero(self) -> u8 {
         match self {
-            Self::Integers => 0,
+            Self::Integers | Self::Minifloat(_) => 0,
             Self::LevelTable(_) => 7,
         }
+    }
+
+    /// Whether every level, zero too, comes with either sign.
+    pub(crate) fn has_signs(self) -> bool {
+        matches!(self, Self::Minifloat(_))
     }
 
     /// The number of the level of this sign that is nearest to the magnitude `ratio`, and the reciprocal of the
@@ -144,6 +153,7 @@ impl Levels {
                 let steps = side.borders.iter().map(|&border| i32::from(ratio >= border)).sum::<i32>();
                 (if negative { 7 - steps } else { 7 + steps }, side.reciprocals[steps as usize & 15])
             }
+            Self::Minifloat(float) => float.nearest(ratio, negative),
         }
     }
 
@@ -153,6 +163,7 @@ impl Levels {
         match self {
             Self::Integers => number as f32,
             Self::LevelTable(table) => table.levels()[(number & 15) as usize],
+            Self::Minifloat(float) => float.value(number as u32),
         }
     }
 
@@ -168,6 +179,7 @@ impl Levels {
                 levels.dedup();
                 levels
             }
+            Self::Minifloat(float) => float.greatest_of_each_mantissa(),
         }
     }
 }

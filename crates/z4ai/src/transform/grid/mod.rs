@@ -11,10 +11,12 @@ mod fit;
 mod format;
 mod groups;
 mod levels;
+mod minifloat;
 mod model;
 mod offset;
 mod scale_search;
 mod scheme;
+mod shared_scales;
 
 pub(crate) use format::{Bf16, Format, Fp16, Fp32};
 pub(crate) use model::GridModel;
@@ -34,9 +36,9 @@ pub(crate) struct Encoded {
 pub(crate) mod plane {
     /// One byte per element of a group on the grid: its level, modulo 256.
     pub(crate) const LEVELS: usize = 0;
-    /// Four planes with the bytes of each group's scale, lowest first; the scale [`super::RAW`] marks a group off the grid.
+    /// Four planes with the bytes of each group's scale, or of each scale that groups share, lowest first; the scale [`super::RAW`] marks a group off the grid.
     pub(crate) const SCALES: usize = 1;
-    /// One byte per group: where its 256 levels begin, as the distance from -128, modulo 256.
+    /// One byte per group: where its 256 levels begin, as the distance from -128, modulo 256, or the place of its scale among those that are shared.
     pub(crate) const BASES: usize = 5;
     /// The elements of groups off the grid.
     pub(crate) const RAW: usize = 6;

@@ -68,6 +68,16 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
         self.largest == 0
     }
 
+    /// Whether it has an element that is no finite number.
+    pub(crate) fn is_infinite(&self) -> bool {
+        self.largest >= F::INFINITY
+    }
+
+    /// The scales for which the largest element stands for the level `largest`.
+    pub(crate) fn scales_of_largest(&self, largest: f64) -> (f64, f64) {
+        scales_for::<F>(self.largest, 1.0 / largest)
+    }
+
     /// Whether the group has two elements of different magnitude, neither of them zero.
     pub(crate) fn has_two_magnitudes(&self) -> bool {
         !self.is_zero() && self.smallest < self.largest
@@ -76,7 +86,7 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
     /// A scale that reproduces every element, for the first of `largest` that has one. `numbers` receives the level
     /// number of each element.
     pub(crate) fn fit(&self, levels: Levels, largest: &[f64], numbers: &mut Vec<i16>) -> Option<Fit> {
-        if self.largest >= F::INFINITY || self.is_zero() {
+        if self.is_zero() {
             return None;
         }
         largest.iter().find_map(|&largest| {
@@ -89,8 +99,16 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
     }
 
     /// The scales that are left when the largest element stands for `largest`.
-    fn narrow(&self, levels: Levels, largest: f64) -> Option<(f64, f64)> {
-        let mut interval = Interval::new(levels, scales_for::<F>(self.largest, 1.0 / largest));
+    pub(crate) fn narrow(&self, levels: Levels, largest: f64) -> Option<(f64, f64)> {
+        if self.is_infinite() {
+            return None;
+        }
+        self.narrow_from(levels, self.scales_of_largest(largest))
+    }
+
+    /// The scales that are left of an interval of them.
+    pub(crate) fn narrow_from(&self, levels: Levels, scales: (f64, f64)) -> Option<(f64, f64)> {
+        let mut interval = Interval::new(levels, scales);
         if levels == Levels::Integers {
             // The smallest element refutes most guesses at once. In a table its sign, not known here, would matter.
             interval.narrow::<F>(self.smallest)?;
@@ -111,7 +129,7 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
     }
 
     /// The level number of every element, if the scale reproduces all of them with at most 256 levels.
-    fn number(&self, levels: Levels, scale: f32, numbers: &mut Vec<i16>) -> Option<(i32, i32)> {
+    pub(crate) fn number(&self, levels: Levels, scale: f32, numbers: &mut Vec<i16>) -> Option<(i32, i32)> {
         let inverse = 1.0 / f64::from(scale);
         let zero = i32::from(levels.zero());
         let (mut low, mut high) = (zero, zero);
@@ -122,7 +140,9 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
             let value = F::value(bits);
             let (number, _) = levels.nearest(f64::from(value.abs()) * inverse, bits & F::SIGN != 0);
             let product = F::round(levels.level(number) * scale);
-            if product != bits && bits & !F::SIGN != 0 || (product ^ bits) & !F::SIGN != 0 {
+            // Levels that have signs have minus zero, too.
+            let is_kept = product == bits || !levels.has_signs() && (product | bits) & !F::SIGN == 0;
+            if !is_kept {
                 return None;
             }
             (low, high) = (low.min(number), high.max(number));

@@ -2,6 +2,7 @@
 
 use super::format::Format;
 use super::levels::{LevelTable, Levels};
+use super::minifloat::Minifloat;
 use super::offset::Offset;
 use super::scale_search::{Fit, QuantisedGroup};
 
@@ -16,12 +17,15 @@ pub(crate) enum Scheme {
 
 impl Scheme {
     /// Every scheme, in the order in which they are tried and numbered in headers.
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Product(Levels::Integers),
         Self::Product(Levels::LevelTable(LevelTable::NormalFloat)),
         Self::Product(Levels::LevelTable(LevelTable::Float)),
         Self::Offset(Offset::Minimum),
         Self::Offset(Offset::Centre),
+        Self::Product(Levels::Minifloat(Minifloat::E2m1)),
+        Self::Product(Levels::Minifloat(Minifloat::E5m2)),
+        Self::Product(Levels::Minifloat(Minifloat::E4m3)),
     ];
 
     /// The byte that stands for the scheme in a header: its place in [`Scheme::ALL`].
@@ -45,6 +49,14 @@ impl Scheme {
     /// Whether levels may be negated together with the scale.
     pub(crate) fn is_mirrored(self) -> bool {
         self == Self::Product(Levels::Integers)
+    }
+
+    /// The small float type that levels are numbers of.
+    pub(crate) fn minifloat(self) -> Option<Minifloat> {
+        match self {
+            Self::Product(Levels::Minifloat(float)) => Some(float),
+            _ => None,
+        }
     }
 
     /// Whether each group has an offset besides its scale.
