@@ -61,13 +61,12 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Quanti
                 break;
             }
             let Some(plan) = estimate::<F>(&rows, group, scheme) else { continue };
-            // Plain integers are the fastest to decode, so the others must be clearly better. Floats with more bits can do what those with
-            // fewer can, but reach less far than they.
+            // Plain integers are the fastest to decode, so the others must be better by a margin. Floats with more bits can do what
+            // those with fewer can, but reach less far than they.
             let limit = best.as_ref().map_or(f64::INFINITY, |best| {
-                let both_floats = best.scheme.minifloat().and(scheme.minifloat()).is_some();
                 let margin = match scheme {
                     _ if best.scheme == scheme || scheme.is_mirrored() => 1.0,
-                    _ if both_floats => 1.02,
+                    _ if scheme.minifloat().is_some() => 1.02,
                     _ => 1.1,
                 };
                 best.bits_per_element / margin
