@@ -64,19 +64,7 @@ __all__ = [
 ]
 
 #: Bytes per element of every dtype code that :func:`compress` understands, in lower case; ``None`` and ``"raw"`` are opaque bytes.
-DTYPE_WIDTHS: dict[str | None, int] = {
-    None: 1,
-    **dict.fromkeys(["raw", "bool", "uint8", "u8", "int8", "i8"], 1),
-    **dict.fromkeys(["fp8", "fp8_e4m3", "f8_e4m3", "f8e4m3", "float8_e4m3"], 1),
-    **dict.fromkeys(["f8_e4m3fn", "f8e4m3fn", "float8_e4m3fn"], 1),
-    **dict.fromkeys(["fp8_e5m2", "f8_e5m2", "f8e5m2", "float8_e5m2"], 1),
-    **dict.fromkeys(["bf16", "bfloat16", "fp16", "f16", "float16", "half"], 2),
-    **dict.fromkeys(["int16", "i16", "uint16", "u16"], 2),
-    **dict.fromkeys(["fp32", "f32", "float32", "float", "int32", "i32", "uint32", "u32"], 4),
-    **dict.fromkeys(["fp64", "f64", "float64", "double", "int64", "i64", "uint64", "u64"], 8),
-    **dict.fromkeys(["complex64", "c64"], 8),
-    **dict.fromkeys(["complex128", "c128"], 16),
-}
+DTYPE_WIDTHS: dict[str | None, int] = {None: 1, "raw": 1, **native.codec_widths()}
 
 
 def dtype_width(dtype: str | None) -> int:

@@ -26,23 +26,8 @@ __all__ = ["ZstnReader", "compress_bytes", "compress_file", "decompress_bytes", 
 
 _Path = str | os.PathLike[str]
 
-#: safetensors' names of element types, where they are not our own in capitals.
-_DTYPES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "f8_e4m3fn": "F8_E4M3",
-    "complex64": "C64",
-}
+#: safetensors' names of element types, by ours.
+_DTYPES: dict[str, str] = {row["name"]: row["safetensors"] for row in native.element_types() if row["safetensors"]}
 
 
 def compress_file(

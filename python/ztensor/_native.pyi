@@ -561,6 +561,9 @@ class safe_open:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
 
+def codec_widths() -> dict[str, int]:
+    """Bytes per element of every spelling of every dtype of the codec."""
+
 def compress(
     data: Buffer | Any,
     *,
@@ -692,6 +695,9 @@ def save(
     checksum: Checksum = None,
 ) -> bytes:
     """Writes NumPy arrays, PyTorch tensors and ztensor.Tensors as the bytes of a .zt file."""
+
+def element_types() -> list[dict[str, Any]]:
+    """Every element type, for the packages and their tests: its names, bits and the fields of floats."""
 
 def printable(text: str) -> str:
     """Text with everything escaped that would not be seen as itself, for messages that hold names from files."""

@@ -98,6 +98,12 @@ impl Dtype {
         REGISTRY.iter().find(|entry| entry.0 == self).map_or("", |entry| entry.2)
     }
 
+    /// Every name that [`Dtype::parse`] reads as this dtype, in lower case; the canonical one comes first.
+    pub fn spellings(self) -> impl Iterator<Item = &'static str> {
+        let entry = REGISTRY.iter().filter(move |entry| entry.0 == self);
+        entry.flat_map(|(_, _, canonical, others)| std::iter::once(*canonical).chain(others.iter().copied()))
+    }
+
     /// Bytes per element.
     pub fn width(self) -> usize {
         match self {

@@ -1,6 +1,7 @@
 //! The codec for Python: buffers and arrays in, frames out, and back. Bad arguments and bad data are `ZTensorError`s that are `ValueError`s too.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -10,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
-use ztensor::{DType, ElementType, Error, Kind, LogicalType};
+use ztensor::{DType, ElementType, Error, Kind, Known, LogicalType};
 
 use crate::element;
 use crate::errors::{OrRaise, argument, to_python};
@@ -319,8 +320,8 @@ fn descriptor_name(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<String> {
 }
 
 fn named_descriptor<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyArrayDescr>> {
-    if let Some(element) = element::of_torch_name(name) {
-        return element::descriptor(py, &element);
+    if let Some(known) = Known::find(|names| names.numpy.is_some_and(|numpy| numpy.name == name)) {
+        return element::descriptor(py, &known.element());
     }
     let descriptor = PyArrayDescr::new(py, name)?;
     if descriptor.has_object() {
@@ -346,17 +347,17 @@ fn codec_dtype(descriptor: &Bound<'_, PyArrayDescr>) -> Option<Dtype> {
 }
 
 fn element_of(dtype: Dtype) -> PyResult<ElementType> {
-    let name = match dtype.name() {
-        "bf16" => "bfloat16",
-        "fp16" => "float16",
-        "fp32" => "float32",
-        "fp64" => "float64",
-        "fp8_e4m3" => "float8_e4m3fn",
-        "fp8_e5m2" => "float8_e5m2",
-        other => other,
-    };
-    element::of_torch_name(name)
+    let known = Known::find(|names| names.codec == Some(dtype));
+    known
+        .map(Known::element)
         .ok_or_else(|| argument(format!("NumPy has no type for {} elements", dtype.name())))
+}
+
+/// Bytes per element of every spelling of every dtype of the codec.
+#[pyfunction]
+pub(crate) fn codec_widths() -> BTreeMap<&'static str, usize> {
+    let spellings = |dtype: Dtype| dtype.spellings().map(move |name| (name, dtype.width()));
+    Dtype::all().flat_map(spellings).collect()
 }
 
 /// How long the data of a frame is, unless that is more than the caller wants.

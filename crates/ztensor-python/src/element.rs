@@ -4,49 +4,11 @@
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
-use ztensor::{DType, ElementType, Error, LogicalType};
+use pyo3::types::PyDict;
+use ztensor::tensor::NumpyType;
+use ztensor::{DType, ElementType, Error, Known, LogicalType};
 
 use crate::errors::{argument, to_python};
-
-/// The name of a logical type in `ml_dtypes` (or NumPy, for complex numbers); `None` for types NumPy cannot know.
-fn logical_name(logical: &LogicalType) -> Option<&'static str> {
-    Some(match logical {
-        LogicalType::F8E4M3FN => "float8_e4m3fn",
-        LogicalType::F8E5M2 => "float8_e5m2",
-        LogicalType::F8E4M3FNUZ => "float8_e4m3fnuz",
-        LogicalType::F8E5M2FNUZ => "float8_e5m2fnuz",
-        LogicalType::F8E8M0 => "float8_e8m0fnu",
-        LogicalType::F4E2M1 => "float4_e2m1fn",
-        LogicalType::F6E2M3 => "float6_e2m3fn",
-        LogicalType::F6E3M2 => "float6_e3m2fn",
-        LogicalType::I4 => "int4",
-        LogicalType::U4 => "uint4",
-        LogicalType::I2 => "int2",
-        LogicalType::U2 => "uint2",
-        LogicalType::Complex32 => "complex32",
-        LogicalType::Complex64 => "complex64",
-        LogicalType::Complex128 => "complex128",
-        LogicalType::Other(_) => return None,
-    })
-}
-
-const LOGICAL: [LogicalType; 15] = [
-    LogicalType::F8E4M3FN,
-    LogicalType::F8E5M2,
-    LogicalType::F8E4M3FNUZ,
-    LogicalType::F8E5M2FNUZ,
-    LogicalType::F8E8M0,
-    LogicalType::F4E2M1,
-    LogicalType::F6E2M3,
-    LogicalType::F6E3M2,
-    LogicalType::I4,
-    LogicalType::U4,
-    LogicalType::I2,
-    LogicalType::U2,
-    LogicalType::Complex32,
-    LogicalType::Complex64,
-    LogicalType::Complex128,
-];
 
 /// What was found out once per element type: a file has many tensors of few types.
 pub(crate) struct PerElement<T>(Vec<(ElementType, T)>);
@@ -70,15 +32,10 @@ impl<T> PerElement<T> {
 
 /// The NumPy type of an element type; an error that says what to install where `ml_dtypes` is missing.
 pub(crate) fn descriptor<'py>(py: Python<'py>, element: &ElementType) -> PyResult<Bound<'py, PyArrayDescr>> {
-    let (name, extension) = match &element.logical {
-        None => (element.storage.long_name(), element.storage == DType::BF16),
-        Some(logical) => {
-            let name = logical_name(logical)
-                .ok_or_else(|| argument(format!("NumPy has no type for \"{}\" elements", logical.name())))?;
-            (name, !matches!(logical, LogicalType::Complex64 | LogicalType::Complex128))
-        }
-    };
-    if !extension {
+    let numpy = Known::of(element).and_then(|known| known.names.numpy);
+    let NumpyType { name, from_ml_dtypes } =
+        numpy.ok_or_else(|| argument(format!("NumPy has no type for \"{element}\" elements")))?;
+    if !from_ml_dtypes {
         return PyArrayDescr::new(py, name);
     }
     let module = py.import("ml_dtypes").map_err(|failure| {
@@ -142,11 +99,9 @@ pub(crate) fn is_builtin(descriptor: &Bound<'_, PyArrayDescr>) -> bool {
 
 fn of_extension(descriptor: &Bound<'_, PyArrayDescr>) -> PyResult<ElementType> {
     let name: String = descriptor.getattr("name")?.extract()?;
-    if name == "bfloat16" {
-        return Ok(DType::BF16.into());
-    }
-    let logical = LOGICAL.iter().find(|logical| logical_name(logical) == Some(&name));
-    logical.map(|logical| ElementType::logical(logical.clone())).ok_or_else(|| {
+    let known =
+        Known::find(|names| names.numpy.is_some_and(|numpy| numpy.from_ml_dtypes && numpy.name == name));
+    known.map(Known::element).ok_or_else(|| {
         argument(format!("arrays of dtype {name} cannot be stored; numbers, bool and ml_dtypes types can"))
     })
 }
@@ -172,22 +127,32 @@ pub(crate) fn check_carries(array: &ElementType, declared: &ElementType) -> PyRe
 
 /// PyTorch's name for an element type; `None` where it has none.
 pub(crate) fn torch_name(element: &ElementType) -> Option<&'static str> {
-    match &element.logical {
-        None => Some(element.storage.long_name()),
-        Some(LogicalType::F4E2M1) => Some("float4_e2m1fn_x2"),
-        Some(logical) if logical.geometry().is_some_and(|(bits, _)| bits >= 8) => logical_name(logical),
-        Some(_) => None,
-    }
+    Known::of(element)?.names.torch
 }
 
 /// The element type of one of PyTorch's names, such as `bfloat16`.
 pub(crate) fn of_torch_name(name: &str) -> Option<ElementType> {
-    let plain =
-        DType::ALL.iter().find(|storage| storage.long_name() == name).map(|storage| (*storage).into());
-    plain.or_else(|| {
-        let mut logical = LOGICAL.iter().map(|logical| ElementType::logical(logical.clone()));
-        logical.find(|element| torch_name(element) == Some(name))
-    })
+    Known::find(|names| names.torch == Some(name)).map(Known::element)
+}
+
+/// Every element type, for the packages and their tests: its names, bits and the fields of floats.
+#[pyfunction]
+pub(crate) fn element_types(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let describe = |known: &Known| {
+        let (row, names) = (PyDict::new(py), &known.names);
+        row.set_item("name", known.element().name())?;
+        row.set_item("bits", known.bits)?;
+        row.set_item("fields", names.float.map(|fields| (fields.exponent, fields.mantissa, fields.bias)))?;
+        row.set_item("numpy", names.numpy.map(|numpy| numpy.name))?;
+        row.set_item("ml_dtypes", names.numpy.is_some_and(|numpy| numpy.from_ml_dtypes))?;
+        row.set_item("torch", names.torch)?;
+        row.set_item("safetensors", names.safetensors)?;
+        row.set_item("gguf", names.gguf)?;
+        row.set_item("onnx", names.onnx)?;
+        row.set_item("z4ai", names.codec.map(z4ai::Dtype::name))?;
+        Ok(row)
+    };
+    Known::all().iter().map(describe).collect()
 }
 
 /// The element type of a name such as "float16", "f16" or "torch.float16", of a `torch.dtype`, or of anything `np.dtype` understands.

@@ -50,9 +50,11 @@ mod _native {
     #[pymodule_export]
     use crate::cli::{run_cli, run_z4ai};
     #[pymodule_export]
-    use crate::codec::{compress, decompress, decompress_array};
+    use crate::codec::{codec_widths, compress, decompress, decompress_array};
     #[pymodule_export]
     use crate::delta::{compress_delta, decompress_delta, is_delta};
+    #[pymodule_export]
+    use crate::element::element_types;
     #[pymodule_export]
     use crate::errors::printable;
     #[pymodule_export]

@@ -41,7 +41,8 @@ pub use printable::{is_hidden, printable};
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Ranges, Source};
 pub use tensor::{
-    Attributes, Compressed, DType, Element, ElementDifference, ElementType, Layout, LogicalType, Shape, Value,
+    Attributes, Compressed, DType, Element, ElementDifference, ElementType, Known, Layout, LogicalType,
+    Shape, Value,
 };
 pub use z4ai::Effort;
 pub use zt::{

@@ -5,7 +5,7 @@ use z4ai::{Dtype, Effort, Options};
 use crate::error::{Error, Kind, Result};
 use crate::index::Span;
 use crate::source::Source;
-use crate::tensor::{DType, ElementType, LogicalType, Shape};
+use crate::tensor::{ElementType, Known, Shape};
 
 /// Decodes a frame into a buffer of exactly its length.
 pub(super) fn decompress(stored: &[u8], out: &mut [u8]) -> Result<()> {
@@ -52,27 +52,7 @@ pub fn options(bytes: &[u8], element: &ElementType, shape: &Shape, effort: Effor
 
 /// The codec's name for an element type; `None` for types it treats as plain bytes.
 pub fn codec_dtype(element: &ElementType) -> Option<Dtype> {
-    Some(match (&element.logical, element.storage) {
-        (None, DType::F64) => Dtype::F64,
-        (None, DType::F32) => Dtype::F32,
-        (None, DType::F16) => Dtype::F16,
-        (None, DType::BF16) => Dtype::Bf16,
-        (None, DType::I64) => Dtype::I64,
-        (None, DType::I32) => Dtype::I32,
-        (None, DType::I16) => Dtype::I16,
-        (None, DType::I8) => Dtype::I8,
-        (None, DType::U64) => Dtype::U64,
-        (None, DType::U32) => Dtype::U32,
-        (None, DType::U16) => Dtype::U16,
-        (None, DType::U8) => Dtype::U8,
-        (None, DType::Bool) => Dtype::Bool,
-        (Some(LogicalType::F8E4M3FN | LogicalType::F8E4M3FNUZ), _) => Dtype::F8E4M3,
-        (Some(LogicalType::F8E5M2 | LogicalType::F8E5M2FNUZ), _) => Dtype::F8E5M2,
-        (Some(LogicalType::F8E8M0), _) => Dtype::U8,
-        (Some(LogicalType::Complex64), _) => Dtype::Complex64,
-        (Some(LogicalType::Complex128), _) => Dtype::Complex128,
-        (Some(_), _) => return None,
-    })
+    Known::of(element)?.names.codec
 }
 
 impl From<z4ai::Error> for Error {

@@ -8,7 +8,7 @@ use super::types::TensorType;
 use crate::error::{Error, Result};
 use crate::formats::Input;
 use crate::index::{Component, Data, FileId, Index, Object, SwappedBlocks};
-use crate::tensor::{DType, Layout};
+use crate::tensor::{DType, ElementType, Layout};
 
 /// Adds the tensors of one file to the index.
 pub(super) fn add(input: &Input, file: FileId, header: Header, index: &mut Index) -> Result<()> {
@@ -69,15 +69,16 @@ impl DataSection<'_> {
                 .with_offset(entry.position)
         })?;
         match TensorType::from_number(entry.type_number) {
-            TensorType::Plain(dtype) => self.plain(entry, dtype, elements),
+            TensorType::Plain(element) => self.plain(entry, &element, elements),
             TensorType::Blocks(candidates) => self.blocks(entry, candidates, elements, next),
             TensorType::Unknown => self.unknown(entry, next),
         }
     }
 
-    fn plain(&self, entry: &Entry, dtype: DType, elements: u64) -> Result<Placed> {
-        let length = elements.checked_mul(dtype.width() as u64).ok_or_else(|| too_large(entry))?;
-        let component = self.component(dtype, entry, length, |raw| match (self.order, dtype.width()) {
+    fn plain(&self, entry: &Entry, element: &ElementType, elements: u64) -> Result<Placed> {
+        let length = element.byte_length(elements).ok_or_else(|| too_large(entry))?;
+        let width = element.storage.width();
+        let component = self.component(element.clone(), entry, length, |raw| match (self.order, width) {
             (Order::Little, _) | (Order::Big, 1) => raw,
             (Order::Big, width) => Data::Swapped { width: width as u8, inner: Box::new(raw) },
         })?;
@@ -148,7 +149,7 @@ impl DataSection<'_> {
 
     fn component(
         &self,
-        dtype: DType,
+        element: impl Into<ElementType>,
         entry: &Entry,
         length: u64,
         encode: impl FnOnce(Data) -> Data,
@@ -157,7 +158,7 @@ impl DataSection<'_> {
         // A tensor without elements may stand behind the end of a file that leaves out the last padding.
         let offset = if length == 0 { offset.min(self.file_length) } else { offset };
         let span = self.input.span(self.file, offset, length)?;
-        Ok(Component::encoded(dtype, encode(Data::Raw(span)), length))
+        Ok(Component::encoded(element, encode(Data::Raw(span)), length))
     }
 
     fn placed(&self, entry: &Entry, length: u64, content: Result<Object, String>) -> Result<Placed> {

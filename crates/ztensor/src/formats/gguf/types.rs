@@ -1,13 +1,13 @@
 //! ggml's type numbers.
 
 use super::blocks::BlockType;
-use crate::tensor::DType;
+use crate::tensor::{ElementType, Known};
 
 /// What a type number stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TensorType {
     /// Plain elements.
-    Plain(DType),
+    Plain(ElementType),
     /// Blocks. Two numbers have had a second geometry, which the tensor's extent gives away; the usual one comes first.
     Blocks(&'static [BlockType]),
     /// A number this library does not know, or one that ggml has withdrawn.
@@ -19,8 +19,6 @@ impl TensorType {
         use BlockType as B;
         use TensorType::{Blocks, Plain, Unknown};
         match number {
-            0 => Plain(DType::F32),
-            1 => Plain(DType::F16),
             2 => Blocks(&[B::Q4_0]),
             3 => Blocks(&[B::Q4_1]),
             6 => Blocks(&[B::Q5_0]),
@@ -41,20 +39,17 @@ impl TensorType {
             21 => Blocks(&[B::Iq3S]),
             22 => Blocks(&[B::Iq2S]),
             23 => Blocks(&[B::Iq4Xs]),
-            24 => Plain(DType::I8),
-            25 => Plain(DType::I16),
-            26 => Plain(DType::I32),
-            27 => Plain(DType::I64),
-            28 => Plain(DType::F64),
             29 => Blocks(&[B::Iq1M]),
-            30 => Plain(DType::BF16),
             34 => Blocks(&[B::Tq1_0]),
             35 => Blocks(&[B::Tq2_0]),
             39 => Blocks(&[B::Mxfp4]),
             40 => Blocks(&[B::Nvfp4]),
             41 => Blocks(&[B::Q1_0]),
             42 => Blocks(&[B::Q2_0, B::Q2_0Wide]),
-            _ => Unknown,
+            _ => match Known::find(|names| names.gguf == Some(number)) {
+                Some(known) => Plain(known.element()),
+                None => Unknown,
+            },
         }
     }
 }

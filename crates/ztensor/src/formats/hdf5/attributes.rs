@@ -6,11 +6,11 @@ use super::heap::global::GlobalHeaps;
 use super::image::Image;
 use super::message::attribute::Attribute;
 use super::message::dataspace::Dataspace;
-use super::message::datatype::{Class, Datatype, FloatFormat, Padding};
+use super::message::datatype::{Class, Datatype, Padding};
 use super::tree::version2::Tree;
 use crate::error::{Error, Kind, Result};
 use crate::limits::Budget;
-use crate::tensor::{Attributes, Value};
+use crate::tensor::{Attributes, DType, Known, Value};
 
 /// B-tree of attributes by name.
 const ATTRIBUTES_BY_NAME: u8 = 8;
@@ -201,16 +201,15 @@ impl<'a> AttributeReader<'a> {
     }
 }
 
-fn float(format: FloatFormat, bits: u64) -> Result<f64> {
-    Ok(match format {
-        FloatFormat::F64 => f64::from_bits(bits),
-        FloatFormat::F32 => f32::from_bits(bits as u32).into(),
-        FloatFormat::F16 => half::f16::from_bits(bits as u16).into(),
-        FloatFormat::BF16 => half::bf16::from_bits(bits as u16).into(),
-        FloatFormat::F8E4M3 | FloatFormat::F8E5M2 => {
-            return Err(Error::unsupported("eight-bit floats in attributes"));
-        }
-    })
+fn float(format: &Known, bits: u64) -> Result<f64> {
+    let element = format.element();
+    match (element.storage, &element.logical) {
+        (DType::F64, None) => Ok(f64::from_bits(bits)),
+        (DType::F32, None) => Ok(f32::from_bits(bits as u32).into()),
+        (DType::F16, None) => Ok(half::f16::from_bits(bits as u16).into()),
+        (DType::BF16, None) => Ok(half::bf16::from_bits(bits as u16).into()),
+        _ => Err(Error::unsupported("eight-bit floats in attributes")),
+    }
 }
 
 fn trim(bytes: &[u8], padding: u8) -> &[u8] {

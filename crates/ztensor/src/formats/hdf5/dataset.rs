@@ -12,7 +12,7 @@ use super::message::{fill, filters};
 use crate::error::{Error, Result};
 use crate::index::{Chunked, Component, Data, Object};
 use crate::limits::Budget;
-use crate::tensor::{Attributes, DType, ElementType, LogicalType, Shape, Value};
+use crate::tensor::{Attributes, Known, Shape, Value};
 
 /// The most that the densest filter, deflate, can make of one stored byte.
 const EXPANSION: u64 = 1032;
@@ -106,12 +106,9 @@ fn elements(datatype: &Datatype, attributes: &Attributes) -> Result<Elements> {
     if let (Class::Opaque { .. }, Some(name)) =
         (&datatype.class, attributes.get("dtype").and_then(Value::as_text))
     {
-        let element = match name {
-            "bfloat16" => Some(DType::BF16.into()),
-            "float8_e4m3fn" => Some(ElementType::logical(LogicalType::F8E4M3FN)),
-            "float8_e5m2" => Some(ElementType::logical(LogicalType::F8E5M2)),
-            _ => None,
-        };
+        let element =
+            Known::find(|names| names.numpy.is_some_and(|numpy| numpy.from_ml_dtypes && numpy.name == name));
+        let element = element.map(Known::element);
         if let Some(element) = element.filter(|element| element.bits() == Some(u64::from(datatype.size) * 8))
         {
             return Ok(Elements { element, swapped: None, inner: Vec::new() });

@@ -1,7 +1,7 @@
 //! NumPy's type strings: a byte order, a kind and a width, such as `<f4`.
 
 use super::literal::Literal;
-use crate::tensor::{DType, ElementType, LogicalType};
+use crate::tensor::{ElementType, Known};
 
 /// An element type, and the width of the units to swap if the file has them in big-endian order.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,28 +19,12 @@ pub(super) fn array_type(descr: &Literal<'_>) -> Result<ArrayType, String> {
         [order @ (b'<' | b'>' | b'|' | b'='), ..] => (*order, text.get(1..).unwrap_or_default()),
         _ => (b'=', *text),
     };
-    let plain = |dtype: DType| Ok(ElementType::from(dtype));
-    let element = match code {
-        "b1" | "?" => plain(DType::Bool),
-        "i1" => plain(DType::I8),
-        "i2" => plain(DType::I16),
-        "i4" => plain(DType::I32),
-        "i8" => plain(DType::I64),
-        "u1" => plain(DType::U8),
-        "u2" => plain(DType::U16),
-        "u4" => plain(DType::U32),
-        "u8" => plain(DType::U64),
-        "f2" => plain(DType::F16),
-        "f4" => plain(DType::F32),
-        "f8" => plain(DType::F64),
-        "c8" => Ok(ElementType::logical(LogicalType::Complex64)),
-        "c16" => Ok(ElementType::logical(LogicalType::Complex128)),
-        // NumPy has no names for the types of ml_dtypes. Only these two are told from all others by what it writes instead:
-        // true void types have no byte order.
-        "V2" if order == b'<' => plain(DType::BF16),
-        "f1" if order == b'<' => Ok(ElementType::logical(LogicalType::F8E5M2)),
-        _ => Err(reason(order, code, text)),
-    }?;
+    let code = if code == "?" { "b1" } else { code };
+    // NumPy has no names for the types of ml_dtypes. Few are told from all others by what it writes instead, and only with a byte order, which
+    // true void types do not have.
+    let known = Known::find(|names| names.npy == Some(code))
+        .filter(|known| order == b'<' || known.names.numpy.is_some_and(|numpy| !numpy.from_ml_dtypes));
+    let element = known.ok_or_else(|| reason(order, code, text))?.element();
     let width = element.storage.width() as u8;
     Ok(ArrayType { swapped: (order == b'>' && width > 1).then_some(width), element })
 }
@@ -64,6 +48,7 @@ fn reason(order: u8, code: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::DType;
 
     #[test]
     fn byte_order_matters_only_where_there_is_more_than_one_byte() {

@@ -3,7 +3,7 @@
 
 use super::super::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::tensor::{DType, ElementType, LogicalType};
+use crate::tensor::{DType, ElementType, FloatFields, Known, LogicalType};
 
 /// How deep datatypes may lie inside each other: an array of an array of complex numbers is already unusual.
 const DEEPEST: usize = 8;
@@ -23,7 +23,7 @@ pub(in super::super) enum Class {
         big_endian: bool,
     },
     Float {
-        format: FloatFormat,
+        format: &'static Known,
         big_endian: bool,
     },
     Boolean,
@@ -51,17 +51,6 @@ pub(in super::super) enum Padding {
     Terminated,
     Zeros,
     Spaces,
-}
-
-/// The floating-point formats that are known by their bit fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum FloatFormat {
-    F64,
-    F32,
-    F16,
-    BF16,
-    F8E4M3,
-    F8E5M2,
 }
 
 /// A datatype as tensors see it.
@@ -185,19 +174,6 @@ impl Datatype {
     }
 }
 
-impl FloatFormat {
-    fn element(self) -> ElementType {
-        match self {
-            FloatFormat::F64 => DType::F64.into(),
-            FloatFormat::F32 => DType::F32.into(),
-            FloatFormat::F16 => DType::F16.into(),
-            FloatFormat::BF16 => DType::BF16.into(),
-            FloatFormat::F8E4M3 => ElementType::logical(LogicalType::F8E4M3FN),
-            FloatFormat::F8E5M2 => ElementType::logical(LogicalType::F8E5M2),
-        }
-    }
-}
-
 /// A float is known by all of its bit fields together: size, sign, exponent, mantissa and bias.
 fn float(cursor: &mut Cursor<'_>, size: u32, bits: u32) -> Result<Class> {
     let (first, precision) = (cursor.u16()?, cursor.u16()?);
@@ -213,14 +189,12 @@ fn float(cursor: &mut Cursor<'_>, size: u32, bits: u32) -> Result<Class> {
         && mantissa_at == 0
         && mantissa == exponent_at
         && bits >> 4 & 3 == 2;
-    let format = match (size, exponent, mantissa, bias) {
-        (8, 11, 52, 1023) => FloatFormat::F64,
-        (4, 8, 23, 127) => FloatFormat::F32,
-        (2, 5, 10, 15) => FloatFormat::F16,
-        (2, 8, 7, 127) => FloatFormat::BF16,
-        (1, 4, 3, 7) => FloatFormat::F8E4M3,
-        (1, 5, 2, 15) => FloatFormat::F8E5M2,
-        _ => return Ok(Class::Other("floating-point numbers of an unusual format")),
+    let format = Known::find(|names| {
+        let fields = names.float.filter(|_| names.hdf5_by_fields == Some(true));
+        fields == Some(FloatFields { exponent, mantissa, bias })
+    });
+    let Some(format) = format.filter(|format| format.bits == u64::from(size) * 8) else {
+        return Ok(Class::Other("floating-point numbers of an unusual format"));
     };
     let vax = bits & 0x40 != 0;
     if !regular || vax {
