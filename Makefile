@@ -39,6 +39,8 @@ test-python: .venv/.built .venv/.test .models/.test .scanners/.ready ## Run the 
 lint: .venv/.test check-features ## Check formatting, lints, types, features and the oldest Rust
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(PYTHON) tools/layers.py --test
+	$(PYTHON) tools/layers.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -8,6 +8,7 @@
 //! * [`Encoder`] and [`Decoder`]: streams of any length;
 //! * [`Info`] and [`estimate`]: what is in a frame, and what one would gain.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 // What only kernels of other architectures ask of models and tables is unused here. Builds for x86, which has the most kernels, keep the check.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports))]
 

@@ -1,5 +1,7 @@
 //! The `ztensor` and `z4ai` commands as a library: the binaries and the Python package both call [`run`] and [`run_z4ai`], so there is one program, whichever way it was installed.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod codec;
 mod commands;
 mod display;

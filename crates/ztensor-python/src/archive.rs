@@ -6,13 +6,13 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
-use ztensor::archive::{self, ArchiveInfo, ArchiveOptions, FileInfo, Stats};
+use ztensor::archive::{self, ArchiveOptions, Stats};
 use ztensor::delta::{self, Candidate};
 use ztensor::{Effort, Error, OpenOptions};
 
 use crate::classes::limits;
 use crate::classes::limits::Limits;
-use crate::classes::reader::Reader;
+use crate::classes::reader;
 use crate::errors::{OrRaise, argument, to_python};
 use crate::work::{Progress, Work};
 use crate::writing::save;
@@ -151,7 +151,8 @@ pub(crate) fn apply_file(
     progress: Option<Py<PyAny>>,
     limits: Option<&Bound<'_, Limits>>,
 ) -> PyResult<u64> {
-    let options = OpenOptions { bases: candidates(base)?, ..OpenOptions::within(&limits::given(limits)) };
+    let options =
+        OpenOptions { bases: reader::candidates(base)?, ..OpenOptions::within(&limits::given(limits)) };
     let wanted = Progress::is_wanted(progress.as_ref());
     let total = if wanted { original_length(py, &source, &options)? } else { 0 };
     py.interruptible(Progress::new(progress, total), |progress| options.restore(&source, &target, progress))
@@ -166,7 +167,8 @@ pub(crate) fn apply_bytes<'py>(
     base: Option<&Bound<'py, PyAny>>,
     limits: Option<&Bound<'py, Limits>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let options = OpenOptions { bases: candidates(base)?, ..OpenOptions::within(&limits::given(limits)) };
+    let options =
+        OpenOptions { bases: reader::candidates(base)?, ..OpenOptions::within(&limits::given(limits)) };
     let bytes = py.work(|| options.restore_bytes(data)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
@@ -181,30 +183,9 @@ fn original_length(py: Python<'_>, path: &Path, options: &OpenOptions) -> PyResu
     py.work(|| options.describe_archive(path)).or_raise().map(|info| info.length)
 }
 
-/// Where bases are looked for: a path, a Reader, or several of them.
-pub(crate) fn candidates(base: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Candidate>> {
-    let Some(base) = base else { return Ok(Vec::new()) };
-    if let Ok(one) = candidate(base) {
-        return Ok(vec![one]);
-    }
-    let several = base.try_iter().map_err(|_| neither())?;
-    several.map(|one| candidate(&one?)).collect()
-}
-
-fn candidate(base: &Bound<'_, PyAny>) -> PyResult<Candidate> {
-    if let Ok(reader) = base.cast::<Reader>() {
-        return reader.get().file().map(Candidate::from);
-    }
-    base.extract::<PathBuf>().map(Candidate::from).map_err(|_| neither())
-}
-
-fn neither() -> PyErr {
-    argument("base is neither a path nor a Reader, nor a list of them")
-}
-
 /// The model that a delta is made against, a path or a Reader: the first of several, of which the others are where its own bases are looked for.
 fn opened(base: &Bound<'_, PyAny>) -> PyResult<Arc<ztensor::Reader>> {
-    let mut bases = candidates(Some(base))?.into_iter();
+    let mut bases = reader::candidates(Some(base))?.into_iter();
     let path = match bases.next() {
         Some(Candidate::Opened(reader)) => return Ok(reader),
         Some(Candidate::Path(path)) => path,
@@ -212,41 +193,6 @@ fn opened(base: &Bound<'_, PyAny>) -> PyResult<Arc<ztensor::Reader>> {
     };
     let options = OpenOptions { bases: bases.collect(), ..OpenOptions::default() };
     base.py().work(|| options.open(path)).or_raise().map(Arc::new)
-}
-
-/// What an archive says, as a dict.
-pub(crate) fn info<'py>(py: Python<'py>, info: &ArchiveInfo) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("format", &info.format)?;
-    dict.set_item("length", info.length)?;
-    dict.set_item("sha256", &info.sha256)?;
-    dict.set_item("stored", info.stored)?;
-    dict.set_item("files", files(py, &info.files)?)?;
-    let base = match &info.base {
-        None => None,
-        Some(base) => {
-            let dict = PyDict::new(py);
-            dict.set_item("name", &base.name)?;
-            dict.set_item("length", base.length)?;
-            dict.set_item("sha256", &base.sha256)?;
-            dict.set_item("files", files(py, &base.files)?)?;
-            Some(dict)
-        }
-    };
-    dict.set_item("base", base)?;
-    Ok(dict)
-}
-
-/// The files of a model in several, as dicts.
-fn files<'py>(py: Python<'py>, files: &[FileInfo]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let dict = |file: &FileInfo| {
-        let dict = PyDict::new(py);
-        dict.set_item("name", &file.name)?;
-        dict.set_item("length", file.length)?;
-        dict.set_item("sha256", &file.sha256)?;
-        Ok(dict)
-    };
-    files.iter().map(dict).collect()
 }
 
 fn options(effort: Option<&str>, level: Option<i32>, threads: usize) -> PyResult<ArchiveOptions> {

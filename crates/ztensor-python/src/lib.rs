@@ -1,6 +1,8 @@
 //! The extension module behind the Python packages `ztensor` and `z4ai`: `classes/` has one file per Python class; `reading/`
 //! and `writing/` carry tensors between the core and NumPy or PyTorch, over the memory of `memory/`. Everything that reads or writes files is in the `ztensor` crate.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod archive;
 mod attributes;
 mod classes;
@@ -42,9 +44,9 @@ mod _native {
     #[pymodule_export]
     use crate::classes::safe_open::safe_open;
     #[pymodule_export]
-    use crate::classes::slices::TensorSlice;
-    #[pymodule_export]
     use crate::classes::tensor::PyTensor;
+    #[pymodule_export]
+    use crate::classes::tensor_slice::TensorSlice;
     #[pymodule_export]
     use crate::classes::writer::Writer;
     #[pymodule_export]

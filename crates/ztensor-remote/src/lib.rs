@@ -3,6 +3,8 @@
 //!
 //! The `ztensor` crate itself knows no network. A program that wants URLs wherever it takes paths calls [`install`] once.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod ahead;
 pub mod bucket;
 mod failure;

@@ -17,6 +17,8 @@
 //! `backend/` is the storage: five operations. `record/` is what is written besides packs. `protocol/` lets any number of writers, readers and collectors
 //! work on one store without locks; `spec/store.md` has its rules and why they are safe. `content/` is between files and manifests.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod address;
 pub mod backend;
 mod content;

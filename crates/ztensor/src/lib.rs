@@ -3,6 +3,7 @@
 //! [`open`] recognises a file by its content and returns a [`Reader`]; a [`Writer`] makes `.zt` files. A format is a function from bytes
 //! to an [`index::Index`]; one reading path then serves every format.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 // Some formats without the others leave unused what only those need; builds with all of them keep the check.
 #![cfg_attr(
     not(feature = "all-formats"),
@@ -21,6 +22,7 @@ mod joined;
 pub mod limits;
 pub mod metadata;
 mod open;
+#[allow(clippy::disallowed_methods, reason = "the one place where files are written")]
 mod output;
 mod printable;
 mod reader;

@@ -147,6 +147,10 @@ impl Dehydrate {
             }
             self.options.force.allow_chosen(&target)?;
             make_folder(&target)?;
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "copied again unless the digests agree; modes are kept"
+            )]
             std::fs::copy(&file, &target)
                 .map_err(|error| Failure::new(format!("\"{}\": {error}", target.display())))?;
         }

@@ -7,20 +7,21 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString};
 use ztensor::OpenOptions;
+use ztensor::delta::Candidate;
 use ztensor::source::Io;
 
-use crate::archive;
 use crate::attributes;
+use crate::classes::archive_info;
 use crate::classes::limits;
 use crate::classes::limits::Limits;
 use crate::classes::metadata::TensorMetadata;
-use crate::classes::slices;
 use crate::errors::{OrRaise, argument};
 use crate::reading::arrays::{self, How, Names};
 use crate::reading::destinations;
 use crate::reading::destinations::Conversion;
 use crate::reading::objects;
 use crate::reading::quantized;
+use crate::reading::slices;
 use crate::torch::Torch;
 use crate::work::Work;
 
@@ -66,7 +67,7 @@ impl Reader {
             io: Io::parse(io).or_raise()?,
             keep_open,
             skip_checksums: !verify,
-            bases: archive::candidates(base)?,
+            bases: candidates(base)?,
             ..OpenOptions::within(&limits::given(limits))
         };
         Reader::new(py, py.work(|| options.open(path)).or_raise()?)
@@ -99,7 +100,7 @@ impl Reader {
         base: Option<&Bound<'_, PyAny>>,
         limits: Option<&Bound<'_, Limits>>,
     ) -> PyResult<Self> {
-        let bases = archive::candidates(base)?;
+        let bases = candidates(base)?;
         let limits = limits::given(limits);
         let options = OpenOptions { skip_checksums: !verify, bases, ..OpenOptions::within(&limits) };
         Reader::new(py, py.work(|| options.open_bytes(data)).or_raise()?)
@@ -121,7 +122,7 @@ impl Reader {
     /// and the base of a delta. None for other files.
     #[getter]
     fn archive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        self.file()?.archived().map(|info| archive::info(py, info)).transpose()
+        self.file()?.archived().map(|info| archive_info::info(py, info)).transpose()
     }
 
     /// Bytes that a tensor takes in the file; in an archive, those of its compressed form.
@@ -352,4 +353,25 @@ impl Reader {
             None => "<ztensor.Reader [closed]>".to_owned(),
         }
     }
+}
+
+/// Where bases are looked for: a path, a Reader, or several of them.
+pub(crate) fn candidates(base: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Candidate>> {
+    let Some(base) = base else { return Ok(Vec::new()) };
+    if let Ok(one) = candidate(base) {
+        return Ok(vec![one]);
+    }
+    let several = base.try_iter().map_err(|_| neither())?;
+    several.map(|one| candidate(&one?)).collect()
+}
+
+fn candidate(base: &Bound<'_, PyAny>) -> PyResult<Candidate> {
+    if let Ok(reader) = base.cast::<Reader>() {
+        return reader.get().file().map(Candidate::from);
+    }
+    base.extract::<PathBuf>().map(Candidate::from).map_err(|_| neither())
+}
+
+fn neither() -> PyErr {
+    argument("base is neither a path nor a Reader, nor a list of them")
 }

@@ -9,48 +9,10 @@ use ztensor::{DType, Value};
 
 use crate::classes::limits::Limits;
 use crate::classes::reader::Reader;
-use crate::classes::slices::TensorSlice;
-use crate::classes::tensor::PyTensor;
+use crate::classes::tensor_slice::{Target, TensorSlice};
 use crate::errors::argument;
 use crate::reading::arrays::{self, How};
 use crate::reading::quantized;
-use crate::torch::Torch;
-
-/// What tensors become: NumPy arrays, PyTorch tensors on a device, or what another framework makes of arrays.
-pub(crate) enum Target {
-    Numpy,
-    Torch {
-        device: Option<Py<PyAny>>,
-    },
-    /// A function from an array to the framework's own, and the device it takes.
-    Made {
-        from_array: Py<PyAny>,
-        device: Option<Py<PyAny>>,
-    },
-}
-
-impl Target {
-    /// PyTorch, if tensors are to become its tensors.
-    pub(crate) fn torch<'py>(&self, py: Python<'py>) -> PyResult<Option<Torch<'py>>> {
-        match self {
-            Target::Numpy | Target::Made { .. } => Ok(None),
-            Target::Torch { device } => {
-                let device = device.as_ref().map(|device| device.bind(py));
-                Torch::new(py, device).map(Some)
-            }
-        }
-    }
-
-    /// The framework's own array of a NumPy array; what is no array stays what it is.
-    pub(crate) fn placed<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Target::Made { from_array, device } if !array.is_instance_of::<PyTensor>() => {
-                from_array.bind(array.py()).call1((array, device))
-            }
-            _ => Ok(array),
-        }
-    }
-}
 
 /// Opens a model file of any format lazily and gives tensors as they are asked for.
 ///

@@ -4,11 +4,11 @@
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use ztensor::Error;
+use ztensor::index::Component;
 
 use crate::errors::{OrRaise, to_python};
 use crate::memory::Block;
 use crate::reading::booleans;
-use crate::reading::load::Wanted;
 use crate::work::Work;
 
 /// Components below this size share a block.
@@ -19,6 +19,14 @@ const SHARED: usize = 4 << 20;
 const ALIGNMENT: usize = 64;
 /// Bytes to decode before Python may handle signals, so that Ctrl-C is not ignored for long.
 const BATCH: usize = 256 << 20;
+
+/// One component that is wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) role: &'a str,
+    pub(crate) component: &'a Component,
+}
 
 /// Where a component lies: the number of its block, and the offset there.
 pub(crate) type Place = (usize, usize);

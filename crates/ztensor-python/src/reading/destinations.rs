@@ -15,7 +15,7 @@ use crate::errors::{OrRaise, mismatch};
 use crate::memory::array::{ArrayBytes, overlap};
 use crate::reading::arrays::{How, numpy_arrays, torch_tensors};
 use crate::reading::blocks;
-use crate::reading::load::Wanted;
+use crate::reading::blocks::Wanted;
 use crate::reading::packed;
 use crate::reading::single::Single;
 use crate::torch::{self, Torch};

@@ -10,17 +10,9 @@ use ztensor::index::{Component, Data, Span};
 use crate::errors::{OrRaise, to_python};
 use crate::memory::Memory;
 use crate::memory::array::Region;
-use crate::reading::blocks;
+use crate::reading::blocks::{self, Wanted};
 use crate::reading::booleans;
 use crate::work::Work;
-
-/// One component that is wanted.
-#[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) role: &'a str,
-    pub(crate) component: &'a Component,
-}
 
 /// What arrays over the memory must be like.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ztensor::index::Object;
@@ -10,14 +9,10 @@ use ztensor::{DType, ElementType, Layout};
 
 use crate::attributes;
 use crate::classes::tensor::PyTensor;
-use crate::element::{self, PerElement};
-use crate::errors::{OrRaise, argument, mismatch};
-use crate::reading::arrays::{How, numpy_arrays};
-use crate::reading::load::{Loaded, Terms, Wanted, load};
-use crate::reading::packed;
+use crate::errors::{OrRaise, argument};
+use crate::reading::components::components;
 use crate::reading::quantized;
 use crate::reading::single::Single;
-use crate::work::Work;
 
 /// Reads tensors with all their components. With `dequantize`, ggml blocks and PyTorch's quantised integers become dense tensors of that type.
 pub(crate) fn read<'py>(
@@ -39,9 +34,8 @@ pub(crate) fn read<'py>(
     for (name, numbers) in names.iter().zip(numbers) {
         let object = file.object(name).or_raise()?;
         let tensor = if numbers {
-            let how = How { copy, dequantize, objects: false };
             let data = PyDict::new(py);
-            data.set_item("data", numpy_arrays(py, file, &[name], how)?.into_iter().next())?;
+            data.set_item("data", Single::of(name, object, dequantize)?.array(py, file, copy)?)?;
             let element = dequantize.unwrap_or(DType::F32).into();
             PyTensor::read(object.shape.to_vec(), element, &Layout::Dense, attributes_of(py, object)?, data)
         } else {
@@ -73,42 +67,6 @@ pub(crate) fn lazy<'py>(
     Ok(Bound::new(py, tensor)?.into_any())
 }
 
-/// The component arrays of tensors, by role.
-pub(crate) fn components<'py>(
-    py: Python<'py>,
-    file: &Arc<ztensor::Reader>,
-    names: &[&str],
-    copy: bool,
-) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let mut wanted = Vec::with_capacity(names.len());
-    for name in names {
-        py.work(|| file.check_sparse(name)).or_raise()?;
-        for (role, component) in &file.object(name).or_raise()?.components {
-            wanted.push(Wanted { name, role, component });
-        }
-    }
-    let mut loaded = load(py, file, &wanted, if copy { Terms::Copy } else { Terms::View })?.into_iter();
-    let mut descriptors = PerElement::new();
-    let mut results = Vec::with_capacity(names.len());
-    for name in names {
-        let object = file.object(name).or_raise()?;
-        let components = PyDict::new(py);
-        for ((role, component), Loaded { region, strides }) in object.components.iter().zip(&mut loaded) {
-            let descriptor =
-                descriptors.get(&component.element, || best_descriptor(py, &component.element))?;
-            let shape = object.component_shape(role).and_then(|shape| shape.to_usize());
-            let mut shape = shape.ok_or_else(|| mismatch(name, "it is larger than the address space", ""))?;
-            if object.layout == Layout::SparseCoo {
-                // Coordinates are flat, as every reader of the format has them.
-                shape = vec![shape.iter().product()];
-            }
-            components.set_item(&**role, region.array(descriptor, &shape, strides)?)?;
-        }
-        results.push(components);
-    }
-    Ok(results)
-}
-
 fn element_of(object: &Object) -> ElementType {
     object.principal().map_or(DType::U8.into(), |component| component.element.clone())
 }
@@ -118,14 +76,4 @@ fn attributes_of(py: Python<'_>, object: &Object) -> PyResult<Option<Py<PyDict>>
         none if none.is_empty() => Ok(None),
         some => Ok(Some(attributes::to_dict(py, some)?.unbind())),
     }
-}
-
-/// The elements' own type; where it cannot be had here, the stored one: `numpy()` and `torch()` of the tensor know what it stands for.
-fn best_descriptor<'py>(py: Python<'py>, element: &ElementType) -> PyResult<Bound<'py, PyArrayDescr>> {
-    if !packed::is_packed(element)
-        && let Ok(descriptor) = element::descriptor(py, element)
-    {
-        return Ok(descriptor);
-    }
-    element::carrier(py, element)
 }

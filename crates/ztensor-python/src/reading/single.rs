@@ -7,8 +7,10 @@ use ztensor::formats::gguf::BlockType;
 use ztensor::index::{Component, Object};
 use ztensor::{DType, ElementType, Layout};
 
+use crate::element;
 use crate::errors::{argument, mismatch};
-use crate::reading::load::{Loaded, Terms, Wanted, load};
+use crate::reading::blocks::Wanted;
+use crate::reading::load::{Loaded, Terms, load};
 use crate::reading::packed;
 use crate::reading::quantized::{self, Blocks};
 use crate::reading::sparse;
@@ -63,6 +65,19 @@ impl<'a> Single<'a> {
     /// The component to load.
     pub(crate) fn wanted(&self) -> Wanted<'a> {
         Wanted { name: self.name, role: "data", component: self.component }
+    }
+
+    /// The tensor as a NumPy array; one of packed elements is none.
+    pub(crate) fn array<'py>(
+        &self,
+        py: Python<'py>,
+        reader: &Arc<ztensor::Reader>,
+        copy: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let terms = if copy { Terms::Copy } else { Terms::View };
+        let Loaded { region, strides } =
+            Single::load(py, reader, std::iter::once(self), terms, false)?.next(self)?;
+        region.array(&element::descriptor(py, &self.element)?, &self.shape, strides)
     }
 
     /// Loads tensors, to be taken one by one in the same order. Packed elements are loaded only where they are wanted `packed`.

@@ -8,7 +8,8 @@ use ztensor::{Attributes, Compressed, DType, ElementType, Layout, Value};
 
 use crate::element;
 use crate::errors::{OrRaise, argument, mismatch};
-use crate::reading::load::{Terms, Wanted, load};
+use crate::reading::blocks::Wanted;
+use crate::reading::load::{Terms, load};
 use crate::torch::Torch;
 use crate::work::Work;
 

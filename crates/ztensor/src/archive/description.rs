@@ -2,20 +2,14 @@
 
 use std::collections::HashSet;
 
+pub(super) use crate::formats::zt::archived::{ATTRIBUTE, RESTORE_FIRST};
+
 use super::digest::hexadecimal;
-use crate::error::{Error, Hints, Result};
+use crate::error::{Error, Result};
+use crate::folder::is_plain;
 use crate::index::Index;
 use crate::tensor::{Attributes, Value};
 
-/// What to do with an archive where its original is needed.
-pub(super) const RESTORE_FIRST: Hints = Hints::new(
-    "Restore its original first: `ztensor::archive::restore`, or `ztensor::delta::apply`.",
-    "Restore its original first: z4ai.safetensors.decompress_file, or z4ai.model_delta.decompress_file.",
-    "Restore its original first: `ztensor restore`, or `ztensor delta apply`.",
-);
-
-/// The attribute's name.
-pub(super) const ATTRIBUTE: &str = "z4ai.archive";
 /// The object with the stored bytes of all pieces.
 pub(super) const PIECES: &str = "z4ai.archive/pieces";
 /// The object with all bytes of the original that belong to no piece.
@@ -85,27 +79,12 @@ impl BaseDescription {
     }
 }
 
-/// Whether a name is one that a file of a model may have: relative, without parts that lead elsewhere or hide it.
-pub(crate) fn is_plain(name: &str) -> bool {
-    let unsafe_letter = |letter: char| letter.is_control() || matches!(letter, '\\' | ':');
-    !name.contains(unsafe_letter) && name.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
-}
-
 impl Description {
     /// The description in an index, if the file is an archive.
     pub(crate) fn find(index: &Index) -> Option<Result<Description>> {
         match index.attributes.get(ATTRIBUTE)? {
             Value::Map(map) => Some(parse(map)),
             _ => Some(Err(damaged("it is not a map"))),
-        }
-    }
-
-    /// Refuses to change a file that is an archive: what it holds is described once, and nothing that is added would be seen.
-    pub(crate) fn refuse_change(attributes: &Attributes) -> Result<()> {
-        match attributes.contains_key(ATTRIBUTE) {
-            true => Err(Error::argument("this is an archive, whose tensors cannot be changed in place")
-                .with_hints(RESTORE_FIRST)),
-            false => Ok(()),
         }
     }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::description::{FileIdentity, NamedFile, is_plain};
+use super::description::{FileIdentity, NamedFile};
 use super::digest::{combine, identify};
 use crate::error::{Error, Result};
+use crate::folder::is_plain;
 use crate::index::{FileId, Format};
 use crate::reader::Reader;
 use crate::source::Source;

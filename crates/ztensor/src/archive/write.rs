@@ -11,13 +11,13 @@ use twox_hash::XxHash3_64;
 use z4ai::Effort;
 
 use super::description::{ATTRIBUTE, BaseDescription, Description, PIECES, RESTORE_FIRST, SKELETON, TABLE};
+use super::opening::OpenOptions;
 use super::original::Original;
 use super::runs::{Run, runs_of_files};
 use super::table::{BaseTensor, PieceEntry, Stored, Table};
 use crate::encoding;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use crate::open::OpenOptions;
 use crate::reader::Reader;
 use crate::source::Source;
 use crate::tensor::DType;
@@ -56,18 +56,6 @@ pub struct Stats {
     pub deltas: usize,
     /// Wall-clock seconds.
     pub seconds: f64,
-}
-
-/// Archives a model file of any format, or the model in a folder, with all of its files. The archive appears only when it is complete. `progress` is told the bytes of each step; an error of it ends the
-/// work.
-pub fn archive(
-    input: &Path,
-    output: &Path,
-    options: &ArchiveOptions,
-    progress: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<Stats> {
-    let reader = OpenOptions::within(&options.limits).open(input)?;
-    archive_reader(&reader, output, options, progress).map_err(|error| error.with_path(input))
 }
 
 /// Archives an opened model, with all of its files. The archive appears only when it is complete.

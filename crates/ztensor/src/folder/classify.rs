@@ -80,6 +80,6 @@ fn shards(source: &Source) -> Option<Vec<String>> {
     let document: serde_json::Value = serde_json::from_slice(&text).ok()?;
     let shards = document.get("weight_map")?.as_object()?.values();
     let names: IndexSet<&str> = shards.map(serde_json::Value::as_str).collect::<Option<_>>()?;
-    let plain = |name: &&str| crate::archive::is_plain(name) && !name.contains('/');
+    let plain = |name: &&str| super::is_plain(name) && !name.contains('/');
     (!names.is_empty() && names.iter().all(plain)).then(|| names.into_iter().map(str::to_owned).collect())
 }

@@ -174,6 +174,12 @@ pub(crate) fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
+/// Whether a name is one that a file of a model may have: relative, without parts that lead elsewhere or hide it.
+pub(crate) fn is_plain(name: &str) -> bool {
+    let unsafe_letter = |letter: char| letter.is_control() || matches!(letter, '\\' | ':');
+    !name.contains(unsafe_letter) && name.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

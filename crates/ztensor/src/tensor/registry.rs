@@ -173,6 +173,7 @@ macro_rules! element_types {
             }
         }
 
+        #[allow(clippy::needless_update, reason = "some rows say everything")]
         static TABLE: &[Known] = &[
             $(Known {
                 storage: DType::$variant,

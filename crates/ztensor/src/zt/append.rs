@@ -29,12 +29,12 @@ impl Append {
         let state = file.state()?;
         let names = state.manifest.entries.iter().map(|entry| (entry.name.clone(), ())).collect();
         let attributes = state.manifest.attributes.clone();
-        let (tail, source) = (state.tail, file.source()?);
+        let tail = state.tail;
         let mut append = Append { file, state, names, announced: false };
         if tail.offset < journal::END {
             // No tensor is there, and no room for a record: the file is replaced.
             let mut output = Output::create(path)?;
-            output.write(&source.bytes(0, tail.offset)?)?;
+            output.write(&append.state.source.bytes(0, tail.offset)?)?;
             return Ok((output, attributes, append));
         }
         append.announced = true;

@@ -8,17 +8,20 @@ use super::exclusive::{Exclusive, State};
 use super::write::{Writer, alignment};
 use crate::encoding::Hasher;
 use crate::error::{Error, Hints, Kind, Result};
+use crate::formats::zt::archived::refuse_change;
 use crate::formats::zt::cbor::Encoder;
 use crate::formats::zt::journal;
 use crate::formats::zt::manifest::{self, Item, Manifest};
 use crate::formats::zt::read::FOOTER;
 use crate::formats::zt::{MAGIC, rules};
+use crate::formats::{Input, detect};
 use crate::index::{
     Component, Components, Coverage, Data, Digest, DigestValue, Edit, FileId, Format, Object, Span,
 };
-use crate::open::OpenOptions;
+use crate::limits::Limits;
 use crate::output::is_same;
 use crate::reader::Reader;
+use crate::source::{Io, Source};
 use crate::tensor::ElementType;
 
 /// What to do with a file of another format than the one that can be changed.
@@ -42,7 +45,7 @@ pub fn remove_tensors(
     let (input, output) = (input.as_ref(), output.as_ref());
     // Nobody appends to a file that is about to be replaced.
     let _alone = is_same(input, output).then(|| Exclusive::open(input)).transpose()?;
-    let reader = OpenOptions::default().open(input)?;
+    let reader = read(Source::open(input, Io::Auto)?).map_err(|error| error.with_path(input))?;
     if reader.format() != Format::Zt {
         return Err(Error::argument(format!(
             "this is a {} file; tensors are removed from .zt files",
@@ -68,6 +71,15 @@ pub fn remove_tensors(
     let mut writer = Writer::create(output)?;
     copy(&reader, &mut writer, |name| !removed.contains(name), None)?;
     writer.finish().map(drop)
+}
+
+/// Opens a file whose tensors are to be copied; not one whose tensors are those of an archive.
+fn read(source: Source) -> Result<Reader> {
+    let limits = Limits::default();
+    let mut input = Input::new(source, Io::Auto, limits.clone());
+    let index = detect(&mut input)?;
+    refuse_change(&index.attributes)?;
+    Ok(Reader::new(input.into_files(), index, None, limits, true))
 }
 
 /// Copies tensors as they are stored, but one with other bytes. Bytes that several tensors share stay shared.
@@ -150,7 +162,7 @@ fn write_behind(file: &Exclusive, state: &State, target: &Replacement<'_>, bytes
 
 /// Writes the whole file anew and puts it in place.
 fn write_anew(file: &Exclusive, target: &Replacement<'_>, bytes: &[u8]) -> Result<()> {
-    let reader = OpenOptions::default().open_source(file.source()?.refreshed(true)?)?;
+    let reader = read(file.source()?.refreshed(true)?)?;
     let mut writer = Writer::create(file.path())?;
     copy(&reader, &mut writer, |_| true, Some((target, bytes)))?;
     if !file.is_in_place() {
@@ -224,7 +236,7 @@ impl<'a> Replacement<'a> {
     /// Whether a new file is the better way: it can be one, because all of the old one is known, and either it is small, or the gaps in it would take
     /// more than the tensors.
     fn is_better_written_anew(&self, state: &State) -> Result<bool> {
-        let State { tail, manifest, bytes } = state;
+        let State { tail, manifest, bytes, .. } = state;
         let mut spans = HashSet::new();
         for entry in &manifest.entries {
             let Ok(object) = &entry.object else { return Ok(false) };

@@ -4,8 +4,8 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use crate::archive::Description;
 use crate::error::{Error, Kind, Result};
+use crate::formats::zt::archived::refuse_change;
 use crate::formats::zt::journal::{self, Journal};
 use crate::formats::zt::manifest::Manifest;
 use crate::formats::zt::read::{self, Tail};
@@ -23,6 +23,8 @@ pub(super) struct Exclusive {
 
 /// Its last complete state.
 pub(super) struct State {
+    /// The file as it was read.
+    pub source: Source,
     pub tail: Tail,
     /// The manifest's bytes, which raw entries are copied from.
     pub bytes: Vec<u8>,
@@ -35,6 +37,7 @@ impl Exclusive {
         /// Replacements of the file between its opening and its locking.
         const ATTEMPTS: usize = 100;
         for _ in 0..ATTEMPTS {
+            #[allow(clippy::disallowed_methods, reason = "a journal protects what is changed in place")]
             let file = OpenOptions::new()
                 .read(true)
                 .write(true)
@@ -88,11 +91,10 @@ impl Exclusive {
         let source = self.source()?;
         let tail = read::Head::read(&source).and_then(|head| head.tail(&source)).map_err(named)?;
         // The rules are checked before anything is changed: what does not open is not appended to.
-        read::load(&source, tail, &mut Budget::new(Limits::default())).map_err(named)?;
-        let bytes = source.bytes(tail.offset, tail.length)?.into_owned();
-        let manifest = Manifest::parse(&bytes, &mut Budget::new(Limits::default())).map_err(named)?;
-        Description::refuse_change(&manifest.attributes).map_err(named)?;
-        Ok(State { tail, bytes, manifest })
+        let (bytes, manifest) =
+            read::parse(&source, tail, &mut Budget::new(Limits::default())).map_err(named)?;
+        refuse_change(&manifest.attributes).map_err(named)?;
+        Ok(State { source, tail, bytes, manifest })
     }
 
     /// Announces a change behind a state: from now on the file holds that state, whatever follows it.

@@ -46,6 +46,7 @@ impl Rebase {
             Ok(())
         })?;
         drop(progress);
+        #[allow(clippy::disallowed_methods, reason = "the file is complete, durable and has been read back")]
         std::fs::rename(&written, &output)
             .map_err(|error| Failure::new(format!("\"{}\": {error}", output.display())))?;
         let document = document(&self.file, &output, &stats, false);

@@ -12,7 +12,7 @@ use super::wrong_base;
 use super::{Base, described};
 use crate::archive::{BaseDescription, Description, FileIdentity, NamedFile, OpenOptions, Original};
 use crate::error::{Error, Hints, Kind, Result};
-use crate::folder::{Depth, files, folder_of};
+use crate::folder::{Depth, files, folder_of, is_plain};
 use crate::formats::zt;
 use crate::limits::Meter;
 use crate::reader::Reader;
@@ -264,7 +264,7 @@ impl<'a> Search<'a> {
         }
         if let Some(folder) = folder {
             // The one with the base's name first: the others need not even be looked at.
-            let named = Some(folder.join(&wanted.name)).filter(|_| crate::archive::is_plain(&wanted.name));
+            let named = Some(folder.join(&wanted.name)).filter(|_| is_plain(&wanted.name));
             let named = named.filter(|path| path.is_file()).and_then(|path| Holder::of(self.options, &path));
             let beside = match &named {
                 Some(holder) if holder.may_hold(&wanted.identity) => self.take(holder, wanted, false),

@@ -1,6 +1,7 @@
 //! The `.zt` container as it is read: its three generations (0.1, 1.2, 2), and the parts of the format that reading and writing share: manifests,
 //! CBOR, rules, the journal. [`crate::zt`] writes it. `spec/zt.md` has the bytes.
 
+pub(crate) mod archived;
 pub(crate) mod candidates;
 pub(crate) mod cbor;
 pub(crate) mod journal;

@@ -1,6 +1,7 @@
 //! The 1.2 reader: footer, manifest, and every rule checked before a tensor is handed out.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use super::journal::{self, Journal};
 use super::manifest::Manifest;
@@ -164,6 +165,29 @@ pub(crate) fn load(source: &Source, tail: Tail, budget: &mut Budget) -> Result<I
     let blobs = index.objects.iter().flat_map(|(name, object)| rules::blobs(name, object));
     rules::check_blobs(blobs, MAGIC.len() as u64..tail.offset, ALIGNMENT)?;
     Ok(index)
+}
+
+/// Reads and checks the manifest of a tail, as [`load`] does, for somebody who will write one like it: its bytes, and where objects lie in them.
+pub(crate) fn parse(source: &Source, tail: Tail, budget: &mut Budget) -> Result<(Vec<u8>, Manifest)> {
+    budget.check_header(tail.length)?;
+    let bytes = source.bytes(tail.offset, tail.length)?.into_owned();
+    let manifest = Manifest::parse(&bytes, budget).map_err(|error| error.with_offset(tail.offset))?;
+    let mut names = HashSet::with_capacity(manifest.entries.len());
+    for entry in &manifest.entries {
+        if !names.insert(entry.name.as_str()) {
+            return Err(
+                Error::new(Kind::Duplicate, "the name occurs twice in the file").with_tensor(&entry.name)
+            );
+        }
+        if let Ok(object) = &entry.object {
+            rules::check_object(object).map_err(|error| error.with_tensor(&entry.name))?;
+        }
+    }
+    let objects =
+        manifest.entries.iter().filter_map(|entry| Some((&entry.name, entry.object.as_ref().ok()?)));
+    let blobs = objects.flat_map(|(name, object)| rules::blobs(name, object));
+    rules::check_blobs(blobs, MAGIC.len() as u64..tail.offset, ALIGNMENT)?;
+    Ok((bytes, manifest))
 }
 
 /// The tail whose footer ends at `end`.

@@ -7,10 +7,7 @@ use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PySlice, PyTuple};
 use ztensor::DType;
-use ztensor::formats::gguf::BlockType;
-use ztensor::formats::safetensors;
 
-use crate::classes::safe_open;
 use crate::element;
 use crate::errors::{OrRaise, argument, indexing};
 use crate::memory::array::Region;
@@ -22,58 +19,6 @@ use crate::reading::quantized::Blocks;
 use crate::reading::single::Single;
 use crate::torch::Torch;
 use crate::work::Work;
-
-/// A tensor of a file to take parts of, by indexing it as one would index a NumPy array. Made by safe_open.get_slice.
-#[pyclass(frozen, module = "ztensor")]
-pub(crate) struct TensorSlice {
-    reader: Arc<ztensor::Reader>,
-    name: String,
-    target: Arc<safe_open::Target>,
-    dequantize: Option<DType>,
-}
-
-impl TensorSlice {
-    pub(crate) fn new(
-        reader: Arc<ztensor::Reader>,
-        name: &str,
-        target: &Arc<safe_open::Target>,
-        dequantize: Option<DType>,
-    ) -> PyResult<Self> {
-        reader.object(name).or_raise()?;
-        Ok(TensorSlice { reader, name: name.to_owned(), target: Arc::clone(target), dequantize })
-    }
-}
-
-#[pymethods]
-impl TensorSlice {
-    /// The shape of the whole tensor.
-    fn get_shape(&self) -> PyResult<Vec<u64>> {
-        Ok(self.reader.object(&self.name).or_raise()?.shape.to_vec())
-    }
-
-    /// The element type by the name safetensors gives it, such as "F32"; our own name where it has none, that of the blocks of a quantised tensor.
-    fn get_dtype(&self) -> PyResult<String> {
-        let object = self.reader.object(&self.name).or_raise()?;
-        let element = match Single::of(&self.name, object, self.dequantize) {
-            Ok(single) => Some(single.element),
-            Err(_) if BlockType::of(&object.layout).is_some() => return Ok(object.layout.name().to_owned()),
-            Err(_) => object.principal().map(|component| component.element.clone()),
-        };
-        Ok(element.map_or_else(String::new, |element| {
-            safetensors::name_of(&element).map_or_else(|| element.name().into_owned(), str::to_owned)
-        }))
-    }
-
-    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        match self.target.torch(key.py())? {
-            Some(torch) => torch_slice(&torch, &self.reader, &self.name, key, self.dequantize),
-            None => {
-                let array = numpy_slice(&self.reader, &self.name, key, self.dequantize)?;
-                self.target.placed(array)
-            }
-        }
-    }
-}
 
 /// A part of a tensor as a NumPy array.
 pub(crate) fn numpy_slice<'py>(
@@ -94,7 +39,7 @@ pub(crate) fn numpy_slice<'py>(
 }
 
 /// A part of a tensor as a PyTorch tensor.
-fn torch_slice<'py>(
+pub(crate) fn torch_slice<'py>(
     torch: &Torch<'py>,
     reader: &Arc<ztensor::Reader>,
     name: &str,
