@@ -1,5 +1,7 @@
-"""Checks that every module imports only from the layers below it. ARCHITECTURE.md has the order, under "Layers": one line per crate,
-`crate: lowest → … → highest`, with the modules of one layer, which do not know each other, side by side. `archive/make` names a part of a module.
+"""Checks that every module imports only from the layers below it.
+
+ARCHITECTURE.md has the order, under "Layers": one line per crate, `crate: lowest → … → highest`, with the modules of one layer,
+which do not know each other, side by side. `archive/make` names a part of a module.
 
     python tools/layers.py            checks the crates
     python tools/layers.py --test     checks that violations are found
@@ -50,6 +52,8 @@ def names(tree: str) -> list[str]:
 
 
 class Crate:
+    """The sources of a crate, without tests."""
+
     def __init__(self, source: Path, layers: dict[str, int]) -> None:
         self.source, self.layers = source, layers
         self.files = {path.relative_to(source): code(path.read_text()) for path in sorted(source.rglob("*.rs"))}
@@ -88,6 +92,7 @@ class Crate:
         return self.unit("/".join(parts))
 
     def imports(self, path: Path, text: str) -> list[str]:
+        """The paths behind `crate::` that a file takes something from."""
         module = path.parent if path.name == "mod.rs" else path.with_suffix("")
         found = []
         uses = re.findall(r"\buse ((?:crate|super)\b[^;]*);", text)
@@ -108,6 +113,7 @@ class Crate:
         return found
 
     def violations(self) -> list[str]:
+        """What is imported from the same layer or one above it."""
         wrong = []
         for path, text in self.files.items():
             if path.name == "lib.rs":
@@ -128,8 +134,11 @@ class Crate:
 
 
 def check(root: Path) -> list[str]:
+    """The violations in every crate that has an order."""
     crates = order((root / "ARCHITECTURE.md").read_text())
-    return [line for crate, layers in crates.items() for line in Crate(root / "crates" / crate / "src", layers).violations()]
+    return [
+        line for crate, layers in crates.items() for line in Crate(root / "crates" / crate / "src", layers).violations()
+    ]
 
 
 def self_check() -> None:
@@ -171,6 +180,7 @@ def self_check() -> None:
 
 
 def main() -> int:
+    """Prints the violations."""
     if "--test" in sys.argv:
         self_check()
         return 0

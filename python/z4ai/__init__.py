@@ -64,7 +64,8 @@ __all__ = [
 ]
 
 #: Bytes per element of every dtype code that :func:`compress` understands, in lower case; ``None`` and ``"raw"`` are opaque bytes.
-DTYPE_WIDTHS: dict[str | None, int] = {None: 1, "raw": 1, **native.codec_widths()}
+DTYPE_WIDTHS: dict[str | None, int] = {None: 1, "raw": 1}
+DTYPE_WIDTHS.update(native.codec_widths())
 
 
 def dtype_width(dtype: str | None) -> int:
