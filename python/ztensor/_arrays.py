@@ -75,7 +75,8 @@ class StorageType(str):
 def _compressed_places(tensor: _native.Tensor) -> tuple[NDArray[Any], ...]:
     """Rows and columns of all values of a compressed sparse matrix, of blocks too."""
     parts = tensor.components
-    lines = np.repeat(np.arange(len(parts["indptr"]) - 1), np.diff(parts["indptr"].astype(np.int64)))
+    counts: Any = np.diff(parts["indptr"].astype(np.int64))
+    lines = np.repeat(np.arange(len(parts["indptr"]) - 1), counts)
     across = parts["indices"].astype(np.int64)
     rows, columns = (across, lines) if tensor.layout.endswith(("csc/1", "bsc/1")) else (lines, across)
     block = (tensor.attributes or {}).get("block_shape")
@@ -108,7 +109,8 @@ def dequantized(tensor: _native.Tensor, dtype: np.dtype[Any]) -> _native.Tensor:
     """The numbers that PyTorch's quantised integers stand for, computed as PyTorch does it, in float32."""
     parts, about = tensor.components, tensor.attributes or {}
     integers = parts["data"].reshape(tuple(tensor.shape)).astype(np.int64)
-    scale, zero = np.float32(about.get("scale", 1)), about.get("zero_point", 0)
+    scale: Any = np.float32(about.get("scale", 1))
+    zero: Any = about.get("zero_point", 0)
     if about.get("scheme") == "per_channel_affine":
         along = [1] * integers.ndim
         along[about["axis"]] = -1

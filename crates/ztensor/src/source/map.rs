@@ -70,16 +70,4 @@ impl Map {
         }
         self.views.as_ptr().cast_mut()
     }
-
-    pub(super) fn will_need(&self, offset: u64, length: u64) {
-        #[cfg(unix)]
-        if let (Ok(offset), Ok(length)) = (usize::try_from(offset), usize::try_from(length))
-            && offset.checked_add(length).is_some_and(|end| end <= self.file.len())
-        {
-            // Advice only: a kernel that declines it changes nothing.
-            let _ = self.file.advise_range(memmap2::Advice::WillNeed, offset, length);
-        }
-        #[cfg(not(unix))]
-        let _ = (offset, length);
-    }
 }

@@ -438,13 +438,6 @@ impl Source {
         }
     }
 
-    /// Tells the kernel that a range will be needed soon.
-    pub fn will_need(&self, offset: u64, length: u64) {
-        if let Backing::Map(map) = &self.backing {
-            map.will_need(offset, length);
-        }
-    }
-
     fn beyond(&self, offset: u64, length: u64) -> Error {
         self.name(
             Error::truncated(format!(
