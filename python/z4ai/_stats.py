@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast
 
 
@@ -46,11 +44,6 @@ class _Stats(dict[str, Any]):
 def stats(found: dict[str, Any]) -> Stats:
     """What the core reports."""
     return cast(Stats, _Stats(found))
-
-
-def length_of(path: str | os.PathLike[str]) -> int:
-    """Bytes of a file before it is read, which may put another in its place. Whoever opens a missing one says so."""
-    return Path(path).stat().st_size if Path(path).is_file() else 0
 
 
 def restored(original: int, compressed: int, seconds: float) -> Stats:

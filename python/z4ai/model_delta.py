@@ -17,9 +17,9 @@ from typing import Any
 
 import ztensor
 from ztensor import _native as native
-from ztensor._types import Base, Buffer, Effort, Progress
+from ztensor._types import Base, Buffer, Effort, Progress, StorageOptions
 
-from ._stats import Stats, length_of, restored, stats
+from ._stats import Stats, restored, stats
 from .safetensors import as_bytes
 
 __all__ = ["compress", "compress_file", "decompress", "decompress_file", "peek_is_model_delta"]
@@ -52,14 +52,16 @@ def compress_file(
     threads: int = 0,
     effort: Effort = None,
     progress: Progress = None,
+    storage_options: StorageOptions = None,
 ) -> Stats:
     """Stores a model file as its differences to another. The delta appears under its name when it is complete.
 
     :param base_path: the base: a file of any format, an archive of it, or an opened :class:`ztensor.Reader`.
     :param progress: called with the bytes done and the bytes in all.
+    :param storage_options: endpoints and keys, where model or base are URLs.
     """
     options: dict[str, Any] = {"effort": effort, "level": level, "threads": threads, "progress": progress}
-    return stats(native.delta_file(target_path, base_path, out_path, **options))
+    return stats(native.delta_file(target_path, base_path, out_path, **options, storage_options=storage_options))
 
 
 def decompress_file(
@@ -69,6 +71,7 @@ def decompress_file(
     *,
     progress: Progress = None,
     limits: ztensor.Limits | None = None,
+    storage_options: StorageOptions = None,
 ) -> Stats:
     """Restores the model file of a delta. It appears under its name after its digest was found right.
 
@@ -76,10 +79,13 @@ def decompress_file(
         beside the delta.
     :param progress: called with the bytes done and the bytes in all.
     :param limits: what the delta may cost; by default a model out of proportion to delta and base is refused.
+    :param storage_options: endpoints and keys, where delta or base are URLs.
     """
     start = time.perf_counter()
-    compressed = length_of(delta_path)
-    length = native.apply_file(delta_path, base_path, out_path, progress=progress, limits=limits)
+    compressed = native.file_length(delta_path, storage_options=storage_options)
+    length = native.apply_file(
+        delta_path, base_path, out_path, progress=progress, limits=limits, storage_options=storage_options
+    )
     return restored(length, compressed, time.perf_counter() - start)
 
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 import ztensor
 from ztensor import _native as native
-from ztensor._types import Base, Buffer, Effort, Progress
+from ztensor._types import Base, Buffer, Effort, Progress, StorageOptions
 
-from ._stats import Stats, length_of, restored, stats
+from ._stats import Stats, restored, stats
 
 __all__ = ["ZstnReader", "compress_bytes", "compress_file", "decompress_bytes", "decompress_file"]
 
@@ -39,6 +39,7 @@ def compress_file(
     workers: int | None = None,
     effort: Effort = None,
     progress: Progress = None,
+    storage_options: StorageOptions = None,
 ) -> Stats:
     """Archives a model file. The archive appears under its name when it is complete.
 
@@ -46,9 +47,10 @@ def compress_file(
     :param threads: worker threads; 0 uses all cores. ``workers`` is another name for it.
     :param effort: ``"fast"`` decodes fastest, ``"max"`` is smallest, ``"default"`` (or ``None``) is between them.
     :param progress: called with the bytes done and the bytes in all.
+    :param storage_options: endpoints and keys, where ``in_path`` is a URL.
     """
     options: dict[str, Any] = {"effort": effort, "level": level, "threads": workers or threads, "progress": progress}
-    return stats(native.archive_file(in_path, out_path, **options))
+    return stats(native.archive_file(in_path, out_path, **options, storage_options=storage_options))
 
 
 def decompress_file(
@@ -58,15 +60,17 @@ def decompress_file(
     workers: int | None = None,
     progress: Progress = None,
     limits: ztensor.Limits | None = None,
+    storage_options: StorageOptions = None,
 ) -> Stats:
     """Restores the original of an archive. It appears under its name after its digest was found right; ``workers`` has no effect.
 
     :param progress: called with the bytes done and the bytes in all.
     :param limits: what the archive may cost; by default an original out of proportion to its archive is refused.
+    :param storage_options: endpoints and keys, where ``in_path`` is a URL.
     """
     start = time.perf_counter()
-    compressed = length_of(in_path)
-    length = native.restore_file(in_path, out_path, progress=progress, limits=limits)
+    compressed = native.file_length(in_path, storage_options=storage_options)
+    length = native.restore_file(in_path, out_path, progress=progress, limits=limits, storage_options=storage_options)
     return restored(length, compressed, time.perf_counter() - start)
 
 
@@ -99,9 +103,18 @@ class ZstnReader:
         self._reader = reader
 
     @classmethod
-    def open(cls, path: _Path, *, base: Base = None, limits: ztensor.Limits | None = None) -> Self:
-        """Opens an archive, or a delta together with its base; ``limits`` says what it may cost."""
-        return cls(ztensor.Reader(path, base=base, limits=limits))
+    def open(
+        cls,
+        path: _Path,
+        *,
+        base: Base = None,
+        limits: ztensor.Limits | None = None,
+        storage_options: StorageOptions = None,
+    ) -> Self:
+        """Opens an archive, or a delta together with its base; ``limits`` says what it may cost, ``storage_options`` has endpoints
+        and keys for URLs.
+        """
+        return cls(ztensor.Reader(path, base=base, limits=limits, storage_options=storage_options))
 
     @classmethod
     def from_bytes(cls, frame: Buffer, *, limits: ztensor.Limits | None = None) -> Self:

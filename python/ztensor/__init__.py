@@ -33,7 +33,7 @@ from ._native import (
 )
 from ._saver import Saver
 from ._store import Store
-from ._types import Base
+from ._types import Base, StorageOptions
 
 __all__ = [
     "Limits",
@@ -65,14 +65,17 @@ def open(
     *,
     base: Base = None,
     limits: Limits | None = None,
+    storage_options: StorageOptions = None,
 ) -> Reader:
-    """Opens a model file of any format, or the one model in a folder; the same as ``Reader(path)``.
+    """Opens a model file of any format, by path or URL, or the one model in a folder; the same as ``Reader(path)``.
 
     :param base: where the base of a delta is: a file, a folder or an opened file, or a list of them. What it holds decides, not its
         name; beside the delta it is found without.
     :param limits: what the file may cost, for files that the defaults refuse, or that are trusted less.
+    :param storage_options: endpoints and keys for URLs, by the names that fsspec, boto3 and polars have for them; what is not given
+        comes from the environment.
     """
-    return Reader(path, base=base, limits=limits)
+    return Reader(path, base=base, limits=limits, storage_options=storage_options)
 
 
 #: Imported when they are first used: each needs its framework.

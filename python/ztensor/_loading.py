@@ -9,7 +9,7 @@ from typing import Any
 from . import _native
 from ._errors import from_core, warn_of_skipped
 from ._native import printable
-from ._types import Backend, Paths, Progress, io_of
+from ._types import Backend, Paths, Progress, StorageOptions, io_of
 
 #: Bytes that are read between two reports of progress.
 _PORTION = 256 << 20
@@ -26,6 +26,7 @@ def load_files(
     keys: Iterable[str] | None = None,
     progress: Progress = None,
     limits: _native.Limits | None = None,
+    storage_options: StorageOptions = None,
 ) -> dict[str, Any]:
     """Loads the tensors of one or several files, all or those of the given names."""
     paths = [filename] if isinstance(filename, str | os.PathLike) else list(filename)
@@ -33,7 +34,15 @@ def load_files(
     parts: list[tuple[_native.Reader, list[str]]] = []
     holders: dict[str, Any] = {}
     for path in paths:
-        reader = _native.Reader(path, io_of(backend), verify=verify, base=base, keep_open=keep_open, limits=limits)
+        reader = _native.Reader(
+            path,
+            io_of(backend),
+            verify=verify,
+            base=base,
+            keep_open=keep_open,
+            limits=limits,
+            storage_options=storage_options,
+        )
         names = reader.keys() if wanted is None else [name for name in wanted if name in reader]
         skipped = reader.skipped()
         if wanted is not None:

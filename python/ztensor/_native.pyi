@@ -25,7 +25,7 @@ from ._store import (
     StoreInfo,
     StoreStats,
 )
-from ._types import Base, Buffer, Checksum, Codec, Compression, Dequantize, Effort, Progress, ScanReport
+from ._types import Base, Buffer, Checksum, Codec, Compression, Dequantize, Effort, Progress, ScanReport, StorageOptions
 
 _Array: TypeAlias = NDArray[Any]
 _Names: TypeAlias = list[str] | tuple[str, ...] | set[str] | KeysView[str] | Iterator[str]
@@ -58,6 +58,7 @@ __all__ = [
     "delta_bytes",
     "delta_file",
     "element_types",
+    "file_length",
     "is_delta",
     "printable",
     "read_metadata",
@@ -242,6 +243,7 @@ class Reader:
         base: Base = None,
         keep_open: bool = False,
         limits: Limits | None = None,
+        storage_options: StorageOptions = None,
     ) -> Self:
         """:param keep_open: keep a mapped file open as well: copies are then read, which is faster than out of the map."""
     @staticmethod
@@ -365,7 +367,7 @@ class Store:
         location: _Path,
         create: bool = False,
         *,
-        storage_options: dict[str, str] | None = None,
+        storage_options: StorageOptions = None,
         grace: float = 86400.0,
         single_writer: bool = False,
     ) -> Self: ...
@@ -547,6 +549,7 @@ class safe_open:
         base: Base = None,
         dequantize: Dequantize = None,
         limits: Limits | None = None,
+        storage_options: StorageOptions = None,
     ) -> Self: ...
     def keys(self) -> list[str]:
         """The names of all tensors, sorted."""
@@ -591,6 +594,7 @@ def archive_file(
     level: int | None = None,
     threads: int = 0,
     progress: Progress = None,
+    storage_options: StorageOptions = None,
 ) -> dict[str, Any]:
     """Archives a model file of any format."""
 
@@ -611,7 +615,14 @@ def archive_tensors(
 ) -> dict[str, Any]:
     """Archives tensors as the .safetensors file that they would make."""
 
-def restore_file(source: _Path, target: _Path, *, progress: Progress = None, limits: Limits | None = None) -> int:
+def restore_file(
+    source: _Path,
+    target: _Path,
+    *,
+    progress: Progress = None,
+    limits: Limits | None = None,
+    storage_options: StorageOptions = None,
+) -> int:
     """Restores the original of an archive. Returns its length."""
 
 def restore_bytes(data: bytes | bytearray, *, limits: Limits | None = None) -> bytes:
@@ -626,6 +637,7 @@ def delta_file(
     level: int | None = None,
     threads: int = 0,
     progress: Progress = None,
+    storage_options: StorageOptions = None,
 ) -> dict[str, Any]:
     """Stores a model file as differences to a base, which is a path or a Reader."""
 
@@ -646,6 +658,7 @@ def apply_file(
     *,
     progress: Progress = None,
     limits: Limits | None = None,
+    storage_options: StorageOptions = None,
 ) -> int:
     """Restores the model file of a delta. Returns its length."""
 
@@ -733,7 +746,10 @@ def write_metadata(
 ) -> None:
     """Changes metadata of a .zt, .safetensors or .gguf file in place; its tensors are not read."""
 
-def scan(path: _Path, *, limits: Limits | None = None) -> ScanReport:
+def file_length(path: _Path, *, storage_options: StorageOptions = None) -> int:
+    """Bytes of a file by path or URL."""
+
+def scan(path: _Path, *, limits: Limits | None = None, storage_options: StorageOptions = None) -> ScanReport:
     """Scans a file of any format without running anything in it. What the limits leave out could not be told."""
 
 def run_cli(arguments: Sequence[str]) -> int:

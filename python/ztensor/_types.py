@@ -51,6 +51,10 @@ Metadata: TypeAlias = dict[str, str] | None
 #: Where the base of a delta is.
 Base: TypeAlias = "str | os.PathLike[str] | Reader | Sequence[str | os.PathLike[str] | Reader] | None"
 
+#: Endpoints and keys for files by URL, by the names that fsspec (s3fs, gcsfs, adlfs), boto3, obstore and polars have for them:
+#: ``endpoint_url``, ``key``, ``secret``, ``token``, ``region``, ``anon``, ``account_name``, ``account_key``, ``headers``, …
+StorageOptions: TypeAlias = dict[str, Any] | None
+
 #: Anything with the buffer protocol. ``collections.abc.Buffer`` exists from Python 3.12 on.
 Buffer: TypeAlias = "bytes | bytearray | memoryview | array.array[Any] | mmap.mmap | NDArray[Any]"
 

@@ -20,7 +20,20 @@ from ._arrays import StorageType
 from ._errors import from_core, invalid, warn_of_skipped
 from ._loading import load_files
 from ._trees import Leaf, put_together, take_apart, tree_of, with_tree
-from ._types import Backend, Base, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
+from ._types import (
+    Backend,
+    Base,
+    Checksum,
+    Codec,
+    Compression,
+    Dequantize,
+    Effort,
+    Metadata,
+    Path,
+    Paths,
+    Progress,
+    StorageOptions,
+)
 
 __all__ = ["load", "load_file", "load_tree", "save", "save_file", "save_tree"]
 
@@ -89,6 +102,7 @@ def load_file(
     dequantize: Dequantize = None,
     progress: Progress = None,
     limits: _native.Limits | None = None,
+    storage_options: StorageOptions = None,
 ) -> dict[str, Any]:
     """Loads the tensors of a file of any format, of the one model in a folder, or of several: as arrays, and as
     :class:`ztensor.Tensor` where an array cannot say what they are, which is so for sparse and quantised ones. :func:`save_file`
@@ -104,6 +118,7 @@ def load_file(
     :param dequantize: ``True`` or a dtype gives quantised tensors as the numbers they stand for.
     :param progress: called with the bytes done and the bytes in all.
     :param limits: what the file may cost, for files that the defaults refuse, or that are trusted less.
+    :param storage_options: endpoints and keys for URLs, such as ``{"endpoint_url": ..., "key": ..., "secret": ...}``.
     """
     target = None if dtype is None else _dtype(dtype)
 
@@ -125,6 +140,7 @@ def load_file(
         keys=keys,
         progress=progress,
         limits=limits,
+        storage_options=storage_options,
     )
 
 
@@ -150,7 +166,12 @@ def load_tree(filename: Path, copy: bool = False, **options: Any) -> Any:
 
     The options are those of :func:`load_file`.
     """
-    reader = _native.Reader(filename, base=options.get("base"), limits=options.get("limits"))
+    reader = _native.Reader(
+        filename,
+        base=options.get("base"),
+        limits=options.get("limits"),
+        storage_options=options.get("storage_options"),
+    )
     text = tree_of(reader.file_metadata, str(filename))
     arrays = load_file(filename, copy, **options)
     return put_together(text, lambda tag, name: given(arrays, tag, name))

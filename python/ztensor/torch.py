@@ -20,7 +20,20 @@ from ._errors import invalid, warn_of_skipped
 from ._loading import load_files
 from ._shared import names_to_drop, overlapping
 from ._trees import Leaf, put_together, take_apart, tree_of, with_tree
-from ._types import Backend, Base, Checksum, Codec, Compression, Dequantize, Effort, Metadata, Path, Paths, Progress
+from ._types import (
+    Backend,
+    Base,
+    Checksum,
+    Codec,
+    Compression,
+    Dequantize,
+    Effort,
+    Metadata,
+    Path,
+    Paths,
+    Progress,
+    StorageOptions,
+)
 
 __all__ = ["load", "load_file", "load_model", "load_tree", "save", "save_file", "save_model", "save_tree"]
 
@@ -95,6 +108,7 @@ def load_file(
     dequantize: Dequantize = None,
     progress: Progress = None,
     limits: _native.Limits | None = None,
+    storage_options: StorageOptions = None,
 ) -> dict[str, Any]:
     """Loads the tensors of a file of any format, of the one model in a folder, or of several: as PyTorch's, sparse ones too, and
     as :class:`ztensor.Tensor` where PyTorch has no tensor that says what they are, which is so for quantised ones.
@@ -111,6 +125,7 @@ def load_file(
     :param dequantize: ``True`` or a dtype gives quantised tensors as the numbers they stand for.
     :param progress: called with the bytes done and the bytes in all.
     :param limits: what the file may cost, for files that the defaults refuse, or that are trusted less.
+    :param storage_options: endpoints and keys for URLs, such as ``{"endpoint_url": ..., "key": ..., "secret": ...}``.
     """
     target = getattr(torch, dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
 
@@ -130,6 +145,7 @@ def load_file(
         keys=keys,
         progress=progress,
         limits=limits,
+        storage_options=storage_options,
     )
 
 
@@ -189,15 +205,25 @@ def load_model(
     prefix: str = "",
     dequantize: Dequantize = None,
     progress: Progress = None,
+    storage_options: StorageOptions = None,
 ) -> tuple[list[str], list[str]]:
     """Loads a file into a model. Returns the names the file lacks and the names the model does not know.
 
     :param strict: raise ``RuntimeError`` if there are any of either.
     :param prefix: what the names in the file have before those of the model, such as ``"model."`` or ``"module."``. Other names are
         left out.
+
+    The other parameters are those of :func:`load_file`.
     """
     state = load_file(
-        filename, device=device, copy=copy, backend=backend, base=base, dequantize=dequantize, progress=progress
+        filename,
+        device=device,
+        copy=copy,
+        backend=backend,
+        base=base,
+        dequantize=dequantize,
+        progress=progress,
+        storage_options=storage_options,
     )
     if prefix:
         state = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
@@ -239,7 +265,12 @@ def load_tree(filename: Path, device: str | int | torch.device = "cpu", copy: bo
 
     The options are those of :func:`load_file`.
     """
-    reader = _native.Reader(filename, base=options.get("base"), limits=options.get("limits"))
+    reader = _native.Reader(
+        filename,
+        base=options.get("base"),
+        limits=options.get("limits"),
+        storage_options=options.get("storage_options"),
+    )
     text = tree_of(reader.file_metadata, str(filename))
     tensors = load_file(filename, device, copy, **options)
     return put_together(text, lambda tag, name: placed(tensors, tag, name))

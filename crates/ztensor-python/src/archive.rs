@@ -9,17 +9,19 @@ use pyo3::types::{PyBytes, PyDict};
 use ztensor::archive::{self, ArchiveOptions, Stats};
 use ztensor::delta::{self, Candidate};
 use ztensor::{Effort, Error, OpenOptions};
+use ztensor_remote::{StorageOptions, with_options};
 
 use crate::classes::limits;
 use crate::classes::limits::Limits;
 use crate::classes::reader;
 use crate::errors::{OrRaise, argument, to_python};
+use crate::remote;
 use crate::work::{Progress, Work};
 use crate::writing::save;
 
 /// Archives a model file of any format.
 #[pyfunction]
-#[pyo3(signature = (source, target, *, effort=None, level=None, threads=0, progress=None))]
+#[pyo3(signature = (source, target, *, effort=None, level=None, threads=0, progress=None, storage_options=None))]
 #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
 pub(crate) fn archive_file<'py>(
     py: Python<'py>,
@@ -29,11 +31,13 @@ pub(crate) fn archive_file<'py>(
     level: Option<i32>,
     threads: usize,
     progress: Option<Py<PyAny>>,
+    storage_options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options = options(effort, level, threads)?;
-    let progress = Progress::new(progress, length_of(&source));
-    let stats =
-        py.interruptible(progress, |progress| archive::archive(&source, &target, &options, progress))?;
+    let (options, storage) = (options(effort, level, threads)?, remote::options(storage_options)?);
+    let progress = watched(py, progress, &source, &storage);
+    let stats = py.interruptible(progress, |progress| {
+        with_options(storage, || archive::archive(&source, &target, &options, progress))
+    })?;
     report(py, &stats)
 }
 
@@ -76,18 +80,36 @@ pub(crate) fn archive_tensors<'py>(
 
 /// Restores the original of an archive. Returns its length.
 #[pyfunction]
-#[pyo3(signature = (source, target, *, progress=None, limits=None))]
+#[pyo3(signature = (source, target, *, progress=None, limits=None, storage_options=None))]
 pub(crate) fn restore_file(
     py: Python<'_>,
     source: PathBuf,
     target: PathBuf,
     progress: Option<Py<PyAny>>,
     limits: Option<&Bound<'_, Limits>>,
+    storage_options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<u64> {
     let options = OpenOptions::within(&limits::given(limits));
-    let total =
-        if Progress::is_wanted(progress.as_ref()) { original_length(py, &source, &options)? } else { 0 };
-    py.interruptible(Progress::new(progress, total), |progress| options.restore(&source, &target, progress))
+    restore(py, &source, &target, progress, &options, remote::options(storage_options)?)
+}
+
+fn restore(
+    py: Python<'_>,
+    source: &Path,
+    target: &Path,
+    progress: Option<Py<PyAny>>,
+    options: &OpenOptions,
+    storage: StorageOptions,
+) -> PyResult<u64> {
+    let total = match Progress::is_wanted(progress.as_ref()) {
+        true => {
+            py.work(|| with_options(storage.clone(), || options.describe_archive(source))).or_raise()?.length
+        }
+        false => 0,
+    };
+    py.interruptible(Progress::new(progress, total), |progress| {
+        with_options(storage, || options.restore(source, target, progress))
+    })
 }
 
 /// Restores the original of an archive that is in memory.
@@ -105,7 +127,7 @@ pub(crate) fn restore_bytes<'py>(
 
 /// Stores a model file as differences to a base, which is a path or a Reader.
 #[pyfunction]
-#[pyo3(signature = (source, base, target, *, effort=None, level=None, threads=0, progress=None))]
+#[pyo3(signature = (source, base, target, *, effort=None, level=None, threads=0, progress=None, storage_options=None))]
 #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
 pub(crate) fn delta_file<'py>(
     py: Python<'py>,
@@ -116,11 +138,14 @@ pub(crate) fn delta_file<'py>(
     level: Option<i32>,
     threads: usize,
     progress: Option<Py<PyAny>>,
+    storage_options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (options, base) = (options(effort, level, threads)?, opened(base)?);
-    let progress = Progress::new(progress, length_of(&source));
-    let stats =
-        py.interruptible(progress, |progress| delta::make(&source, &base, &target, &options, progress))?;
+    let (options, storage) = (options(effort, level, threads)?, remote::options(storage_options)?);
+    let base = opened(base, &storage)?;
+    let progress = watched(py, progress, &source, &storage);
+    let stats = py.interruptible(progress, |progress| {
+        with_options(storage, || delta::make(&source, &base, &target, &options, progress))
+    })?;
     report(py, &stats)
 }
 
@@ -135,14 +160,14 @@ pub(crate) fn delta_bytes<'py>(
     level: Option<i32>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let (options, base) = (options(effort, level, threads)?, opened(base)?);
+    let (options, base) = (options(effort, level, threads)?, opened(base, &StorageOptions::default())?);
     let (bytes, _) = py.work(|| delta::make_bytes(data, &base, &options)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
 /// Restores the model file of a delta. Returns its length.
 #[pyfunction]
-#[pyo3(signature = (source, base, target, *, progress=None, limits=None))]
+#[pyo3(signature = (source, base, target, *, progress=None, limits=None, storage_options=None))]
 pub(crate) fn apply_file(
     py: Python<'_>,
     source: PathBuf,
@@ -150,12 +175,11 @@ pub(crate) fn apply_file(
     target: PathBuf,
     progress: Option<Py<PyAny>>,
     limits: Option<&Bound<'_, Limits>>,
+    storage_options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<u64> {
     let options =
         OpenOptions { bases: reader::candidates(base)?, ..OpenOptions::within(&limits::given(limits)) };
-    let wanted = Progress::is_wanted(progress.as_ref());
-    let total = if wanted { original_length(py, &source, &options)? } else { 0 };
-    py.interruptible(Progress::new(progress, total), |progress| options.restore(&source, &target, progress))
+    restore(py, &source, &target, progress, &options, remote::options(storage_options)?)
 }
 
 /// Restores the model file of a delta that is in memory.
@@ -173,18 +197,17 @@ pub(crate) fn apply_bytes<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// Bytes of a file; 0 where it cannot be told, which whoever opens it says.
-fn length_of(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |metadata| metadata.len())
-}
-
-/// Bytes of the original of an archive or delta.
-fn original_length(py: Python<'_>, path: &Path, options: &OpenOptions) -> PyResult<u64> {
-    py.work(|| options.describe_archive(path)).or_raise().map(|info| info.length)
+/// The progress of work on a file.
+fn watched(py: Python<'_>, progress: Option<Py<PyAny>>, file: &Path, storage: &StorageOptions) -> Progress {
+    let total = match Progress::is_wanted(progress.as_ref()) {
+        true => py.work(|| with_options(storage.clone(), || remote::length_of(file))),
+        false => 0,
+    };
+    Progress::new(progress, total)
 }
 
 /// The model that a delta is made against, a path or a Reader: the first of several, of which the others are where its own bases are looked for.
-fn opened(base: &Bound<'_, PyAny>) -> PyResult<Arc<ztensor::Reader>> {
+fn opened(base: &Bound<'_, PyAny>, storage: &StorageOptions) -> PyResult<Arc<ztensor::Reader>> {
     let mut bases = reader::candidates(Some(base))?.into_iter();
     let path = match bases.next() {
         Some(Candidate::Opened(reader)) => return Ok(reader),
@@ -192,7 +215,8 @@ fn opened(base: &Bound<'_, PyAny>) -> PyResult<Arc<ztensor::Reader>> {
         None => return Err(argument("base names nothing")),
     };
     let options = OpenOptions { bases: bases.collect(), ..OpenOptions::default() };
-    base.py().work(|| options.open(path)).or_raise().map(Arc::new)
+    let open = || with_options(storage.clone(), || options.open(path));
+    base.py().work(open).or_raise().map(Arc::new)
 }
 
 fn options(effort: Option<&str>, level: Option<i32>, threads: usize) -> PyResult<ArchiveOptions> {

@@ -13,6 +13,7 @@ mod element;
 mod errors;
 mod memory;
 mod reading;
+mod remote;
 mod scan;
 mod store;
 mod torch;
@@ -61,6 +62,8 @@ mod _native {
     use crate::errors::printable;
     #[pymodule_export]
     use crate::memory::Memory;
+    #[pymodule_export]
+    use crate::remote::file_length;
     #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]

@@ -8,18 +8,21 @@ use ztensor::scan::{Part, Trust};
 
 use crate::classes::limits::{self, Limits};
 use crate::errors::OrRaise;
+use crate::remote;
 use crate::work::Work;
 
 /// Scans a file of any format without running anything in it.
 #[pyfunction]
-#[pyo3(signature = (path, *, limits=None))]
+#[pyo3(signature = (path, *, limits=None, storage_options=None))]
 pub(crate) fn scan<'py>(
     py: Python<'py>,
     path: PathBuf,
     limits: Option<&Bound<'py, Limits>>,
+    storage_options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let limits = limits::given(limits);
-    let found = py.work(|| ztensor::OpenOptions::within(&limits).scan(&path)).or_raise()?;
+    let (limits, storage) = (limits::given(limits), remote::options(storage_options)?);
+    let scan = || ztensor::OpenOptions::within(&limits).scan(&path);
+    let found = py.work(|| ztensor_remote::with_options(storage, scan)).or_raise()?;
     let parts = PyList::empty(py);
     for found in &found.parts {
         parts.append(part(py, found)?)?;

@@ -148,7 +148,8 @@ fn redirects_are_followed_and_keep_the_query() {
     let file = model(true);
     let (front, back) = (Server::start(Vec::new()), Server::start(file));
     front.redirect_to(&back.url("real?signature=abc"));
-    let options = StorageOptions::new([("header.authorization".to_string(), "Bearer token".to_string())]);
+    let options =
+        StorageOptions::new([("header.authorization".to_string(), "Bearer token".to_string())]).unwrap();
     let source = ztensor_remote::open(&front.url("model"), &options).unwrap();
     assert_eq!(OpenOptions::default().open_source(source).unwrap().len(), 300);
     assert!(front.heads().iter().all(|head| head.to_lowercase().contains("authorization: bearer token")));

@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::source::is_url;
 
 #[cfg(all(test, target_os = "linux"))]
 mod crash;
@@ -43,6 +44,11 @@ enum Sink {
 impl Output {
     /// A file that appears under its name only when it is complete.
     pub fn create(path: &Path) -> Result<Output> {
+        if is_url(path) {
+            return Err(Error::unsupported("files are read by URL, and written to folders only")
+                .with_path(path)
+                .with_hint("Name a file on this machine, and upload it."));
+        }
         let fail = |cause| Error::io("cannot create the file", path, cause);
         let target = behind_links(path).map_err(fail)?;
         let existing = std::fs::metadata(&target).ok();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import boto3
 import pytest
 import servers
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 from servers import Publish
 
 
@@ -31,39 +33,58 @@ def _credentials() -> Iterator[None]:
         yield
 
 
-def _s3(endpoint: str) -> Publish:
-    config = Config(retries={"max_attempts": 10}, s3={"addressing_style": "path"})
-    client: Any = boto3.client(
+def _client(port: int) -> Any:
+    config = Config(retries={"max_attempts": 2}, s3={"addressing_style": "path"})
+    return boto3.client(
         "s3",
-        endpoint_url=endpoint,
+        endpoint_url=f"http://127.0.0.1:{port}",
         aws_access_key_id=servers.KEY,
         aws_secret_access_key=servers.SECRET,
         region_name="us-east-1",
         config=config,
     )
-    client.create_bucket(Bucket="models")
+
+
+def _has_bucket(port: int) -> bool:
+    """Whether the server is up, all of it: it may listen before."""
+    try:
+        _client(port).create_bucket(Bucket="models")
+    except (BotoCoreError, ClientError):
+        return False
+    return True
+
+
+def _s3(port: int) -> tuple[str, Publish]:
+    client = _client(port)
 
     def publish(folder: Path) -> str:
         for file in sorted(folder.iterdir()):
             client.upload_file(str(file), "models", f"{folder.name}/{file.name}")
         return f"s3://models/{folder.name}"
 
-    return publish
+    return f"http://127.0.0.1:{port}", publish
 
 
 @pytest.fixture(scope="session")
 def moto() -> Iterator[tuple[str, Publish]]:
-    port = servers.free_port()
-    endpoint = f"http://127.0.0.1:{port}"
-    with servers.running([servers.program("moto_server"), "-H", "127.0.0.1", "-p", str(port)], port):
-        yield endpoint, _s3(endpoint)
+    def start() -> tuple[list[str], int]:
+        port = servers.free_port()
+        return [servers.program("moto_server"), "-H", "127.0.0.1", "-p", str(port)], port
+
+    with servers.started(start, _has_bucket) as port:
+        yield _s3(port)
 
 
 @pytest.fixture(scope="session")
 def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Publish]]:
     server = servers.Seaweed(tmp_path_factory.mktemp("seaweed"))
     with server.running():
-        yield server.endpoint, _s3(server.endpoint)
+        # It listens before all of it is up.
+        end = time.monotonic() + 120
+        while not _has_bucket(server.ports[0]):
+            assert time.monotonic() < end, "SeaweedFS does not come up"
+            time.sleep(0.2)
+        yield _s3(server.ports[0])
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +35,8 @@ def free_port() -> int:
 def free_port_with_companion() -> int:
     """A port for a server that takes the one 10,000 above it as well."""
     while True:
-        port = random.randrange(20_000, 50_000)
+        # Below those that the kernel gives to outgoing connections.
+        port = random.randrange(12_000, 22_000)
         with contextlib.suppress(OSError), socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", port))
             second.bind(("127.0.0.1", port + 10_000))
@@ -42,24 +44,50 @@ def free_port_with_companion() -> int:
 
 
 @contextlib.contextmanager
-def running(command: list[str], port: int, seconds: float = 60) -> Iterator[None]:
-    """Runs a server until the block ends; returns when it listens."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + seconds
-        while True:
-            if process.poll() is not None:
-                raise RuntimeError(f"{command[0]} ended with {process.returncode}")
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            if time.monotonic() > end:
-                raise RuntimeError(f"{command[0]} does not listen on port {port}")
-            time.sleep(0.1)
-        yield
-    finally:
-        process.kill()
-        process.wait()
+def running(
+    command: list[str], port: int, seconds: float = 120, ready: Callable[[int], bool] = lambda port: True
+) -> Iterator[None]:
+    """Runs a server until the block ends; returns when it listens and is ready."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+        def failed(what: str) -> RuntimeError:
+            log.seek(0)
+            said = log.read().decode(errors="replace")
+            return RuntimeError(f"{command[0]} {what}; it said:\n{said[-2000:]}")
+
+        try:
+            end = time.monotonic() + seconds
+            while True:
+                if process.poll() is not None:
+                    raise failed(f"ended with {process.returncode}")
+                with contextlib.suppress(OSError):
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    if ready(port):
+                        break
+                if time.monotonic() > end:
+                    raise failed(f"does not serve on port {port}")
+                time.sleep(0.1)
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def started(start: Callable[[], tuple[list[str], int]], ready: Callable[[int], bool], tries: int = 4) -> Iterator[int]:
+    """Runs a server on ports that were free a moment ago; where somebody else was quicker to take one, on others."""
+    with contextlib.ExitStack() as stack:
+        for left in reversed(range(tries)):
+            command, port = start()
+            try:
+                stack.enter_context(running(command, port, ready=ready))
+            except RuntimeError:
+                if not left:
+                    raise
+                continue
+            yield port
+            return
 
 
 def program(name: str) -> str:

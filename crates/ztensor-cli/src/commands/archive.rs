@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use ztensor::Reader;
 use ztensor::archive::{ArchiveOptions, Stats, archive_reader, digest, find};
 use ztensor::folder::Model;
+use ztensor::source::is_url;
 
 use super::bases::{Bases, expand};
 use super::force::Force;
@@ -186,6 +187,8 @@ pub(crate) fn summary(file: &Path, output: &Path, stats: &Stats) -> String {
 /// Makes the folder that an output goes to.
 pub(crate) fn make_folder(output: &Path) -> Result<()> {
     match output.parent() {
+        // Refused where it is written.
+        _ if is_url(output) => Ok(()),
         Some(folder) if !folder.as_os_str().is_empty() => std::fs::create_dir_all(folder)
             .map_err(|error| Failure::new(format!("\"{}\": {error}", folder.display()))),
         _ => Ok(()),

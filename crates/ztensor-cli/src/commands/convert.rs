@@ -136,9 +136,12 @@ impl Convert {
     /// The output of an input, and whether its name was chosen here.
     fn output_for(&self, input: &Path) -> Result<(PathBuf, bool)> {
         match &self.output {
-            Some(output) if output.is_dir() => Ok((self.named(input, output)?, true)),
+            Some(output) if output.is_dir() => Ok((self.named(&names::local(input), output)?, true)),
             Some(output) => Ok((output.clone(), false)),
-            None => Ok((self.named(input, input.parent().unwrap_or(Path::new("")))?, true)),
+            None => {
+                let input = &names::local(input);
+                Ok((self.named(input, input.parent().unwrap_or(Path::new("")))?, true))
+            }
         }
     }
 }

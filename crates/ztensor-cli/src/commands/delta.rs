@@ -11,7 +11,7 @@ use ztensor::delta::make_reader;
 
 use super::archive::{PackOptions, document, length_of, make_folder, summary};
 use super::bases::Bases;
-use super::names::{DELTA, stem};
+use super::names::{DELTA, local, stem};
 use super::originals::DeleteOption;
 use super::restore::Restore;
 use crate::progress::Progress;
@@ -81,10 +81,11 @@ impl Make {
         let base = self.bases.open_first()?;
         let reader = Bases::default().open(&self.file)?;
         let force = &self.options.force;
+        let input = local(&self.file);
         let output = match self.output {
-            Some(output) if output.is_dir() => force.allow_chosen(&output.join(delta_name(&self.file)?))?,
+            Some(output) if output.is_dir() => force.allow_chosen(&output.join(delta_name(&input)?))?,
             Some(output) => force.allow(&output).map(|()| output)?,
-            None => force.allow_chosen(&self.file.with_file_name(delta_name(&self.file)?))?,
+            None => force.allow_chosen(&input.with_file_name(delta_name(&input)?))?,
         };
         make_folder(&output)?;
         let progress = Progress::new("comparing", length_of(&reader));

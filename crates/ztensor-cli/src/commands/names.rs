@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ztensor::archive::ArchiveInfo;
+use ztensor::source::is_url;
 
 /// What marks compressed files in a folder of a model, as transformers marks variants of weights.
 pub(crate) const VARIANT: &str = "z4ai";
@@ -37,8 +38,20 @@ fn whole_name(name: &str) -> (String, String) {
     (whole.map_or(front, |(stem, _)| stem).to_owned(), extension)
 }
 
+/// Where the outputs of an input are named after it: beside a file, and for a URL in the current folder.
+pub(crate) fn local(path: &Path) -> PathBuf {
+    if !is_url(path) {
+        return path.to_path_buf();
+    }
+    let text = path.to_string_lossy();
+    // Signatures and the like belong to the address, not to the file.
+    let end = if text.starts_with("http") { text.find(['?', '#']).unwrap_or(text.len()) } else { text.len() };
+    PathBuf::from(text[..end].rsplit('/').next().unwrap_or_default())
+}
+
 /// The name of a model's archive.
 pub(crate) fn archive_name(path: &Path) -> PathBuf {
+    let path = &local(path);
     let name = path.file_name().unwrap_or_default();
     let mut archive = match name.to_str().map(whole_name) {
         Some((stem, extension)) => OsString::from(format!("{stem}{extension}")),
@@ -50,6 +63,7 @@ pub(crate) fn archive_name(path: &Path) -> PathBuf {
 
 /// The name of a file that an archive or a delta restores, if its own name tells.
 pub(crate) fn restored_name(archive: &Path, info: &ArchiveInfo) -> Option<PathBuf> {
+    let archive = &local(archive);
     let name = archive.file_name()?.to_str()?;
     if let Some(plain) = plain_name(name) {
         return Some(archive.with_file_name(plain));
@@ -119,5 +133,13 @@ mod tests {
         assert_eq!(archive("m-00001-of-00003.gguf"), "m.gguf.zstn");
         assert_eq!(stem(Path::new("a/model.safetensors.index.json")), "model");
         assert_eq!(stem(Path::new("a/model.v2.pt")), "model.v2");
+    }
+
+    #[test]
+    fn outputs_of_urls_lie_in_the_current_folder() {
+        let archive = |name: &str| archive_name(Path::new(name)).display().to_string();
+        assert_eq!(archive("s3://bucket/a/model.gguf"), "model.gguf.zstn");
+        assert_eq!(archive("https://host/a/model.gguf?X-Signature=a/b"), "model.gguf.zstn");
+        assert_eq!(archive("hf://owner/name@v1/model.safetensors.index.json"), "model.safetensors.zstn");
     }
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use ztensor::Reader;
 use ztensor::archive::{ArchiveInfo, digest};
 use ztensor::convert::Selection;
+use ztensor::source::is_url;
 
 use super::bases::Bases;
 use super::force::same_file;
@@ -30,6 +31,7 @@ impl DeleteOption {
         if !self.delete_original || same_file(input, output) {
             return Ok(());
         }
+        refuse_url(input)?;
         if !reader.skipped().is_empty() {
             return Err(kept(input, "not everything in it could be read"));
         }
@@ -63,6 +65,7 @@ impl DeleteOption {
         if !self.delete_original || same_file(model, archive) {
             return Ok(());
         }
+        refuse_url(model)?;
         let options = match base.map(Reader::sources).and_then(|sources| sources.first()?.path()) {
             Some(path) => Bases::of(path).options(),
             None => limits::options(),
@@ -92,6 +95,7 @@ impl DeleteOption {
         if !self.delete_original || same_file(archive, output) {
             return Ok(());
         }
+        refuse_url(archive)?;
         let files = match info.files.is_empty() {
             true => vec![(output.to_path_buf(), info.sha256.clone())],
             false => info.files.iter().map(|file| (output.join(&file.name), file.sha256.clone())).collect(),
@@ -121,6 +125,10 @@ fn make_durable(written: &Reader, output: &Path) -> Result<()> {
         ztensor::make_durable(path)?;
     }
     Ok(ztensor::make_durable(output)?)
+}
+
+fn refuse_url(input: &Path) -> Result<()> {
+    if is_url(input) { Err(kept(input, "nothing is deleted by URL")) } else { Ok(()) }
 }
 
 fn kept(file: &Path, why: &str) -> Failure {

@@ -10,7 +10,7 @@ use ztensor::archive::{ArchiveInfo, find};
 use super::archive::make_folder;
 use super::bases::{Bases, expand};
 use super::force::{Force, State};
-use super::names::{ARCHIVE, restored_name};
+use super::names::{ARCHIVE, local, restored_name};
 use super::originals::DeleteOption;
 use crate::display::size;
 use crate::progress::Progress;
@@ -73,6 +73,7 @@ impl Restore {
             false => output.join(file.file_name().unwrap_or_default()),
         };
         if !info.files.is_empty() {
+            let archive = local(archive);
             let beside = archive.parent().unwrap_or(Path::new(""));
             return Ok(match &self.output {
                 None => beside.to_path_buf(),

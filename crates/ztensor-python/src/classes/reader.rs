@@ -22,6 +22,7 @@ use crate::reading::destinations::Conversion;
 use crate::reading::objects;
 use crate::reading::quantized;
 use crate::reading::slices;
+use crate::remote;
 use crate::torch::Torch;
 use crate::work::Work;
 
@@ -31,7 +32,8 @@ use crate::work::Work;
 /// never changes, and they stay valid after the reader is gone. What is written shows in other views of the same reader; copy=True gives what
 /// the file holds. io="read" reads instead of mapping, for files that may shrink while
 /// they are open; verify=False skips the check of stored checksums. base is where the base of a delta is: a path of a file or folder, another
-/// Reader, or a list of them. limits says what the file may cost. A folder opens as the one model in it.
+/// Reader, or a list of them. limits says what the file may cost. A folder opens as the one model in it. Files are named by path or URL;
+/// storage_options has endpoints and keys for URLs.
 #[pyclass(frozen, module = "ztensor")]
 pub(crate) struct Reader {
     file: RwLock<Option<Arc<ztensor::Reader>>>,
@@ -54,6 +56,7 @@ impl Reader {
     }
 
     /// Opens a file as the constructor does.
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python class")]
     pub(crate) fn open(
         py: Python<'_>,
         path: PathBuf,
@@ -62,7 +65,9 @@ impl Reader {
         base: Option<&Bound<'_, PyAny>>,
         keep_open: bool,
         limits: Option<&Bound<'_, Limits>>,
+        storage_options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
+        let storage = remote::options(storage_options)?;
         let options = OpenOptions {
             io: Io::parse(io).or_raise()?,
             keep_open,
@@ -70,14 +75,16 @@ impl Reader {
             bases: candidates(base)?,
             ..OpenOptions::within(&limits::given(limits))
         };
-        Reader::new(py, py.work(|| options.open(path)).or_raise()?)
+        let open = || ztensor_remote::with_options(storage, || options.open(path));
+        Reader::new(py, py.work(open).or_raise()?)
     }
 }
 
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (path, io="auto", verify=true, *, base=None, keep_open=false, limits=None))]
+    #[pyo3(signature = (path, io="auto", verify=true, *, base=None, keep_open=false, limits=None, storage_options=None))]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python class")]
     fn from_path(
         py: Python<'_>,
         path: PathBuf,
@@ -86,8 +93,9 @@ impl Reader {
         base: Option<&Bound<'_, PyAny>>,
         keep_open: bool,
         limits: Option<&Bound<'_, Limits>>,
+        storage_options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        Reader::open(py, path, io, verify, base, keep_open, limits)
+        Reader::open(py, path, io, verify, base, keep_open, limits, storage_options)
     }
 
     /// Opens a file that is already in memory. Tensors are copied out of it.

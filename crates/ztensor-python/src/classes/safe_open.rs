@@ -18,7 +18,8 @@ use crate::reading::quantized;
 ///
 /// framework: "pt" for PyTorch, "np" for NumPy, "jax" or "flax" for JAX. device: what torch.device takes, or a GPU's number; for JAX one of its
 /// devices. backend: "mmap" or "pread". base: where the base of a delta is, a path, a Reader or a list of them. dequantize: True or a dtype gives quantised tensors as
-/// the numbers they stand for; otherwise they are ztensor.Tensors, as are sparse ones outside PyTorch. limits: what the file may cost.
+/// the numbers they stand for; otherwise they are ztensor.Tensors, as are sparse ones outside PyTorch. limits: what the file may cost. storage_options:
+/// endpoints and keys for URLs.
 #[pyclass(frozen, module = "ztensor", name = "safe_open")]
 #[allow(non_camel_case_types)]
 pub(crate) struct safe_open {
@@ -44,7 +45,7 @@ impl safe_open {
 #[pymethods]
 impl safe_open {
     #[new]
-    #[pyo3(signature = (filename, framework, device=None, *, backend=None, base=None, dequantize=None, limits=None), text_signature = "(filename, framework, device='cpu', *, backend=None, base=None, dequantize=None, limits=None)")]
+    #[pyo3(signature = (filename, framework, device=None, *, backend=None, base=None, dequantize=None, limits=None, storage_options=None), text_signature = "(filename, framework, device='cpu', *, backend=None, base=None, dequantize=None, limits=None, storage_options=None)")]
     #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python class")]
     fn new(
         py: Python<'_>,
@@ -55,6 +56,7 @@ impl safe_open {
         base: Option<&Bound<'_, PyAny>>,
         dequantize: Option<&Bound<'_, PyAny>>,
         limits: Option<&Bound<'_, Limits>>,
+        storage_options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let target = match framework {
             "pt" | "pytorch" | "torch" => Target::Torch { device },
@@ -78,7 +80,7 @@ impl safe_open {
         };
         target.torch(py)?;
         let dequantize = quantized::precision(dequantize)?;
-        let reader = Reader::open(py, filename, io, true, base, false, limits)?;
+        let reader = Reader::open(py, filename, io, true, base, false, limits, storage_options)?;
         Ok(safe_open { reader, target: Arc::new(target), dequantize })
     }
 

@@ -3,7 +3,6 @@
 mod reports;
 mod snapshot;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use ztensor::archive::ArchiveOptions;
 use ztensor::{Effort, Kind, OpenOptions};
-use ztensor_remote::{StorageOptions, with_options};
+use ztensor_remote::with_options;
 use ztensor_store::protocol::GcOptions;
 use ztensor_store::{AddOptions, Base, CreateOptions, Keep, Listing, Name};
 
@@ -20,6 +19,7 @@ use crate::attributes;
 use crate::classes::limits::{self, Limits};
 use crate::classes::reader::Reader;
 use crate::errors::{OrRaise, argument};
+use crate::remote;
 use crate::work::{Progress, Work};
 
 pub(crate) use snapshot::Snapshot;
@@ -45,7 +45,7 @@ impl Store {
         py: Python<'_>,
         location: PathBuf,
         create: bool,
-        storage_options: Option<BTreeMap<String, String>>,
+        storage_options: Option<&Bound<'_, PyDict>>,
         grace: f64,
         single_writer: bool,
     ) -> PyResult<Self> {
@@ -58,7 +58,7 @@ impl Store {
             }
             opened => opened,
         };
-        let storage = StorageOptions::new(storage_options.unwrap_or_default());
+        let storage = remote::options(storage_options)?;
         let store = py.work(|| with_options(storage, open));
         Ok(Store { store: Arc::new(store.or_raise()?), location })
     }

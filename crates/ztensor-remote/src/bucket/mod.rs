@@ -20,7 +20,8 @@ use crate::failure::{Failure, Retry};
 use crate::fetch::{self, Patience};
 use crate::location;
 use crate::options::StorageOptions;
-use crate::origin::bucket::{RETRIES, connect, explain};
+use crate::origin::bucket::explain;
+use crate::origin::connection::{Connection, RETRIES};
 use crate::origin::{Body, Origin};
 use crate::process::block_on;
 
@@ -73,7 +74,7 @@ impl Bucket {
     }
 
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        connect(&self.url, &self.options, RETRIES)
+        Connection::new(&self.url, &self.options, RETRIES).open()
     }
 
     fn key(&self, key: &str) -> Result<Key> {
@@ -113,7 +114,7 @@ impl Bucket {
     /// Creates an object if the key is free; `false` where the server says that it is taken, or that somebody else is at it. The request is sent once.
     pub fn create(&self, key: &str, bytes: &[u8]) -> Result<bool> {
         let key = self.key(key)?;
-        let once = connect(&self.url, &self.options, 0)?;
+        let once = Connection::new(&self.url, &self.options, 0).open()?;
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let payload = bytes.to_vec().into();
         let sent = async {

@@ -1,37 +1,24 @@
 //! Objects in S3, Google Cloud Storage and Azure, and in whatever speaks their protocols.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path as Key;
-use object_store::{
-    ClientOptions, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, RetryConfig,
-};
+use object_store::{GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt};
 use url::Url;
 use ztensor::{Error, Kind, Result};
 
-use super::credentials::aws_profile;
-use super::http::use_ring;
+use super::connection::{Connection, RETRIES};
 use super::{Body, Origin};
 use crate::failure::Failure;
 use crate::options::StorageOptions;
-use crate::process::PerProcess;
-
-/// Requests are tried again by us, part by part; a little patience below that covers answers that never began.
-pub(crate) const RETRIES: usize = 3;
-const RETRY_WITHIN: Duration = Duration::from_secs(30);
 
 /// An object.
 pub(crate) struct Bucket {
     url: Url,
-    options: StorageOptions,
+    connection: Connection,
     key: Key,
     pin: OnceLock<Pin>,
 }
@@ -48,13 +35,14 @@ impl Bucket {
     pub(crate) fn new(url: &Url, options: &StorageOptions) -> Result<Bucket> {
         let key = Key::from_url_path(url.path())
             .map_err(|cause| Error::argument(format!("the object's name cannot be read: {cause}")))?;
-        let bucket = Bucket { url: url.clone(), options: options.clone(), key, pin: OnceLock::new() };
+        let connection = Connection::new(url, options, RETRIES);
+        let bucket = Bucket { url: url.clone(), connection, key, pin: OnceLock::new() };
         bucket.store()?;
         Ok(bucket)
     }
 
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
-        connect(&self.url, &self.options, RETRIES)
+        self.connection.open()
     }
 
     async fn ask(&self, range: Range<u64>) -> Result<(Pin, GetResult), Failure> {
@@ -168,115 +156,4 @@ fn credentials_hint(scheme: &str) -> &'static str {
             "Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or log in with `az login` and set AZURE_USE_AZURE_CLI=true."
         }
     }
-}
-
-type Stores = Mutex<HashMap<(String, StorageOptions, usize), Arc<dyn ObjectStore>>>;
-
-/// The connection to a bucket that repeats a request so many times: one for all its objects, in each process.
-pub(crate) fn connect(url: &Url, options: &StorageOptions, retries: usize) -> Result<Arc<dyn ObjectStore>> {
-    static STORES: PerProcess<Stores> = PerProcess::new();
-    let stores = STORES.get(|| Ok(Mutex::default()))?;
-    let bucket = &url[..url::Position::AfterHost];
-    let key = (bucket.to_string(), options.clone(), retries);
-    let mut stores = stores.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(store) = stores.get(&key) {
-        return Ok(Arc::clone(store));
-    }
-    let store = build(url.scheme(), bucket, options, retries)?;
-    stores.insert(key, Arc::clone(&store));
-    Ok(store)
-}
-
-fn build(
-    scheme: &str,
-    bucket: &str,
-    options: &StorageOptions,
-    retries: usize,
-) -> Result<Arc<dyn ObjectStore>> {
-    use_ring();
-    let retry = RetryConfig { max_retries: retries, retry_timeout: RETRY_WITHIN, ..RetryConfig::default() };
-    let endpoint = options.get("endpoint_url").or_else(|| options.get("endpoint")).map(str::to_string);
-    let client = ClientOptions::new()
-        .with_timeout_disabled()
-        .with_read_timeout(Duration::from_secs(30))
-        .with_connect_timeout(Duration::from_secs(10));
-    let failed = |cause: object_store::Error| {
-        Error::argument(format!("the connection to {bucket} cannot be set up: {cause}")).with_hint(
-            "Check the names and values of storage_options and of the cloud's environment variables.",
-        )
-    };
-    Ok(match scheme {
-        "s3" | "s3a" => {
-            let mut builder = AmazonS3Builder::from_env().with_url(bucket).with_retry(retry);
-            let given = |variable: &str| std::env::var(variable).is_ok_and(|value| !value.is_empty());
-            if !given("AWS_ACCESS_KEY_ID")
-                && options.get("aws_access_key_id").or(options.get("key")).is_none()
-            {
-                for (name, value) in aws_profile(options) {
-                    builder = builder.with_config(name, value);
-                }
-            }
-            let endpoint = endpoint
-                .or_else(|| std::env::var("AWS_ENDPOINT_URL_S3").ok())
-                .or_else(|| std::env::var("AWS_ENDPOINT_URL").ok());
-            let plain = endpoint.as_deref().is_some_and(|address| address.starts_with("http://"));
-            if let Some(endpoint) = endpoint {
-                builder = builder.with_endpoint(endpoint);
-            }
-            for (name, value) in options.iter() {
-                if let Some(key) = aws_key(name)? {
-                    builder = builder.with_config(key, value);
-                }
-            }
-            Arc::new(builder.with_client_options(client.with_allow_http(plain)).build().map_err(failed)?)
-        }
-        "gs" | "gcs" => {
-            let bucket = bucket.replacen("gcs://", "gs://", 1);
-            let mut builder = GoogleCloudStorageBuilder::from_env().with_url(bucket).with_retry(retry);
-            let plain = endpoint.as_deref().is_some_and(|address| address.starts_with("http://"));
-            if let Some(endpoint) = endpoint {
-                builder = builder.with_config(GoogleConfigKey::BaseUrl, endpoint);
-            }
-            for (name, value) in options.iter().filter(|(name, _)| !name.starts_with("endpoint")) {
-                builder = builder.with_config(parse::<GoogleConfigKey>(name)?, value);
-            }
-            Arc::new(builder.with_client_options(client.with_allow_http(plain)).build().map_err(failed)?)
-        }
-        _ => {
-            let mut builder = MicrosoftAzureBuilder::from_env().with_url(bucket).with_retry(retry);
-            let plain = endpoint.as_deref().is_some_and(|address| address.starts_with("http://"));
-            if let Some(endpoint) = endpoint {
-                builder = builder.with_endpoint(endpoint);
-            }
-            for (name, value) in options.iter().filter(|(name, _)| !name.starts_with("endpoint")) {
-                let key = match name {
-                    "account_name" => AzureConfigKey::AccountName,
-                    "account_key" => AzureConfigKey::AccessKey,
-                    "sas_token" => AzureConfigKey::SasKey,
-                    other => parse::<AzureConfigKey>(other)?,
-                };
-                builder = builder.with_config(key, value);
-            }
-            Arc::new(builder.with_client_options(client.with_allow_http(plain)).build().map_err(failed)?)
-        }
-    })
-}
-
-/// An option of S3 by any of the names that packages give it; `None` for the endpoint, which is handled apart.
-fn aws_key(name: &str) -> Result<Option<AmazonS3ConfigKey>> {
-    Ok(Some(match name {
-        "endpoint" | "endpoint_url" | "profile" | "aws_profile" => return Ok(None),
-        "key" => AmazonS3ConfigKey::AccessKeyId,
-        "secret" => AmazonS3ConfigKey::SecretAccessKey,
-        "anon" => AmazonS3ConfigKey::SkipSignature,
-        other => parse(other)?,
-    }))
-}
-
-fn parse<K: std::str::FromStr>(name: &str) -> Result<K> {
-    name.parse().map_err(|_| {
-        Error::argument(format!("\"{name}\" is no option of this kind of storage")).with_hint(
-            "Options are named as in object_store and fsspec: endpoint_url, region, aws_access_key_id, …",
-        )
-    })
 }

@@ -10,7 +10,7 @@ use crate::options::StorageOptions;
 
 /// What the chosen profile says; nothing where there is no profile.
 pub(super) fn aws_profile(options: &StorageOptions) -> Vec<(AmazonS3ConfigKey, String)> {
-    let named = options.get("profile").or(options.get("aws_profile")).map(str::to_string);
+    let named = options.first(&["profile", "profile_name", "aws_profile"]).map(str::to_string);
     let named = named.or_else(|| std::env::var("AWS_PROFILE").ok()).filter(|name| !name.is_empty());
     let profile = named.clone().unwrap_or_else(|| "default".into());
     let mut found = stored(&profile);

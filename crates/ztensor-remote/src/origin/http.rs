@@ -15,7 +15,7 @@ use ztensor::{Error, Kind, Result};
 
 use super::{Body, Origin};
 use crate::failure::Failure;
-use crate::options::StorageOptions;
+use crate::options::{HEADER, StorageOptions};
 use crate::process::PerProcess;
 
 /// How long a connection may take.
@@ -31,9 +31,8 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn new(url: Url, options: &StorageOptions) -> Result<Http> {
         let mut headers = HeaderMap::new();
-        // As fsspec has it: headers are options whose names begin so.
         for (name, value) in options.iter() {
-            let Some(name) = name.strip_prefix("header.") else { continue };
+            let Some(name) = name.strip_prefix(HEADER) else { continue };
             let bad = || Error::argument(format!("\"{name}\" is no HTTP header, or its value is not text"));
             let name = HeaderName::try_from(name).map_err(|_| bad())?;
             headers.insert(name, HeaderValue::try_from(value).map_err(|_| bad())?);

@@ -38,20 +38,20 @@ struct Resolved {
 
 impl Hub {
     pub(crate) fn new(file: HubFile, options: &StorageOptions) -> Result<Hub> {
-        let setting = |option: &str, variable: &str| {
+        let setting = |names: &[&str], variable: &str| {
             options
-                .get(option)
+                .first(names)
                 .map(str::to_string)
                 .or_else(|| std::env::var(variable).ok())
                 .filter(|v| !v.is_empty())
         };
-        let endpoint =
-            setting("endpoint_url", "HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into());
+        let endpoint = setting(&["endpoint_url", "endpoint"], "HF_ENDPOINT")
+            .unwrap_or_else(|| "https://huggingface.co".into());
         let endpoint = Url::parse(&endpoint).map_err(|cause| {
             Error::argument(format!("the hub's address \"{endpoint}\" cannot be read: {cause}"))
                 .with_hint("Set HF_ENDPOINT to an address such as https://hub.example.org, or unset it.")
         })?;
-        let token = setting("token", "HF_TOKEN").or_else(stored_token);
+        let token = setting(&["hf_token", "token"], "HF_TOKEN").or_else(stored_token);
         Ok(Hub { endpoint, file, token, resolved: OnceLock::new(), address: Mutex::new(None) })
     }
 

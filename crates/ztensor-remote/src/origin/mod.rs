@@ -2,6 +2,7 @@
 //! that was opened.
 
 pub(crate) mod bucket;
+pub(crate) mod connection;
 mod credentials;
 pub(crate) mod http;
 pub(crate) mod hub;

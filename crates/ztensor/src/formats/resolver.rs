@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Kind, Result};
-use crate::source::{Io, Source, is_url};
+use crate::source::{Io, Source, is_url, join};
 
 /// What a file beside the file is wanted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) fn in_folder(file: Option<&Path>, io: Io) -> Resolver {
             Error::new(Kind::Unsupported, format!("the data refers to another file, \"{name}\""))
                 .with_hint("Open it by path, not from memory.")
         })?;
-        let path = folder.join(name);
+        let path = join(folder, name);
         // There are no links to lead out of a bucket.
         if wanted == Wanted::Beneath && !is_url(folder) {
             let real = |path: &Path| {

@@ -24,6 +24,7 @@ use crate::error::{Error, Kind, Result};
 use crate::limits::{Limits, Meter};
 
 pub use checkpoint::{Finder, checkpoint, install_checkpoints};
+pub(crate) use remote::join;
 pub use remote::{Opener, Ranges, install_opener, is_url};
 
 /// How a file is to be read.

@@ -31,6 +31,18 @@ fn scheme(path: &Path) -> Option<&str> {
     sound.then_some(scheme)
 }
 
+/// A file in a folder, or beneath it, by a name that may have come out of a file. In URLs letters have a meaning that they lack in names.
+pub(crate) fn join(folder: &Path, name: impl AsRef<Path>) -> PathBuf {
+    let name = name.as_ref();
+    match (scheme(folder), name.to_str()) {
+        // Names on the hub are written as they are.
+        (Some(scheme), Some(name)) if !scheme.eq_ignore_ascii_case("hf") => {
+            folder.join(name.replace('%', "%25").replace('?', "%3F").replace('#', "%23"))
+        }
+        _ => folder.join(name),
+    }
+}
+
 /// Opens a path that is a URL; `None` for others.
 pub(super) fn open(path: &Path, io: Io) -> Option<Result<Source>> {
     let (scheme, url) = (scheme(path)?, path.to_str()?);
@@ -134,6 +146,14 @@ mod tests {
         for path in ["model.zt", "/a/b", "C:\\a", "c://a", "a b://c", "://x", "odd:name"] {
             assert!(!is_url(Path::new(path)), "{path}");
         }
+    }
+
+    #[test]
+    fn names_out_of_files_stay_names_in_urls() {
+        let joined = |folder: &str, name: &str| join(Path::new(folder), name).display().to_string();
+        assert_eq!(joined("s3://b/f", "%2e%2e/a?b#c"), "s3://b/f/%252e%252e/a%3Fb%23c");
+        assert_eq!(joined("/f", "a%20b"), "/f/a%20b");
+        assert_eq!(joined("hf://o/n", "a%20b"), "hf://o/n/a%20b");
     }
 
     #[test]

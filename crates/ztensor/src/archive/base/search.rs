@@ -16,7 +16,7 @@ use crate::folder::{Depth, files, folder_of, is_plain};
 use crate::formats::zt;
 use crate::limits::Meter;
 use crate::reader::Reader;
-use crate::source::Source;
+use crate::source::{Source, is_url, join};
 
 /// Deltas of deltas that are followed.
 const LONGEST_CHAIN: usize = 32;
@@ -61,6 +61,8 @@ impl From<&Path> for Candidate {
 struct Holder {
     path: PathBuf,
     holds: Holds,
+    /// The opened file, where opening it again would cost a request.
+    kept: Option<Arc<Source>>,
 }
 
 enum Holds {
@@ -73,16 +75,20 @@ enum Holds {
 impl Holder {
     /// `None` for a file that cannot be a base, because it cannot be read.
     fn of(options: &OpenOptions, path: &Path) -> Option<Holder> {
-        let source = Source::open_regular(path, options.io).ok()?;
-        let holds = match zt::is_zt(&source.head(8).ok()?) {
-            false => Holds::Plain(source.len()),
-            true => match options.describe(source) {
-                Ok(Some(description)) => Holds::Originals(originals(&description)),
-                Ok(None) => Holds::Plain(std::fs::metadata(path).ok()?.len()),
-                Err(_) => return None,
-            },
+        Holder::over(options, path, Source::open_regular(path, options.io).ok()?)
+    }
+
+    fn over(options: &OpenOptions, path: &Path, source: Source) -> Option<Holder> {
+        let (length, path) = (source.len(), path.to_path_buf());
+        if !zt::is_zt(&source.head(8).ok()?) {
+            let kept = source.is_remote().then(|| Arc::new(source));
+            return Some(Holder { path, holds: Holds::Plain(length), kept });
+        }
+        let holds = match options.describe(source).ok()? {
+            Some(description) => Holds::Originals(originals(&description)),
+            None => Holds::Plain(length),
         };
-        Some(Holder { path: path.to_path_buf(), holds })
+        Some(Holder { path, holds, kept: None })
     }
 
     fn may_hold(&self, identity: &FileIdentity) -> bool {
@@ -198,8 +204,8 @@ impl<'a> Search<'a> {
         let Some(first) = delta.base.as_ref().and_then(|base| base.needed().into_iter().next()) else {
             return Ok(None);
         };
-        let several = delta.base.as_ref().is_some_and(|base| !base.files.is_empty());
-        let mut holders = vec![self.given(several)?];
+        let parts = delta.base.as_ref().map(|base| base.files.as_slice()).unwrap_or_default();
+        let mut holders = vec![self.given(parts)?];
         if let Some(folder) = folder {
             holders.push(self.beside(folder)?);
         }
@@ -249,11 +255,13 @@ impl<'a> Search<'a> {
             return Err(missing());
         }
         let mut problem = None;
-        let given = self.given(!base.files.is_empty())?;
+        let given = self.given(&base.files)?;
         let only = self.options.bases.len() == 1 && base.files.is_empty();
         let fitting: Vec<&Holder> = given.iter().filter(|file| file.may_hold(&wanted.identity)).collect();
         for holder in &fitting {
-            match self.take(holder, wanted, only && fitting.len() == 1) {
+            // What is far away is not hashed before it is used; its tensors are checked where they are.
+            let unchecked = (only || is_url(&holder.path)) && fitting.len() == 1;
+            match self.take(holder, wanted, unchecked) {
                 Ok(Some(found)) => {
                     self.used_given = true;
                     return Ok(found);
@@ -264,10 +272,13 @@ impl<'a> Search<'a> {
         }
         if let Some(folder) = folder {
             // The one with the base's name first: the others need not even be looked at.
-            let named = Some(folder.join(&wanted.name)).filter(|_| is_plain(&wanted.name));
-            let named = named.filter(|path| path.is_file()).and_then(|path| Holder::of(self.options, &path));
+            let named = Some(join(folder, &wanted.name)).filter(|_| is_plain(&wanted.name));
+            let named = named.filter(|path| is_url(path) || path.is_file());
+            let named = named.and_then(|path| Holder::of(self.options, &path));
             let beside = match &named {
-                Some(holder) if holder.may_hold(&wanted.identity) => self.take(holder, wanted, false),
+                Some(holder) if holder.may_hold(&wanted.identity) => {
+                    self.take(holder, wanted, is_url(&holder.path))
+                }
                 _ => Ok(None),
             };
             match beside {
@@ -298,11 +309,14 @@ impl<'a> Search<'a> {
     fn take(&mut self, holder: &Holder, wanted: &NamedFile, unchecked: bool) -> Result<Option<Found>> {
         match &holder.holds {
             Holds::Plain(_) => {
-                let source = Source::open_regular(&holder.path, self.options.io)?;
+                let source = match &holder.kept {
+                    Some(source) => Arc::clone(source),
+                    None => Arc::new(Source::open_regular(&holder.path, self.options.io)?),
+                };
                 if !unchecked && digest_of(&holder.path, &source)? != wanted.identity {
                     return Ok(None);
                 }
-                Ok(Some(Found { source: Arc::new(source), is_checked: !unchecked }))
+                Ok(Some(Found { source, is_checked: !unchecked }))
             }
             Holds::Originals(_) => {
                 if self.opening.contains(&holder.path) {
@@ -321,14 +335,23 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The files that were given. Of a model in several files one stands for those beside it.
-    fn given(&mut self, several: bool) -> Result<Rc<Vec<Holder>>> {
+    /// The files that were given. Of a model in several files, `parts`, one stands for those beside it.
+    fn given(&mut self, parts: &[NamedFile]) -> Result<Rc<Vec<Holder>>> {
         if let Some(given) = &self.given {
             return Ok(Rc::clone(given));
         }
         let mut paths = Vec::new();
+        let mut holders = Vec::new();
         for candidate in &self.options.bases {
             let Candidate::Path(path) = candidate else { continue };
+            if is_url(path) {
+                let source = Source::open_regular(path, self.options.io)?;
+                holders.extend(Holder::over(self.options, path, source));
+                // A server does not list what lies beside a file; the delta knows the names.
+                let names = parts.iter().map(|part| &part.name).filter(|name| is_plain(name));
+                paths.extend(names.map(|name| join(&folder_of(path), name)).filter(|other| other != path));
+                continue;
+            }
             let metadata =
                 std::fs::metadata(path).map_err(|cause| Error::io("cannot find the base", path, cause))?;
             if metadata.is_dir() {
@@ -336,12 +359,12 @@ impl<'a> Search<'a> {
                 continue;
             }
             paths.push(path.clone());
-            if several {
+            if !parts.is_empty() {
                 paths.extend(files(&folder_of(path), Depth::Flat)?);
             }
         }
-        let holders = paths.iter().filter_map(|path| Holder::of(self.options, path));
-        let given = Rc::new(holders.collect());
+        holders.extend(paths.iter().filter_map(|path| Holder::of(self.options, path)));
+        let given = Rc::new(holders);
         self.given = Some(Rc::clone(&given));
         Ok(given)
     }
@@ -351,7 +374,7 @@ impl<'a> Search<'a> {
         if let Some(known) = self.folders.get(folder) {
             return Ok(Rc::clone(known));
         }
-        let paths = files(folder, Depth::Flat)?;
+        let paths = if is_url(folder) { Vec::new() } else { files(folder, Depth::Flat)? };
         let holders = paths.iter().filter_map(|path| Holder::of(self.options, path));
         let holders: Rc<Vec<Holder>> = Rc::new(holders.collect());
         self.folders.insert(folder.to_path_buf(), Rc::clone(&holders));
@@ -367,6 +390,7 @@ impl<'a> Search<'a> {
                 Candidate::Path(place) => {
                     path = path.or(Some(place));
                     reasons.push(match std::fs::metadata(place) {
+                        _ if is_url(place) => format!("\"{}\" is not it", place.display()),
                         Ok(about) if about.is_dir() => format!("nothing in \"{}\" is it", place.display()),
                         Ok(about) => format!("\"{}\" of {} bytes is not it", place.display(), about.len()),
                         Err(error) => format!("\"{}\": {error}", place.display()),
