@@ -5,12 +5,18 @@ use crate::index::Content;
 
 /// Checks decoded bytes.
 pub(super) fn check(content: Content, bytes: &[u8]) -> Result<()> {
+    check_last(content, 0, bytes)
+}
+
+/// Checks the last of a tensor's decoded bytes, those from `first` on; of booleans any others just as well.
+pub(crate) fn check_last(content: Content, first: u64, bytes: &[u8]) -> Result<()> {
     match content {
         Content::Any => Ok(()),
         Content::Booleans => match first_not_boolean(bytes) {
-            Some((position, byte)) => {
-                Err(Error::malformed(format!("element {position} of a boolean tensor is {byte}, not 0 or 1")))
-            }
+            Some((position, byte)) => Err(Error::malformed(format!(
+                "element {} of a boolean tensor is {byte}, not 0 or 1",
+                first.saturating_add(position as u64)
+            ))),
             None => Ok(()),
         },
         Content::HalfByteLeft => match bytes.last() {

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 pub(crate) use checksum::Hasher;
+pub(crate) use content::check_last as check_content;
 #[cfg(feature = "zip")]
 pub(crate) use deflate::inflate;
 pub use frame::{codec_dtype, options as codec_options};

@@ -131,3 +131,43 @@ fn shards_beside_the_root_are_read_and_their_checksums_verified_on_request() {
     std::fs::remove_file(&shard).unwrap();
     assert!(ztensor::open(&path).unwrap_err().to_string().contains("model-00001.zt"));
 }
+
+#[test]
+fn booleans_that_a_reader_would_refuse_are_not_written() {
+    use ztensor::{Checksum, Compression, DType, TensorInput, Version, Writer};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.zt");
+    for (version, written) in [(Version::One, true), (Version::Two, false)] {
+        let mut writer = Writer::create_version(&path, version).unwrap();
+        let input = TensorInput::dense([3], DType::Bool, &[0, 1, 2]);
+        let result = writer.write_object("odd", &input, Compression::None, Checksum::None);
+        assert_eq!(result.is_ok(), written, "{version:?}");
+        if let Err(error) = result {
+            assert!(error.message().contains("element 2 of a boolean tensor is 2"), "{error}");
+        }
+        let mut stream = writer.stream("pieces", &[3], DType::Bool).unwrap();
+        stream.write(&[0, 1]).unwrap();
+        let result = stream.write(&[2]);
+        assert_eq!(result.is_ok(), written, "{version:?}");
+        if let Err(error) = result {
+            assert!(error.message().contains("element 2 of a boolean tensor is 2"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn half_bytes_that_a_reader_would_refuse_are_not_written() {
+    use ztensor::{Checksum, Compression, ElementType, LogicalType, TensorInput, Version, Writer};
+    let element = ElementType::logical(LogicalType::F4E2M1);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("half.zt");
+    let mut writer = Writer::create_version(&path, Version::Two).unwrap();
+    for (bytes, written) in [([0x21, 0x03], true), ([0x21, 0x43], false)] {
+        let input = TensorInput::dense([3], element.clone(), &bytes);
+        let result = writer.write_object(&format!("{written}"), &input, Compression::None, Checksum::None);
+        assert_eq!(result.is_ok(), written, "{result:?}");
+        let mut stream = writer.stream(&format!("pieces {written}"), &[3], element.clone()).unwrap();
+        stream.write(&bytes[..1]).unwrap();
+        assert_eq!(stream.write(&bytes[1..]).is_ok(), written);
+    }
+}

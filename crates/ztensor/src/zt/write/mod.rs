@@ -20,7 +20,7 @@ pub use one::{TensorStream, TensorWrite};
 use encode::{Encoded, encode};
 
 use super::append::Append;
-use crate::encoding::Hasher;
+use crate::encoding::{Hasher, check_content};
 use crate::error::{Error, Kind, Result};
 use crate::formats::zt::manifest::{self, Item};
 use crate::formats::zt::read::ALIGNMENT;
@@ -396,6 +396,12 @@ impl Writer {
         };
         // The writer keeps the reader's rules, so that it cannot make a file that does not open.
         rules::check_object(&object).map_err(|error| Error::argument(error.message()).with_tensor(name))?;
+        if self.version == Version::Two {
+            for (_, element, decoded) in &tensor.components {
+                check_content(v2::content(&tensor.layout, &tensor.shape, element), 0, decoded)
+                    .map_err(|error| Error::argument(error.message()).with_tensor(name))?;
+            }
+        }
         for (((_, component), encoded), (_, _, decoded)) in
             object.components.iter_mut().zip(encoded).zip(&tensor.components)
         {

@@ -2,10 +2,11 @@
 
 use super::Writer;
 use super::input::{Checksum, Compression, TensorInput, Version};
-use crate::encoding::Hasher;
+use crate::encoding::{Hasher, check_content};
 use crate::error::{Error, Result};
-use crate::index::{Component, Coverage, Digest, FileId, Object, Span};
-use crate::tensor::{ElementType, Shape, Value};
+use crate::formats::zt::v2;
+use crate::index::{Component, Content, Coverage, Digest, FileId, Object, Span};
+use crate::tensor::{ElementType, Layout, Shape, Value};
 
 /// A dense tensor about to be written. Made by [`Writer::add_with`].
 #[must_use = "call write()"]
@@ -74,10 +75,24 @@ impl TensorStream<'_> {
             ))
             .with_tensor(&self.name));
         }
+        self.check_content(written, piece)?;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(piece);
         }
         self.writer.output.write(piece).inspect_err(|_| self.writer.broken = true)
+    }
+
+    /// Version 2 has rules about values; a piece that breaks them is not written.
+    fn check_content(&self, written: u64, piece: &[u8]) -> Result<()> {
+        let content = match self.writer.version {
+            Version::One => Content::Any,
+            Version::Two => v2::content(&Layout::Dense, &self.shape, &self.element),
+        };
+        if content == Content::HalfByteLeft && written + (piece.len() as u64) < self.length {
+            return Ok(());
+        }
+        check_content(content, written, piece)
+            .map_err(|error| Error::argument(error.message()).with_tensor(&self.name))
     }
 
     /// Ends the tensor; all its bytes must have been written.

@@ -9,7 +9,7 @@ use super::{Z4AI, ZSTD_SEEKABLE};
 use crate::error::{Error, Kind, Result};
 use crate::index::{Component, Content, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
 use crate::limits::Budget;
-use crate::tensor::{Attributes, DType, ElementType, Layout, LogicalType};
+use crate::tensor::{Attributes, DType, ElementType, Layout, LogicalType, Shape};
 
 /// Nesting that the format allows, from the manifest's root.
 const DEPTH: usize = 32;
@@ -258,13 +258,21 @@ fn decoded_digest(value: Option<DigestValue>) -> Option<Digest> {
 
 /// Notes what the logical types say about values: booleans are 0 or 1, and an odd number of four-bit elements leaves half a byte of zeros.
 fn expect_content(object: &mut Object) {
-    let odd = object.layout == Layout::Dense && object.shape.elements().is_some_and(|count| count % 2 == 1);
     for (_, component) in &mut object.components {
-        component.content = match (component.element.storage, &component.element.logical) {
-            (DType::Bool, _) => Content::Booleans,
-            (_, Some(LogicalType::F4E2M1)) if odd => Content::HalfByteLeft,
-            _ => Content::Any,
-        };
+        component.content = content(&object.layout, &object.shape, &component.element);
+    }
+}
+
+/// What a component of this element type holds, for the reader to check and the writer to keep to.
+pub(crate) fn content(layout: &Layout, shape: &Shape, element: &ElementType) -> Content {
+    match (element.storage, &element.logical) {
+        (DType::Bool, _) => Content::Booleans,
+        (_, Some(LogicalType::F4E2M1))
+            if *layout == Layout::Dense && shape.elements().is_some_and(|count| count % 2 == 1) =>
+        {
+            Content::HalfByteLeft
+        }
+        _ => Content::Any,
     }
 }
 

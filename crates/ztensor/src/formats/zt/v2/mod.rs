@@ -4,7 +4,7 @@
 mod manifest;
 mod read;
 
-pub(crate) use manifest::encode;
+pub(crate) use manifest::{content, encode};
 pub(crate) use read::index;
 
 /// First and last bytes of the file.
