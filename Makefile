@@ -121,7 +121,7 @@ clean: ## Remove everything that was built or installed here
 	$(UV) $(DEMO_PACKAGES)
 	touch $@
 
-.venv/.test: .venv/.tools
+.venv/.test: .venv/.tools Makefile
 	$(UV) $(TEST_PACKAGES)
 	touch $@
 

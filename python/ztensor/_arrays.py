@@ -106,7 +106,7 @@ def dense(tensor: _native.Tensor, values: NDArray[Any]) -> _native.Tensor:
 
 
 def dequantized(tensor: _native.Tensor, dtype: np.dtype[Any]) -> _native.Tensor:
-    """The numbers that PyTorch's quantised integers stand for, computed as PyTorch does it, in float32."""
+    """The numbers that PyTorch's quantised integers stand for, as PyTorch computes them: by channel in float64, then float32."""
     parts, about = tensor.components, tensor.attributes or {}
     integers = parts["data"].reshape(tuple(tensor.shape)).astype(np.int64)
     scale: Any = np.float32(about.get("scale", 1))
@@ -114,8 +114,10 @@ def dequantized(tensor: _native.Tensor, dtype: np.dtype[Any]) -> _native.Tensor:
     if about.get("scheme") == "per_channel_affine":
         along = [1] * integers.ndim
         along[about["axis"]] = -1
-        scale, zero = parts["scales"].astype(np.float32).reshape(along), parts["zeros"].reshape(along)
-    numbers = (integers - zero).astype(np.float32) * scale
+        scale, zero = parts["scales"].astype(np.float64).reshape(along), parts["zeros"].reshape(along)
+        numbers = ((integers - zero) * scale).astype(np.float32)
+    else:
+        numbers = (integers - zero).astype(np.float32) * scale
     return _native.Tensor({"data": numbers.astype(dtype)})
 
 
