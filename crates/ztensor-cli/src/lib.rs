@@ -13,6 +13,7 @@ mod progress;
 mod results;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
@@ -82,6 +83,14 @@ impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         let message = message.into();
         Failure { document: envelope::sentence("invalid_argument", &message), message }
+    }
+
+    /// A failure of a kind that programs tell apart, with the file that it is about.
+    pub(crate) fn about(path: &Path, kind: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let mut document = envelope::sentence(kind, &message);
+        document["path"] = Json::from(path.display().to_string());
+        Failure { document, message }
     }
 }
 

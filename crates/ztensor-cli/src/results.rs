@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value as Json;
 
 use crate::Result;
-use crate::display::{say, say_json};
+use crate::display::{complain, say, say_json};
 
 #[derive(Args, Clone, Copy)]
 pub(crate) struct JsonOption {
@@ -19,6 +19,18 @@ impl JsonOption {
         match self.json {
             true => say_json(&document).map(drop),
             false => say(line),
+        }
+    }
+
+    /// A command whose standard output may be its data: the line, if there is one, goes to standard error.
+    pub(crate) fn tell_aside(self, line: Option<&str>, document: &Json) -> Result<()> {
+        match (self.json, line) {
+            (true, _) => say_json(document).map(drop),
+            (false, Some(line)) => {
+                complain(line);
+                Ok(())
+            }
+            (false, None) => Ok(()),
         }
     }
 

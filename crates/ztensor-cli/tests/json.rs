@@ -123,6 +123,66 @@ fn commands_that_archive_and_restore_say_what_they_wrote() {
     }
 }
 
+fn z4ai(words: &[&str], code: i32) -> Json {
+    run(env!("CARGO_BIN_EXE_z4ai"), words, code)
+}
+
+#[test]
+fn the_codec_says_what_it_wrote() {
+    let folder = TempDir::new().unwrap();
+    let [old, new] = ["old.bin", "new.bin"].map(|name| inside(&folder, name));
+    let weights: Vec<u8> = (0..20_000u32).flat_map(|number| (number as f32).sin().to_le_bytes()).collect();
+    std::fs::write(&old, &weights).unwrap();
+    std::fs::write(&new, [&weights[..], &[0; 8]].concat()).unwrap();
+    let [small, delta, plain] = ["small.z4ai", "delta.z4ai", "plain.bin"].map(|name| inside(&folder, name));
+    for (words, output) in [
+        (&["compress", &*old, "--dtype", "fp32"][..], &small),
+        (&["delta", &new, "--reference", &old, "--dtype", "fp32"], &delta),
+    ] {
+        for unchanged in [false, true] {
+            let document = z4ai(&[words, &["-o", output, "--json"]].concat(), 0);
+            assert_eq!(document["command"], format!("z4ai {}", words[0]));
+            let (bytes, stored) =
+                [words[1], output].map(|path| std::fs::metadata(path).unwrap().len()).into();
+            let expected = json!({
+                "path": words[1], "output": output, "bytes": bytes, "stored_bytes": stored,
+                "ratio": bytes as f64 / stored as f64, "unchanged": unchanged,
+            });
+            assert_eq!(document["result"], expected);
+        }
+    }
+    for (words, original) in
+        [(&["decompress", &*small][..], &old), (&["apply", &delta, "--reference", &old], &new)]
+    {
+        for unchanged in [false, true] {
+            let document = z4ai(&[words, &["-o", &plain, "--json"]].concat(), 0);
+            assert_eq!(document["command"], format!("z4ai {}", words[0]));
+            let bytes = std::fs::metadata(original).unwrap().len();
+            let expected =
+                json!({ "path": words[1], "output": plain, "bytes": bytes, "unchanged": unchanged });
+            assert_eq!(document["result"], expected);
+        }
+        assert_eq!(std::fs::read(&plain).unwrap(), std::fs::read(original).unwrap());
+        std::fs::remove_file(&plain).unwrap();
+    }
+    for (words, kind, path) in [
+        (&["compress", "--json", "/no/such/file"][..], "not_found", json!("/no/such/file")),
+        (&["decompress", "--json", &old, "-o", &plain], "not_a_frame", json!(old)),
+        (&["apply", "--json", &delta, "--reference", &new, "-o", &plain], "wrong_reference", json!(new)),
+        // Two documents do not fit on one standard output.
+        (&["decompress", "--json", &small, "-o", "-"], "invalid_argument", json!(null)),
+    ] {
+        let error = &z4ai(words, 2)["error"];
+        assert_eq!((&error["kind"], &error["path"]), (&json!(kind), &path), "{error}");
+    }
+    let mut damaged = std::fs::read(&small).unwrap();
+    damaged.truncate(damaged.len() - 100);
+    std::fs::write(&small, damaged).unwrap();
+    let error = &z4ai(&["decompress", "--json", &small, "-o", &plain], 2)["error"];
+    assert_eq!((&error["kind"], &error["path"]), (&json!("truncated"), &json!(small)), "{error}");
+    assert!(!std::path::Path::new(&plain).exists());
+}
+
 #[test]
 fn a_file_that_fails_among_others_is_described_like_a_failed_command() {
     let folder = TempDir::new().unwrap();

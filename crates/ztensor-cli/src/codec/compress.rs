@@ -8,8 +8,9 @@ use z4ai::Encoder;
 use super::mistaken::better_as_archive;
 use super::streams::{CodecOptions, Counted, Target, compressed_name, open, pump};
 use crate::commands::force::Force;
-use crate::display::{complain, size};
+use crate::display::complain;
 use crate::progress::Progress;
+use crate::results::JsonOption;
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -23,6 +24,8 @@ pub(crate) struct Compress {
     codec: CodecOptions,
     #[command(flatten)]
     force: Force,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 impl Compress {
@@ -36,18 +39,8 @@ impl Compress {
         let mut encoder = Encoder::new(target, options)?;
         let read = pump(&mut input, &self.file, &mut encoder, |bytes| progress.advance(bytes))?;
         let target = encoder.finish()?;
-        let (written, is_new) = (target.written, target.inner.is_new_file());
-        target.inner.finish()?;
         drop(progress);
-        if is_new {
-            let ratio = read as f64 / written.max(1) as f64;
-            complain(&format!(
-                "{} -> {} ({}, {ratio:.2}x)",
-                size(read),
-                output.path.display(),
-                size(written)
-            ));
-        }
+        target.finish_compressed(self.json, &self.file, &output.path, read)?;
         if let Some(advice) = better_as_archive(&self.file, effort) {
             complain(&advice);
         }

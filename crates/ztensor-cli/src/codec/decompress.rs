@@ -9,6 +9,7 @@ use super::mistaken::failure;
 use super::streams::{Counted, Target, open, pump, restored_name, size_argument};
 use crate::commands::force::Force;
 use crate::progress::Watched;
+use crate::results::JsonOption;
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -26,6 +27,8 @@ pub(crate) struct Decompress {
     max_output: Option<u64>,
     #[command(flatten)]
     force: Force,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 impl Decompress {
@@ -39,7 +42,7 @@ impl Decompress {
             Decoder::with_threads(input, self.threads).map_err(|error| failure(&self.file, &error))?;
         pump(&mut decoder, &self.file, &mut target, |_| ())?;
         drop(decoder);
-        target.inner.finish()?;
+        target.finish_restored(self.json, &self.file, &output.path)?;
         Ok(Outcome::Done)
     }
 }

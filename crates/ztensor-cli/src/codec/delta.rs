@@ -11,8 +11,8 @@ use super::streams::{
     CodecOptions, Counted, Target, compressed_name, is_pipe, named, open, restored_name, size_argument,
 };
 use crate::commands::force::Force;
-use crate::display::{complain, size};
 use crate::progress::{Progress, Watched};
+use crate::results::JsonOption;
 use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
@@ -29,6 +29,8 @@ pub(crate) struct Delta {
     codec: CodecOptions,
     #[command(flatten)]
     force: Force,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 impl Delta {
@@ -42,18 +44,8 @@ impl Delta {
         let progress = Progress::new("compressing", length);
         let advance = |bytes| progress.advance(bytes);
         let read = z4ai::compress_delta_stream(input, reference.read()?, id, &options, &mut target, advance)?;
-        let is_new = target.inner.is_new_file();
-        target.inner.finish()?;
         drop(progress);
-        if is_new {
-            let ratio = read as f64 / target.written.max(1) as f64;
-            complain(&format!(
-                "{} -> {} ({}, {ratio:.2}x)",
-                size(read),
-                output.path.display(),
-                size(target.written)
-            ));
-        }
+        target.finish_compressed(self.json, &self.file, &output.path, read)?;
         Ok(Outcome::Done)
     }
 }
@@ -76,6 +68,8 @@ pub(crate) struct Apply {
     max_output: Option<u64>,
     #[command(flatten)]
     force: Force,
+    #[command(flatten)]
+    json: JsonOption,
 }
 
 impl Apply {
@@ -87,20 +81,20 @@ impl Apply {
         let id = reference.id()?;
         let input = Watched::new(input, "applying", length);
         z4ai::decompress_delta_stream(input, reference.read()?, id, &mut target, self.threads, |_| ())
-            .map_err(|error| self.named(&error))?;
-        target.inner.finish()?;
+            .map_err(|error| self.named(error))?;
+        target.finish_restored(self.json, &self.file, &output.path)?;
         Ok(Outcome::Done)
     }
 
     /// An error with the name of the file that it is about.
-    fn named(&self, error: &z4ai::Error) -> Failure {
-        match error.kind() {
-            z4ai::ErrorKind::WrongReference => {
-                Failure::new(format!("\"{}\": {error}", self.reference.display()))
-            }
+    fn named(&self, error: z4ai::Error) -> Failure {
+        let kind = error.kind();
+        let about = |path| Failure::about(path, kind.name(), format!("{}: {error}", named(path)));
+        match kind {
+            z4ai::ErrorKind::WrongReference => about(&self.reference),
             // Reading and writing fail with a name of their own.
-            z4ai::ErrorKind::Io => Failure::new(error.to_string()),
-            _ => Failure::new(format!("{}: {error}", named(&self.file))),
+            z4ai::ErrorKind::Io => Failure::from(error),
+            _ => about(&self.file),
         }
     }
 }

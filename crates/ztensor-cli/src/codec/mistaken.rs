@@ -68,15 +68,14 @@ fn archive_ratio(reader: &Reader, effort: Effort) -> Option<f64> {
 /// An error of the codec about a file.
 pub(super) fn failure(path: &Path, error: &Error) -> Failure {
     let shown = named(path);
-    match (error.kind(), recognised(path)) {
-        (ErrorKind::NotAFrame, Some(found)) => {
-            Failure::new(format!("{shown} is not a z4ai frame but {found}"))
+    let message = match (error.kind(), recognised(path)) {
+        (ErrorKind::NotAFrame, Some(found)) => format!("{shown} is not a z4ai frame but {found}"),
+        (ErrorKind::WrongReference, _) => {
+            format!("{shown} is a delta; restore it with `z4ai apply` and the file that it was made against")
         }
-        (ErrorKind::WrongReference, _) => Failure::new(format!(
-            "{shown} is a delta; restore it with `z4ai apply` and the file that it was made against"
-        )),
-        _ => Failure::new(format!("{shown}: {error}")),
-    }
+        _ => format!("{shown}: {error}"),
+    };
+    Failure::about(path, error.kind().name(), message)
 }
 
 /// What a file is that is not a frame, and what to do with it.

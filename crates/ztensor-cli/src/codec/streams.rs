@@ -5,13 +5,15 @@ use std::io::{BufReader, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::json;
 use z4ai::{Dtype, Options};
 use ztensor::{Io, Output, Source};
 
 use crate::commands::force::Force;
-use crate::display::{complain, parse_size, to_pipe};
+use crate::display::{complain, parse_size, size, to_pipe};
 use crate::effort::EffortOption;
-use crate::{Failure, Result, limits};
+use crate::results::JsonOption;
+use crate::{Failure, Result, envelope, limits};
 
 /// Bytes moved at a time.
 const PIECE: usize = 1 << 20;
@@ -64,13 +66,22 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
     if is_pipe(path) {
         return Ok((Box::new(std::io::stdin().lock()), None));
     }
-    let named = |error: std::io::Error| Failure::new(format!("\"{}\": {error}", path.display()));
-    let file = File::open(path).map_err(named)?;
-    let metadata = file.metadata().map_err(named)?;
+    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let metadata = file.metadata().map_err(|error| unreadable(path, error))?;
     if metadata.is_dir() {
         return Err(Failure::new(format!("\"{}\" is a directory", path.display())));
     }
     Ok((Box::new(BufReader::with_capacity(PIECE, file)), metadata.is_file().then_some(metadata.len())))
+}
+
+/// A file that cannot be read. What a decoder says goes through `io::Error` and keeps its kind.
+fn unreadable(path: &Path, error: std::io::Error) -> Failure {
+    let message = format!("{}: {error}", named(path));
+    let kind = match error.get_ref().and_then(|inner| inner.downcast_ref::<z4ai::Error>()) {
+        Some(error) => error.kind().name(),
+        None => ztensor::Error::from(error).kind().name(),
+    };
+    Failure::about(path, kind, message)
 }
 
 /// Everything in a file or on standard input, for commands that look at parts of it: files are mapped where they can be.
@@ -98,9 +109,8 @@ pub(super) struct Existing {
 
 impl Existing {
     fn open(path: &Path) -> Result<Existing> {
-        let named = |error: std::io::Error| Failure::new(format!("\"{}\": {error}", path.display()));
-        let file = File::open(path).map_err(named)?;
-        match file.metadata().map_err(named)?.is_file() {
+        let file = File::open(path).map_err(|error| unreadable(path, error))?;
+        match file.metadata().map_err(|error| unreadable(path, error))?.is_file() {
             true => Ok(Existing { path: path.to_path_buf(), rest: BufReader::with_capacity(PIECE, file) }),
             false => Err(Failure::new(format!("\"{}\" is not a file", path.display()))),
         }
@@ -140,6 +150,11 @@ impl Target {
     pub(super) fn create(name: &Name, force: &Force) -> Result<Target> {
         let path = &*name.path;
         if is_pipe(path) {
+            if envelope::wants_json() {
+                return Err(Failure::new(
+                    "standard output cannot take both the data and what --json prints; name an output with -o",
+                ));
+            }
             if std::io::stdout().is_terminal() {
                 return Err(Failure::new(
                     "refusing to write binary data to a terminal; redirect it, or name an output with -o",
@@ -158,7 +173,7 @@ impl Target {
     }
 
     /// Publishes the result; dropped before that, nothing is left behind.
-    pub(super) fn finish(self) -> Result<()> {
+    fn finish(self) -> Result<()> {
         match self {
             Target::Pipe(mut pipe) => Ok(to_pipe(pipe.flush())?),
             Target::File(output) => Ok(output.publish(false)?),
@@ -166,9 +181,9 @@ impl Target {
         }
     }
 
-    /// Whether a file is written, rather than compared or piped on.
-    pub(super) fn is_new_file(&self) -> bool {
-        matches!(self, Target::File(_))
+    /// Whether the file was there before and is only compared.
+    fn is_compared(&self) -> bool {
+        matches!(self, Target::Existing(_))
     }
 }
 
@@ -192,8 +207,8 @@ impl Write for Target {
 
 /// A target that counts what it gets, and takes so much only.
 pub(super) struct Counted {
-    pub(super) inner: Target,
-    pub(super) written: u64,
+    inner: Target,
+    written: u64,
     most: u64,
 }
 
@@ -205,6 +220,35 @@ impl Counted {
     /// A target for at most so many bytes.
     pub(super) fn limited(inner: Target, most: Option<u64>) -> Self {
         Counted { inner, written: 0, most: most.unwrap_or(u64::MAX) }
+    }
+
+    /// Ends what was compressed from `bytes` bytes of `file`, and tells of it.
+    pub(super) fn finish_compressed(
+        self,
+        json: JsonOption,
+        file: &Path,
+        output: &Path,
+        bytes: u64,
+    ) -> Result<()> {
+        let ratio = bytes as f64 / self.written.max(1) as f64;
+        let line = format!("{} -> {} ({}, {ratio:.2}x)", size(bytes), output.display(), size(self.written));
+        let line = matches!(self.inner, Target::File(_)).then_some(line);
+        let document = json!({
+            "path": file.display().to_string(), "output": output.display().to_string(),
+            "bytes": bytes, "stored_bytes": self.written, "ratio": ratio, "unchanged": self.inner.is_compared(),
+        });
+        self.inner.finish()?;
+        json.tell_aside(line.as_deref(), &document)
+    }
+
+    /// Ends what was restored from `file`, and tells of it where that was asked for.
+    pub(super) fn finish_restored(self, json: JsonOption, file: &Path, output: &Path) -> Result<()> {
+        let document = json!({
+            "path": file.display().to_string(), "output": output.display().to_string(),
+            "bytes": self.written, "unchanged": self.inner.is_compared(),
+        });
+        self.inner.finish()?;
+        json.tell_aside(None, &document)
     }
 }
 
@@ -272,7 +316,7 @@ pub(super) fn pump(
             Ok(0) => return Ok(total),
             Ok(count) => count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Failure::new(format!("{}: {error}", named(path)))),
+            Err(error) => return Err(unreadable(path, error)),
         };
         writer.write_all(&buffer[..count])?;
         total += count as u64;
