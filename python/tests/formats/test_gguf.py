@@ -219,3 +219,33 @@ def test_split_models_open_from_any_part(tmp_path: Path) -> None:
         ztensor.Reader(parts[2])
     assert caught.value.kind == "not_found"
     assert "model-00002-of-00003.gguf" in str(caught.value)
+
+
+@needs_dequantize
+@pytest.mark.parametrize("wide", [False, True], ids=["f16 scales", "f32 scales"])
+def test_q8_1_is_q8_0_with_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide: bool) -> None:
+    """The package cannot decode Q8_1. Its quants and scale mean what those of Q8_0 do; the sum behind the scale is for products."""
+    rows, per_row = 5, 8
+    numbers = np.random.default_rng(8).standard_normal((rows, per_row * 32), dtype=np.float32)
+    plain = quants.quantize(numbers, Type.Q8_0)
+    blocks = plain.reshape(rows, per_row, 34)
+    scale, signed = blocks[..., :2].copy().view(np.float16), blocks[..., 2:].view(np.int8)
+    kind = np.float32 if wide else np.float16
+    total = scale.astype(np.float32) * signed.sum(axis=-1, keepdims=True, dtype=np.int32)
+    parts = [scale.astype(kind).view(np.uint8), total.astype(kind).view(np.uint8), blocks[..., 2:]]
+    data = np.concatenate(parts, axis=-1).reshape(rows, -1)
+
+    # The package knows the size of one of the two generations only.
+    monkeypatch.setitem(gguf.GGML_QUANT_SIZES, Type.Q8_1, (32, 40 if wide else 36))
+    path = tmp_path / "q8_1.gguf"
+    writer = GGUFWriter(path, "test")
+    writer.add_tensor("x", data, raw_dtype=Type.Q8_1)
+    writer.add_tensor("y", data[:1], raw_dtype=Type.Q8_1)
+    finish(writer)
+
+    reader = ztensor.Reader(path)
+    expected = quants.dequantize(plain, Type.Q8_0)
+    for name, count in [("x", rows), ("y", 1)]:
+        assert reader.metadata(name).layout == ("gguf.q8_1_wide/1" if wide else "gguf.q8_1/1")
+        assert tuple(reader.metadata(name).shape) == (count, per_row * 32)
+        assert same_bits(reader.read_numpy(name, dequantize=True), expected[:count])
