@@ -3,21 +3,56 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import z4ai
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / name for name in ("tutorial.md", "checkpoints.md", "store.md")]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
+@pytest.fixture
+def disabled_afterwards() -> Iterator[None]:
+    yield
+    z4ai.disable_hf()
+
+
+def run(page: Path, names: dict[str, Any]) -> None:
+    blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert blocks
+    for number, block in enumerate(blocks, 1):
+        exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall(page.read_text())
-    assert blocks
-    names: dict[str, Any] = {}
-    for number, block in enumerate(blocks, 1):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), names)
+    run(page, {})
+
+
+@pytest.mark.usefixtures("disabled_afterwards")
+def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its samples run on what a reader has: a model, a fine-tune of it, and a model of transformers with a folder for it."""
+    import torch
+    import transformers
+    from safetensors.torch import save_file
+
+    monkeypatch.chdir(tmp_path)
+    weight = torch.randn(64, 48, generator=torch.Generator().manual_seed(1))
+    save_file({"layer.weight": weight}, "model.safetensors")
+    save_file({"layer.weight": weight + 1e-3}, "tuned.safetensors")
+    config = transformers.LlamaConfig(
+        vocab_size=96, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4
+    )
+    model = transformers.LlamaForCausalLM(config)
+    names = {"model": model, "folder": "pretrained", "AutoModelForCausalLM": transformers.AutoModelForCausalLM}
+    run(ROOT / "README.md", names)
+    assert Path("restored.safetensors").read_bytes() == Path("model.safetensors").read_bytes()
+    assert names["model"] is not model
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(names["model"].state_dict()[name], tensor), name
