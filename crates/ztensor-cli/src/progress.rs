@@ -26,6 +26,12 @@ impl Progress {
     pub(crate) fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
     }
+
+    /// So many bytes are done, all in all.
+    #[cfg(feature = "remote")]
+    pub(crate) fn reach(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
 }
 
 /// A reader that shows how far it is.

@@ -74,6 +74,17 @@ pub(crate) async fn open(origin: &dyn Origin, most: u64) -> Result<(u64, Vec<u8>
     }
 }
 
+/// Asks until there is an answer, or no hope of one.
+pub(crate) async fn insist<T, F: Future<Output = Result<T, Failure>>>(request: impl Fn() -> F) -> Result<T> {
+    let mut patience = Patience::new();
+    loop {
+        match answer(request()).await {
+            Ok(found) => return Ok(found),
+            Err(failure) => patience.wait(failure, false).await?,
+        }
+    }
+}
+
 pub(crate) async fn answer<T>(request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let late =
         || Failure::passing(Error::new(Kind::Io, format!("no answer for {} seconds", ANSWER.as_secs())));

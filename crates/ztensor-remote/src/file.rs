@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ztensor::{Ranges, Result, Source};
 
 use crate::ahead::Ahead;
-use crate::location::{Location, shown};
+use crate::location::{HubFile, Location, shown};
 use crate::options::StorageOptions;
 use crate::origin::Origin;
 use crate::origin::bucket::Bucket;
@@ -31,9 +31,21 @@ pub(crate) fn open(location: Location, options: &StorageOptions) -> Result<Sourc
             (Arc::new(hub), name)
         }
     };
+    over(origin, &name)
+}
+
+/// Opens a file of the hub, and keeps what the hub says of it.
+pub(crate) fn open_hub(file: HubFile, options: &StorageOptions) -> Result<(Arc<Hub>, Source)> {
+    let hub = Arc::new(Hub::new(file, options)?);
+    let source = over(Arc::clone(&hub) as Arc<dyn Origin>, &hub.name())
+        .map_err(|error| error.with_path(&shown(&hub.name())))?;
+    Ok((hub, source))
+}
+
+fn over(origin: Arc<dyn Origin>, name: &str) -> Result<Source> {
     let (length, head) = process::block_on(fetch::open(&*origin, HEAD))??;
     let file = RemoteFile { origin, length, ahead: Mutex::default() };
-    Ok(Source::from_ranges(Box::new(file), &shown(&name).to_string_lossy(), head))
+    Ok(Source::from_ranges(Box::new(file), &shown(name).to_string_lossy(), head))
 }
 
 struct RemoteFile {

@@ -7,6 +7,7 @@
 
 mod ahead;
 pub mod bucket;
+mod download;
 mod failure;
 mod fetch;
 mod file;
@@ -15,6 +16,7 @@ mod options;
 mod origin;
 mod process;
 
+pub use download::{Download, Downloaded, Watch};
 pub use options::StorageOptions;
 
 use ztensor::{Result, Source};

@@ -33,6 +33,23 @@ pub(crate) struct HubFile {
     pub(crate) file: String,
 }
 
+/// `[hf://][datasets/|spaces/]owner/name[@revision]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repository {
+    /// As the hub spells it in URLs.
+    pub(crate) name: String,
+    pub(crate) revision: String,
+}
+
+impl Repository {
+    pub(crate) fn parse(text: &str) -> Option<Repository> {
+        let text = text.strip_prefix("hf://").unwrap_or(text);
+        // The same rules as for a file in it.
+        let found = HubFile::parse(&format!("hf://{text}/file")).filter(|found| found.file == "file")?;
+        Some(Repository { name: found.repository, revision: found.revision })
+    }
+}
+
 impl Location {
     pub(crate) fn parse(text: &str) -> Result<Location> {
         let bad = |reason: String| Error::argument(reason).with_path(&shown(text));
@@ -112,6 +129,17 @@ mod tests {
             ["hf://owner/name", "hf://owner//file", "hf://owner/name/", "hf://o/n/../x", "hf://o/n@/x"]
         {
             assert_eq!(hub(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn repositories_are_named_with_and_without_a_scheme() {
+        let parse = |text: &str| Repository::parse(text).map(|found| (found.name, found.revision));
+        let parts = |name: &str, revision: &str| Some((name.to_string(), revision.to_string()));
+        assert_eq!(parse("owner/name"), parts("owner/name", "main"));
+        assert_eq!(parse("hf://datasets/owner/name@v1"), parts("datasets/owner/name", "v1"));
+        for wrong in ["name", "owner/name/file", "", "../name", "owner/"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
         }
     }
 

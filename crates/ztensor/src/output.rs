@@ -12,12 +12,14 @@ use crate::source::is_url;
 mod crash;
 pub(crate) mod disk;
 mod owner;
+mod partial;
 #[cfg(all(test, target_os = "linux"))]
 mod record;
 mod replaced;
 mod temporary;
 
 pub(crate) use owner::Owner;
+pub use partial::{Partial, name_file};
 use temporary::Temporary;
 
 /// Writes below this are gathered in a buffer of this size.

@@ -187,6 +187,10 @@ class HubServer(FileServer):
         self.signature = 1
         self.storage.hub = self  # type: ignore[attr-defined]
         self.token: str | None = None
+        # Digests stated in place of the true ones, names listed beside the true ones, the offset from which on nothing is served.
+        self.stated: dict[str, str] = {}
+        self.listed: list[str] = []
+        self.served_to: int | None = None
 
     def add(self, repository: str, file: str, content: bytes) -> None:
         self.files[f"{repository}/{file}"] = content
@@ -198,19 +202,28 @@ class _HubHandler(_Handler):
     def do_GET(self) -> None:
         self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
         hub = self.server
-        found = re.fullmatch(r"/((?:datasets/)?[^/]+/[^/]+)/resolve/([^/]+)/(.+)", urlsplit(self.path).path)
+        path = urlsplit(self.path).path
+        found = re.fullmatch(r"/((?:datasets/)?[^/]+/[^/]+)/resolve/([^/]+)/(.+)", path)
+        found = found or re.fullmatch(r"/api/(?:models/)?((?:datasets/)?[^/]+/[^/]+)/revision/([^/]+)()", path)
         if hub.token and self.headers.get("authorization") != f"Bearer {hub.token}":
             self.reply(401, {"x-error-code": "RepoNotFound", "x-error-message": "Repository not found"})
         elif not found or not any(name.startswith(f"{found[1]}/") for name in hub.files):
             self.reply(404, {"x-error-code": "RepoNotFound", "x-error-message": "Repository not found"})
         elif found[2] not in ("main", hub.commit):
             self.reply(404, {"x-error-code": "RevisionNotFound", "x-error-message": "Invalid rev id"})
+        elif not found[3]:
+            names = [name.removeprefix(f"{found[1]}/") for name in hub.files if name.startswith(f"{found[1]}/")]
+            siblings = [{"rfilename": name} for name in names + hub.listed]
+            described = {"id": found[1].removeprefix("datasets/"), "sha": hub.commit, "siblings": siblings}
+            self.reply(200, {"content-type": "application/json"}, json.dumps(described).encode())
         elif (file := hub.files.get(f"{found[1]}/{found[3]}")) is None:
             self.reply(404, {"x-error-code": "EntryNotFound", "x-error-message": "Entry not found"})
         elif found[3].endswith(".json"):
-            self.serve(file, {"x-repo-commit": hub.commit, "etag": f'"{hash(file)}"'})
+            # Small files are stated by the name that git has for them.
+            tag = hashlib.sha1(b"blob %d\0" % len(file) + file).hexdigest()
+            self.serve(file, {"x-repo-commit": hub.commit, "etag": f'"{tag}"'})
         else:
-            name = hashlib.sha256(file).hexdigest()
+            name = hub.stated.get(found[3]) or hashlib.sha256(file).hexdigest()
             hub.storage.files[name] = file
             headers = {
                 "x-repo-commit": hub.commit,
@@ -225,8 +238,10 @@ class _HubHandler(_Handler):
 
 class _StorageHandler(_Handler):
     def do_GET(self) -> None:
-        expected = f"signature={self.server.hub.signature}"  # type: ignore[attr-defined]
-        if urlsplit(self.path).query != expected:
+        hub: HubServer = self.server.hub  # type: ignore[attr-defined]
+        wanted = re.match(r"bytes=(\d+)", self.headers.get("range", ""))
+        ended = hub.served_to is not None and wanted and int(wanted[1]) >= hub.served_to
+        if urlsplit(self.path).query != f"signature={hub.signature}" or ended:
             self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
             self.reply(403, {})
             return

@@ -9,6 +9,8 @@ mod convert;
 mod dehydrate;
 mod delta;
 mod diff;
+#[cfg(feature = "remote")]
+mod download;
 pub(crate) mod force;
 mod hydrate;
 mod index_text;
@@ -119,6 +121,13 @@ pub(crate) enum Command {
     /// Report what loading a file with the library it was made for would run
     #[command(after_help = "Examples:\n  ztensor scan pytorch_model.bin")]
     Scan(scan::Scan),
+    /// Download a model, or files of it, from the Hugging Face Hub
+    #[cfg(feature = "remote")]
+    #[command(
+        name = "download-hf",
+        after_help = "Interrupted downloads go on where they were. HF_TOKEN, HF_ENDPOINT and HF_HOME are what they are for the Hugging Face tools.\n\nExamples:\n  ztensor download-hf openai-community/gpt2\n  ztensor download-hf openai-community/gpt2 model.safetensors config.json -o gpt2\n  ztensor download-hf owner/name *.gguf --revision v1"
+    )]
+    DownloadHf(download::DownloadHf),
     /// Print a completion script for a shell
     #[command(after_help = "Examples:\n  ztensor completions bash > ztensor.bash")]
     Completions(completions::Completions),
@@ -149,6 +158,8 @@ impl Command {
             Command::Dehydrate(command) => command.run(),
             Command::Manifest(command) => command.run(),
             Command::Scan(command) => command.run(),
+            #[cfg(feature = "remote")]
+            Command::DownloadHf(command) => command.run(),
             Command::Completions(command) => command.run(),
         }
     }

@@ -121,7 +121,7 @@ fn references(replacement: &str) -> String {
 }
 
 /// Whether a name matches a glob. A star that fits in several ways is tried again from its last place only, which is enough.
-fn matches(glob: &str, name: &str) -> bool {
+pub(super) fn matches(glob: &str, name: &str) -> bool {
     let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
     let (mut at, mut position) = (0, 0);
     let mut star = None;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use reqwest::header::{CONTENT_LENGTH, HeaderMap, LOCATION};
+use futures_util::{FutureExt, StreamExt};
+use reqwest::header::{CONTENT_LENGTH, ETAG, HeaderMap, LOCATION};
 use reqwest::{Response, StatusCode};
 use url::Url;
 use ztensor::{Error, Kind, Result};
@@ -18,6 +18,8 @@ use crate::failure::Failure;
 use crate::location::HubFile;
 use crate::options::StorageOptions;
 
+/// Bytes of a list of files: a hundred thousand of them.
+const LONGEST_LISTING: usize = 64 << 20;
 /// Redirects within the hub (a repository that was renamed).
 const REDIRECTS: usize = 5;
 
@@ -34,6 +36,21 @@ pub(crate) struct Hub {
 struct Resolved {
     commit: String,
     length: u64,
+    tag: Option<String>,
+}
+
+/// What the hub says of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Stated {
+    pub(crate) commit: String,
+    /// The sha256 of a large file; the name that git has for a small one.
+    pub(crate) tag: Option<String>,
+}
+
+/// The files of a repository.
+pub(crate) struct Listing {
+    pub(crate) commit: String,
+    pub(crate) files: Vec<String>,
 }
 
 impl Hub {
@@ -59,6 +76,42 @@ impl Hub {
         format!("hf://{}@{}/{}", self.file.repository, self.file.revision.replace('/', "%2F"), self.file.file)
     }
 
+    /// What the hub said of the file when it was opened.
+    pub(crate) fn stated(&self) -> Option<Stated> {
+        let resolved = self.resolved.get()?;
+        Some(Stated { commit: resolved.commit.clone(), tag: resolved.tag.clone() })
+    }
+
+    /// The names of all files of the repository at the revision, and the commit that it stands for.
+    pub(crate) async fn list(&self) -> Result<Listing, Failure> {
+        let mut url = self.endpoint.clone();
+        let repository = &self.file.repository;
+        let kind = if repository.split('/').count() > 2 { "" } else { "models/" };
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().push("api").extend(format!("{kind}{repository}").split('/'));
+            path.push("revision").push(&self.file.revision);
+        }
+        let mut request = client()?.get(url.clone());
+        if let Some(token) = self.token_for(&url) {
+            request = request.bearer_auth(token);
+        }
+        let response = request.send().await.map_err(|cause| unreachable_host(&cause))?;
+        if !response.status().is_success() {
+            return Err(self.explain(response.status(), response.headers()));
+        }
+        let mut body = Vec::new();
+        let mut stream = response.bytes_stream();
+        while let Some(chunk) = stream.next().await {
+            body.extend_from_slice(&chunk.map_err(|cause| unreachable_host(&cause))?);
+            if body.len() > LONGEST_LISTING {
+                return Err(Failure::last(Error::new(Kind::Limit, "the hub's list of files is too long")));
+            }
+        }
+        listing(&body).ok_or_else(|| {
+            Failure::last(Error::malformed(format!("the hub does not list the files of {repository}")))
+        })
+    }
+
     /// Asks the hub where the bytes are.
     async fn resolve(&self) -> Result<Url, Failure> {
         let revision = self.resolved.get().map_or(self.file.revision.as_str(), |resolved| &resolved.commit);
@@ -78,7 +131,9 @@ impl Hub {
             if let (Some(commit), Some(length)) =
                 (header(headers, "x-repo-commit"), length_of(headers, status))
             {
-                found = Some(Resolved { commit: commit.to_string(), length });
+                let tag = header(headers, "x-linked-etag").or_else(|| header(headers, ETAG.as_str()));
+                let tag = tag.map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_string());
+                found = Some(Resolved { commit: commit.to_string(), length, tag });
             }
             match (next, found.take()) {
                 (next, Some(resolved)) => {
@@ -195,6 +250,15 @@ impl Origin for Hub {
     }
 }
 
+/// What the hub's description of a repository says of its files.
+fn listing(body: &[u8]) -> Option<Listing> {
+    let described: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let files = described.get("siblings")?.as_array()?.iter();
+    let name = |file: &serde_json::Value| Some(file.get("rfilename")?.as_str()?.to_string());
+    let commit = described.get("sha")?.as_str()?.to_string();
+    Some(Listing { commit, files: files.map(name).collect::<Option<_>>()? })
+}
+
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
@@ -206,13 +270,18 @@ fn length_of(headers: &HeaderMap, status: StatusCode) -> Option<u64> {
     length.parse().ok()
 }
 
-/// The token that `hf auth login` stored.
-fn stored_token() -> Option<String> {
+/// The folder that the Hugging Face tools keep things in.
+pub(crate) fn hub_folder() -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE")).map(PathBuf::from);
-    let folder = std::env::var_os("HF_HOME").map(PathBuf::from).or_else(|| {
+    std::env::var_os("HF_HOME").map(PathBuf::from).or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         Some(cache.or_else(|| Some(home()?.join(".cache")))?.join("huggingface"))
-    })?;
+    })
+}
+
+/// The token that `hf auth login` stored.
+fn stored_token() -> Option<String> {
+    let folder = hub_folder()?;
     let file = std::env::var_os("HF_TOKEN_PATH").map_or_else(|| folder.join("token"), PathBuf::from);
     let token = std::fs::read_to_string(file).ok()?;
     Some(token.trim().to_string()).filter(|token| !token.is_empty())

@@ -87,7 +87,7 @@ fn usual_name(target: &Path) -> Option<PathBuf> {
 }
 
 /// Makes something of the usual name, or of a random one where another process is writing to the same target.
-fn named<T>(target: &Path, make: impl Fn(&Path) -> Result<T>) -> Result<(T, PathBuf)> {
+pub(super) fn named<T>(target: &Path, make: impl Fn(&Path) -> Result<T>) -> Result<(T, PathBuf)> {
     if let Some(name) = usual_name(target) {
         match make(&name) {
             Err(cause) if cause.kind() == ErrorKind::AlreadyExists => {}
