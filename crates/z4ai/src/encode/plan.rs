@@ -53,12 +53,18 @@ impl Plan {
         let Some(dtype) = options.dtype.filter(|_| !elements.is_empty()) else {
             return Ok(Self::opaque(options));
         };
+        // What structure wide elements have, narrow ones have too; but subnormals are all narrow, and have a model of their own.
+        let subnormals = subnormals_matter(elements, dtype);
         let ordinary = match Narrowed::of(elements, dtype)? {
             Some(narrowed) => {
                 let (elements, dtype) = (&narrowed.bytes, narrowed.source());
                 let options = narrowed.options(options);
                 let dense = Self::dense(elements, dtype, &options)?;
-                Self::with_structures(elements, dtype, &options, dense)?.widened(&narrowed)
+                let plan = Self::with_structures(elements, dtype, &options, dense)?.widened(&narrowed);
+                if !subnormals {
+                    return Ok(plan);
+                }
+                plan
             }
             None => Self::dense(elements, dtype, options)?,
         };

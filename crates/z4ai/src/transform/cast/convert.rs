@@ -6,8 +6,6 @@ use crate::transform::grid::{Bf16, Format, Fp16, Fp32};
 
 /// A float type, whose numbers travel as `f32`.
 trait Scalar {
-    const WIDTH: usize;
-
     /// The number of an element, rounded if it is wider.
     fn value(element: &[u8]) -> f32;
 
@@ -17,8 +15,6 @@ trait Scalar {
 
 /// The formats that grids know.
 impl<F: Format> Scalar for F {
-    const WIDTH: usize = F::WIDTH;
-
     #[inline(always)]
     fn value(element: &[u8]) -> f32 {
         F::value(F::read(element))
@@ -33,8 +29,6 @@ impl<F: Format> Scalar for F {
 struct Fp64;
 
 impl Scalar for Fp64 {
-    const WIDTH: usize = 8;
-
     #[inline(always)]
     fn value(element: &[u8]) -> f32 {
         let bytes = element.first_chunk().copied().unwrap_or_default();
@@ -54,8 +48,6 @@ const E4M3_UP: f32 = f32::from_bits((127 + 120) << 23);
 const E4M3_DOWN: f32 = f32::from_bits((127 - 120) << 23);
 
 impl Scalar for E4m3 {
-    const WIDTH: usize = 1;
-
     #[inline(always)]
     fn value(element: &[u8]) -> f32 {
         let bits = u32::from(element[0]);
@@ -74,8 +66,6 @@ impl Scalar for E4m3 {
 struct E5m2;
 
 impl Scalar for E5m2 {
-    const WIDTH: usize = 1;
-
     #[inline(always)]
     fn value(element: &[u8]) -> f32 {
         <Fp16 as Format>::value(u32::from(element[0]) << 8)
@@ -87,34 +77,20 @@ impl Scalar for E5m2 {
     }
 }
 
-/// Runs a generic expression for a dtype; nothing for one that has no casts.
+/// Runs a generic expression for a dtype, with its type and width; nothing for one that has no casts.
 macro_rules! with_scalar {
-    ($dtype:expr, $scalar:ident => $call:expr) => {
+    ($dtype:expr, $scalar:ident, $width:ident => $call:expr) => {
+        with_scalar!(@each $dtype, $scalar, $width, $call,
+            Dtype::F8E4M3 => E4m3, 1; Dtype::F8E5M2 => E5m2, 1; Dtype::Bf16 => Bf16, 2; Dtype::F16 => Fp16, 2;
+            Dtype::F32 | Dtype::Complex64 => Fp32, 4; Dtype::F64 | Dtype::Complex128 => Fp64, 8)
+    };
+    (@each $dtype:expr, $scalar:ident, $width:ident, $call:expr, $($known:pat => $type:ty, $bytes:literal);*) => {
         match $dtype {
-            Dtype::F8E4M3 => {
-                type $scalar = E4m3;
+            $($known => {
+                type $scalar = $type;
+                const $width: usize = $bytes;
                 $call
-            }
-            Dtype::F8E5M2 => {
-                type $scalar = E5m2;
-                $call
-            }
-            Dtype::Bf16 => {
-                type $scalar = Bf16;
-                $call
-            }
-            Dtype::F16 => {
-                type $scalar = Fp16;
-                $call
-            }
-            Dtype::F32 | Dtype::Complex64 => {
-                type $scalar = Fp32;
-                $call
-            }
-            Dtype::F64 | Dtype::Complex128 => {
-                type $scalar = Fp64;
-                $call
-            }
+            })*
             _ => {}
         }
     };
@@ -124,13 +100,21 @@ macro_rules! with_scalar {
 pub(super) fn convert(elements: &[u8], from: Dtype, to: Dtype, out: &mut [u8]) {
     arch::vectorised(
         #[inline(always)]
-        || with_scalar!(from, From => with_scalar!(to, To => convert_scalars::<From, To>(elements, out))),
+        || {
+            with_scalar!(from, From, FROM => with_scalar!(to, To, TO => {
+                convert_scalars::<From, FROM, To, TO>(elements, out);
+            }));
+        },
     );
 }
 
+/// Widths are constants beside the types, so that loops have constant strides.
 #[inline(always)]
-fn convert_scalars<From: Scalar, To: Scalar>(elements: &[u8], out: &mut [u8]) {
-    for (element, out) in elements.chunks_exact(From::WIDTH).zip(out.chunks_exact_mut(To::WIDTH)) {
+fn convert_scalars<From: Scalar, const FROM: usize, To: Scalar, const TO: usize>(
+    elements: &[u8],
+    out: &mut [u8],
+) {
+    for (element, out) in elements.as_chunks::<FROM>().0.iter().zip(out.as_chunks_mut::<TO>().0) {
         let value = From::value(element);
         To::put(if value.is_nan() { 0.0 } else { value }, out);
     }

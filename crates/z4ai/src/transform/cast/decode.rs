@@ -2,7 +2,7 @@
 
 use super::convert::convert;
 use super::model::CastModel;
-use crate::arch::memory;
+use super::with_scratch;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use crate::transform::{Model, Position};
@@ -26,14 +26,15 @@ impl CastModel {
         // Its end is known because blocks of some models go on to the end of what there is.
         let length = reader.length()?;
         let mut inner = Reader::new(reader.take(length)?, "cast block");
-        let mut narrow = memory::zeroed(elements * self.source.width())?;
-        let reference = match self.inner {
-            Model::Reference(_) => self.narrow_reference(at.reference)?,
-            _ => Vec::new(),
-        };
-        self.inner.decode(&mut inner, Position { start: at.start, reference: &reference }, &mut narrow)?;
-        inner.finish()?;
-        convert(&narrow, self.source, self.dtype, out);
+        let base = if matches!(self.inner, Model::Reference(_)) { at.reference } else { &[] };
+        let lengths = [elements, self.count(base.len())].map(|count| count * self.source.width());
+        with_scratch(lengths, |[narrow, reference]| {
+            convert(base, self.dtype, self.source, reference);
+            self.inner.decode(&mut inner, Position { start: at.start, reference }, narrow)?;
+            inner.finish()?;
+            convert(narrow, self.source, self.dtype, out);
+            Ok(())
+        })?;
         for (place, exception) in places.into_iter().zip(exceptions.chunks_exact(width)) {
             out[place * width..(place + 1) * width].copy_from_slice(exception);
         }

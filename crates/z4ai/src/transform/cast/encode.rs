@@ -2,6 +2,7 @@
 
 use super::convert::convert;
 use super::model::CastModel;
+use super::with_scratch;
 use crate::arch::memory;
 use crate::error::Result;
 use crate::frame::wire::put_length;
@@ -12,14 +13,17 @@ impl CastModel {
         let width = self.dtype.scalar_width();
         let mut narrow = memory::zeroed(self.count(bytes.len()) * self.source.width())?;
         convert(bytes, self.dtype, self.source, &mut narrow);
-        let mut wide = memory::zeroed(bytes.len())?;
-        convert(&narrow, self.source, self.dtype, &mut wide);
-        let exceptions: Vec<usize> = if wide == bytes {
-            Vec::new()
-        } else {
+        let exceptions = with_scratch([bytes.len(), 0], |[wide, _]| {
+            convert(&narrow, self.source, self.dtype, wide);
+            if wide == bytes {
+                return Ok(Vec::new());
+            }
             let pairs = wide.chunks_exact(width).zip(bytes.chunks_exact(width)).enumerate();
-            pairs.filter(|(_, (wide, element))| wide != element).map(|(index, _)| index).collect()
-        };
+            Ok(pairs
+                .filter(|(_, (wide, element))| wide != element)
+                .map(|(index, _)| index)
+                .collect::<Vec<_>>())
+        })?;
         put_length(out, exceptions.len());
         let mut next = 0;
         for &index in &exceptions {
@@ -38,7 +42,7 @@ impl CastModel {
     }
 
     /// The elements of the reference as numbers of the type that elements come from.
-    pub(super) fn narrow_reference(&self, reference: &[u8]) -> Result<Vec<u8>> {
+    fn narrow_reference(&self, reference: &[u8]) -> Result<Vec<u8>> {
         let mut narrow = memory::zeroed(self.count(reference.len()) * self.source.width())?;
         convert(reference, self.dtype, self.source, &mut narrow);
         Ok(narrow)

@@ -8,5 +8,35 @@ mod encode;
 mod fit;
 mod model;
 
+use crate::arch::memory;
+use crate::error::Result;
+use std::cell::RefCell;
+
 pub(crate) use fit::Narrowed;
 pub(crate) use model::CastModel;
+
+thread_local! {
+    /// Memory for the narrow elements of a block, and for those of its reference: fresh memory for each block would take longer than casting.
+    static SCRATCH: RefCell<[Vec<u8>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+}
+
+/// Runs an action with two buffers of these lengths, whose contents are anything.
+fn with_scratch<T>(lengths: [usize; 2], action: impl FnOnce([&mut [u8]; 2]) -> Result<T>) -> Result<T> {
+    // No action comes here again, but nothing depends on it.
+    let mut buffers = SCRATCH
+        .with(|scratch| scratch.try_borrow_mut().map(|mut kept| std::mem::take(&mut *kept)))
+        .unwrap_or_default();
+    for (buffer, length) in buffers.iter_mut().zip(lengths) {
+        if buffer.len() < length {
+            *buffer = memory::zeroed(length)?;
+        }
+    }
+    let [first, second] = &mut buffers;
+    let result = action([&mut first[..lengths[0]], &mut second[..lengths[1]]]);
+    SCRATCH.with(|scratch| {
+        if let Ok(mut kept) = scratch.try_borrow_mut() {
+            *kept = buffers
+        }
+    });
+    result
+}
