@@ -53,7 +53,8 @@ impl Plan {
         let Some(dtype) = options.dtype.filter(|_| !elements.is_empty()) else {
             return Ok(Self::opaque(options));
         };
-        // What structure wide elements have, narrow ones have too; but subnormals are all narrow, and have a model of their own.
+        // What structure wide elements have, narrow ones have too; but bytes have no palettes, and subnormals, which are all narrow, have a
+        // model of their own.
         let subnormals = subnormals_matter(elements, dtype);
         let ordinary = match Narrowed::of(elements, dtype)? {
             Some(narrowed) => {
@@ -61,7 +62,7 @@ impl Plan {
                 let options = narrowed.options(options);
                 let dense = Self::dense(elements, dtype, &options)?;
                 let plan = Self::with_structures(elements, dtype, &options, dense)?.widened(&narrowed);
-                if !subnormals {
+                if !subnormals && dtype.width() > 1 {
                     return Ok(plan);
                 }
                 plan
