@@ -11,6 +11,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 
 MATRICES = 24
@@ -76,6 +77,39 @@ def cast_to_bf16(matrix: np.ndarray) -> np.ndarray:
     return (bf16(matrix).astype(np.uint32) << 16).view(np.float32).reshape(matrix.shape)
 
 
+def cast_to_fp16(matrix: np.ndarray) -> np.ndarray:
+    return matrix.astype(np.float16).astype(np.float32)
+
+
+def small_floats(dtype: type, rows: int | None, columns: int | None) -> Callable[[np.ndarray], np.ndarray]:
+    """Casts blocks of so many rows and columns (`None`: all) to a small float type with a scale each, and multiplies out."""
+    largest = np.float32(ml_dtypes.finfo(dtype).max)
+
+    def quantise(matrix: np.ndarray) -> np.ndarray:
+        changed = np.empty_like(matrix)
+        height, width = rows or matrix.shape[0], columns or matrix.shape[1]
+        for row in range(0, matrix.shape[0], height):
+            for column in range(0, matrix.shape[1], width):
+                block = matrix[row : row + height, column : column + width]
+                scale = np.abs(block).max() / largest or np.float32(1)
+                numbers = (block / scale).astype(dtype).astype(np.float32)
+                changed[row : row + height, column : column + width] = numbers * scale
+        return changed
+
+    return quantise
+
+
+def nvfp4(matrix: np.ndarray) -> np.ndarray:
+    """Four-bit floats in groups of 16, with scales that are eight-bit floats times one for the tensor."""
+    groups = matrix.reshape(-1, 16)
+    tensor = np.abs(matrix).max() / np.float32(6 * 448)
+    scale = (np.abs(groups).max(axis=1, keepdims=True) / 6 / tensor).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    scale = np.where(scale == 0, 1, scale) * tensor
+    return ((groups / scale).astype(ml_dtypes.float4_e2m1fn).astype(np.float32) * scale).reshape(matrix.shape)
+
+
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+
 #: case → (what happens to a matrix, dtypes it is stored in)
 CASES = {
     "int8-tensor": (whole(lambda values: symmetric(values, 8)), ("fp32", "bf16")),
@@ -91,6 +125,19 @@ CASES = {
     "pruned-80": (pruned(0.8), ("fp32", "bf16")),
 }
 
+#: The same for numbers that were those of a narrower type before.
+ORIGINS = {
+    "bf16-in-fp16": (cast_to_bf16, ("fp16",)),
+    "fp16-in-fp32": (cast_to_fp16, ("fp32",)),
+    "e4m3-cast": (lambda matrix: matrix.astype(E4M3).astype(np.float32), ("fp32", "fp16", "bf16")),
+    "e4m3-tensor": (small_floats(E4M3, None, None), ("fp32", "fp16", "bf16")),
+    "e4m3-row": (small_floats(E4M3, 1, None), ("fp32", "fp16", "bf16")),
+    "e4m3-128x128": (small_floats(E4M3, 128, 128), ("fp32", "fp16", "bf16")),
+    "e4m3-group32": (small_floats(E4M3, 1, 32), ("fp32", "fp16", "bf16")),
+    "e5m2-row": (small_floats(E5M2, 1, None), ("fp32", "fp16", "bf16")),
+    "nvfp4": (nvfp4, ("fp32", "fp16", "bf16")),
+}
+
 
 def bf16(values: np.ndarray) -> np.ndarray:
     """Round to nearest, ties to even; weights hold no NaN."""
@@ -102,7 +149,7 @@ def build(source: Path, output: Path) -> None:
     """Make all cases from the fp32 file of one real set."""
     matrices = list(_matrices(source))
     output.mkdir(parents=True, exist_ok=True)
-    for case, (change, dtypes) in CASES.items():
+    for case, (change, dtypes) in (CASES | ORIGINS).items():
         changed = [(name, change(matrix)) for name, matrix in matrices]
         for dtype in dtypes:
             _store(output / f"{case}.{dtype}", [(name, matrix, _cast(matrix, dtype)) for name, matrix in changed])
@@ -130,7 +177,16 @@ def _matrices(source: Path):
 
 
 def _cast(matrix: np.ndarray, dtype: str) -> bytes:
+    if dtype == "fp16":
+        return matrix.astype(np.float16).tobytes()
     return bf16(matrix).tobytes() if dtype == "bf16" else matrix.tobytes()
+
+
+def is_built(output: Path) -> bool:
+    """Whether all cases are there."""
+    return all(
+        (output / f"{case}.{dtype}").exists() for case, (_, dtypes) in (CASES | ORIGINS).items() for dtype in dtypes
+    )
 
 
 def _store(path: Path, tensors: list[tuple[str, np.ndarray, bytes]]) -> None:

@@ -8,7 +8,7 @@ from harness.peer import Peer
 
 class Zstd(Peer):
     environment = Environment("zstd", ("zstandard", "numpy"))
-    efforts = ("3",)
+    efforts = ("3", "19")
     delta_efforts = ("xor-3",)
 
     def __init__(self) -> None:
