@@ -53,7 +53,6 @@ def trainer(output: Path, callbacks: list[Any], steps: int) -> Any:
 
 
 def test_transformers(tmp_path: Path) -> None:
-    pytest.importorskip("accelerate")
     from ztensor.integrations.transformers import StoreCallback, resume
 
     whole = trainer(tmp_path / "whole", [], 8)
@@ -93,7 +92,6 @@ def test_transformers(tmp_path: Path) -> None:
 
 
 def test_transformers_hears_of_errors(tmp_path: Path) -> None:
-    pytest.importorskip("accelerate")
     from ztensor.integrations.transformers import StoreCallback
 
     store = Store(tmp_path / "store", create=True)
@@ -104,7 +102,8 @@ def test_transformers_hears_of_errors(tmp_path: Path) -> None:
 
 
 def test_lightning(tmp_path: Path) -> None:
-    lightning = pytest.importorskip("lightning.pytorch")
+    import lightning.pytorch as lightning
+
     from ztensor.integrations.lightning import StoreCheckpoint, resume
 
     class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gguf
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+import torch
 
 import z4ai
 import ztensor
@@ -39,7 +42,6 @@ def test_numpy_and_ml_dtypes_know_every_name() -> None:
 
 
 def test_torch_has_every_name_and_we_have_every_type_of_it() -> None:
-    torch = pytest.importorskip("torch")
     ours = {row["torch"]: row for row in TABLE.values() if row["torch"]}
     for name, row in ours.items():
         assert getattr(torch, name).itemsize == max(1, row["bits"] // 8), name
@@ -52,7 +54,6 @@ def test_torch_has_every_name_and_we_have_every_type_of_it() -> None:
 
 
 def test_onnx_numbers() -> None:
-    onnx = pytest.importorskip("onnx")
     ours = {row["onnx"]: row for row in TABLE.values() if row["onnx"]}
     known = {number: name for name, number in onnx.TensorProto.DataType.items() if name not in ("UNDEFINED", "STRING")}
     assert set(known) <= set(ours)
@@ -62,7 +63,6 @@ def test_onnx_numbers() -> None:
 
 
 def test_gguf_numbers() -> None:
-    gguf = pytest.importorskip("gguf")
     for row in TABLE.values():
         if row["gguf"] is not None:
             assert gguf.GGMLQuantizationType(row["gguf"]).name.lower() == {
@@ -118,7 +118,6 @@ def test_new_floats_in_frames(name: str) -> None:
 
 @pytest.mark.parametrize("name", IEEE)
 def test_new_floats_have_no_tensor_in_torch_and_no_name_in_safetensors(tmp_path: Path, name: str) -> None:
-    pytest.importorskip("torch")
     path = tmp_path / "model.zt"
     array = np.zeros(4, dtype=getattr(ml_dtypes, TABLE[name]["numpy"]))
     ztensor.numpy.save_file({"weight": array}, path)

@@ -166,7 +166,7 @@ fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels, run: usize) -> bool {
     telling > 0 && fitting > 0
 }
 
-/// QuantisedGroup sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing shorter than a run.
+/// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing shorter than a run.
 fn group_sizes(row_length: usize, run: usize) -> Vec<usize> {
     let multiples = [1, 3, 5, 7]
         .into_iter()

@@ -1,7 +1,7 @@
 //! Weights that were quantised in groups and multiplied out again: `level · scale`, perhaps with an offset, rounded to the
 //! stored format.
 //!
-//! The encoder finds each group's scale and levels again and stores those; decoding is one multiplication per element. QuantisedGroup
+//! The encoder finds each group's scale and levels again and stores those; decoding is one multiplication per element. Group
 //! size and levels are not known beforehand and come from a sample (`fit.rs`). A group that no scale reproduces bit
 //! for bit is stored as it is, so nothing depends on the guess being right.
 
