@@ -104,13 +104,16 @@ impl Plan {
             PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?.map(Model::from);
         let tiny = subnormals_abound(elements, dtype);
         let few = matches!(&palette, Some(Model::Palette(palette)) if palette.has_one_plane());
+        // As few as the levels of four bits: an index takes no more than a level.
+        let very_few = matches!(&palette, Some(Model::Palette(palette)) if palette.entries() <= 16);
         let sample = || -> Vec<u8> {
             let length = trial_length(elements, dtype.scalar_width());
             parts(elements, length, dtype.scalar_width()).flat_map(|(_, part)| part).copied().collect()
         };
-        // A grid finds one scale per group, and sparse elements are cheap zeros and a rest; elements that are few in the whole section have no need of either.
-        // Subnormals lie on a grid whatever they are.
-        let grid = if few || tiny { None } else { GridModel::fit(elements, dtype, options.row_length()) };
+        // Sparse elements are cheap zeros and a rest; elements that are few in the whole section have no need of that. They may lie on a grid all the
+        // same, of small floats above all, whose products recur. Subnormals lie on a grid whatever they are.
+        let grid =
+            if tiny || very_few { None } else { GridModel::fit(elements, dtype, options.row_length()) };
         let grid = grid.map(Model::from);
         let sparse = if few || !SparseModel::suits(elements, dtype) {
             None

@@ -50,6 +50,11 @@ impl PaletteModel {
     pub fn has_one_plane(&self) -> bool {
         self.palette.len() <= SYMBOLS
     }
+
+    /// How many distinct elements there are.
+    pub fn entries(&self) -> usize {
+        self.palette.len()
+    }
 }
 
 impl Transform for PaletteModel {
