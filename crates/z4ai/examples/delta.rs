@@ -1,4 +1,5 @@
-//! Sizes of deltas between files, and speeds on one thread: `cargo run --release --example delta -- DTYPE REFERENCE CURRENT...`
+//! Sizes of deltas between files, and speeds on one thread:
+//! `cargo run --release --example delta -- DTYPE REFERENCE CURRENT...`
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
 
@@ -51,7 +52,8 @@ fn fastest(mut work: impl FnMut() -> z4ai::Result<()>) -> z4ai::Result<f64> {
     Ok(least)
 }
 
-/// Seconds that this thread has run on a processor, which others on the machine do not add to; where the system does not tell, those that have passed.
+/// Seconds that this thread has run on a processor, which others on the machine do not add to; where the
+/// system does not tell, those that have passed.
 fn processor_time() -> f64 {
     let nanoseconds = std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()

@@ -1,8 +1,10 @@
-//! One operation of the codec on made-up weights, so many times on one thread: what `make bench-arm` counts the instructions of.
+//! One operation of the codec on made-up weights, so many times on one thread: what `make bench-arm` counts
+//! the instructions of.
 //!
 //!     Z4AI_KERNEL=portable cargo run --release -p z4ai --example kernels -- compress|decompress|delta|restore fast|default|max REPEAT
 //!
-//! The weights are a bf16 matrix of 1024 x 1024 whose rows have scales of their own; a delta is to weights of which most moved by a few steps.
+//! The weights are a bf16 matrix of 1024 x 1024 whose rows have scales of their own; a delta is to weights of
+//! which most moved by a few steps.
 #![allow(clippy::print_stdout)]
 
 use z4ai::{Dtype, Effort, Frame, Options, compress, compress_delta};

@@ -1,4 +1,5 @@
-//! Sizes and speeds of every effort over the sets that `benchmark/codec/sets.py` builds, tensor by tensor and checked bit for bit.
+//! Sizes and speeds of every effort over the sets that `benchmark/codec/sets.py` builds, tensor by tensor and
+//! checked bit for bit.
 //!
 //!     cargo run --release -p z4ai --example table -- SETS_DIRECTORY [FILTER] [--effort fast|default|max] [--threads N] [--repeat N] [--tensors] [--whole]
 //!

@@ -1,5 +1,5 @@
-//! One block: a mode byte, then the data coded with the section's model, or, where that is shorter, by one of the modes that need no model. The bytes of an
-//! unfinished last element follow verbatim.
+//! One block: a mode byte, then the data coded with the section's model, or, where that is shorter, by one of
+//! the modes that need no model. The bytes of an unfinished last element follow verbatim.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::frame::checksum;
@@ -64,7 +64,8 @@ impl<'a> PartialReference<'a> {
 }
 
 impl BlockContext<'_> {
-    /// Encodes the block at byte `offset` of its section in place of whatever is in `memory`, and returns where there it begins; it ends where the memory does.
+    /// Encodes the block at byte `offset` of its section in place of whatever is in `memory`, and returns
+    /// where there it begins; it ends where the memory does.
     pub fn encode(&self, bytes: &[u8], offset: usize, memory: &mut Vec<u8>) -> Result<usize> {
         if !self.model.has_modes() {
             return Ok(replace(memory, &[bytes]));

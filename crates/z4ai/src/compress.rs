@@ -7,7 +7,8 @@ use crate::frame::header::Header;
 use crate::options::Options;
 use crate::threads;
 
-/// Compresses `bytes` into one frame. The frame depends on the bytes and the options only, not on the machine or the number of threads.
+/// Compresses `bytes` into one frame. The frame depends on the bytes and the options only, not on the machine
+/// or the number of threads.
 ///
 /// ```
 /// use z4ai::{Dtype, Options};
@@ -23,14 +24,15 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// Compresses `bytes` into one frame that replaces the contents of `frame`, whose memory is used again: new memory takes about as long to bring in as
-/// compressing does.
+/// Compresses `bytes` into one frame that replaces the contents of `frame`, whose memory is used again: new
+/// memory takes about as long to bring in as compressing does.
 pub fn compress_into(bytes: &[u8], options: &Options, frame: &mut Vec<u8>) -> Result<()> {
     options.check_shape(bytes.len() as u64)?;
     compress_to(bytes, options, frame, &mut |_| Ok(()))
 }
 
-/// Compresses `bytes` into one frame and tells `progress` the bytes of each section that is done, on the calling thread; an error of it ends the work.
+/// Compresses `bytes` into one frame and tells `progress` the bytes of each section that is done, on the
+/// calling thread; an error of it ends the work.
 pub fn compress_watched<E: From<Error>>(
     bytes: &[u8],
     options: &Options,

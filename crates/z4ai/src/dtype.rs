@@ -2,7 +2,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The type of the elements in a buffer. It guides the choice of transform and never changes what is restored.
+/// The type of the elements in a buffer. It guides the choice of transform and never changes what is
+/// restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dtype {
@@ -76,8 +77,8 @@ impl Dtype {
         REGISTRY.iter().map(|entry| entry.0)
     }
 
-    /// Reads a dtype's name: the codes of the Python API (`bf16`, `fp32`, `int8`), the names in `.zt` files (`f32`, `u8`) and
-    /// NumPy's (`float32`), in any case.
+    /// Reads a dtype's name: the codes of the Python API (`bf16`, `fp32`, `int8`), the names in `.zt` files
+    /// (`f32`, `u8`) and NumPy's (`float32`), in any case.
     pub fn parse(name: &str) -> Result<Self> {
         let lower = name.to_ascii_lowercase();
         REGISTRY
@@ -146,8 +147,8 @@ impl Dtype {
     }
 }
 
-/// The fields of a float, seen from its *head*: the 16 most significant bits (sign, exponent, first mantissa bits). The bytes below
-/// the head are the *tail*.
+/// The fields of a float, seen from its *head*: the 16 most significant bits (sign, exponent, first mantissa
+/// bits). The bytes below the head are the *tail*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FloatLayout {
     /// Bytes per element: 2, 4 or 8.
@@ -178,7 +179,7 @@ impl FloatLayout {
         }
     }
 
-    /// The same without signs, and 0 for those below `least`.
+    /// The heads of the whole elements in `bytes` without their signs, and 0 for those below `least`.
     #[inline(always)]
     pub fn read_magnitudes(self, bytes: &[u8], least: u16, magnitudes: &mut [u16]) {
         let magnitude = |head: u16| if head & 0x7fff >= least { head & 0x7fff } else { 0 };

@@ -1,5 +1,5 @@
-//! What is in a frame: sizes by transform and by plane, and how far the coder is from the entropy of what it coded. Reads the structure of the frame and
-//! decodes only a few sample blocks for the entropy.
+//! What is in a frame: sizes by transform and by plane, and how far the coder is from the entropy of what it
+//! coded. Reads the structure of the frame and decodes only a few sample blocks for the entropy.
 
 use crate::arch::memory;
 use crate::block::{BlockContext, BlockMode, PartialReference};
@@ -36,7 +36,8 @@ pub struct Info {
     pub transforms: Vec<Part>,
     /// Sizes of the planes of coded blocks, and of models and tables, in the order of their first appearance.
     pub planes: Vec<Part>,
-    /// Bits per element that an ideal order-0 coder of the byte planes would take, from a sample; `None` for an empty frame or a delta.
+    /// Bits per element that an ideal order-0 coder of the byte planes would take, from a sample; `None` for
+    /// an empty frame or a delta.
     pub entropy_floor: Option<f64>,
 }
 
@@ -144,7 +145,8 @@ impl PartList {
     }
 }
 
-/// The order-0 entropy of the byte planes of a few blocks; of floats, the byte with the exponent is taken without the sign.
+/// The order-0 entropy of the byte planes of a few blocks; of floats, the byte with the exponent is taken
+/// without the sign.
 fn entropy_floor(layout: &Frame<&[u8]>, frame: &[u8]) -> Result<Option<f64>> {
     let Description { dtype, reference, .. } = layout.description();
     if reference.is_some() {

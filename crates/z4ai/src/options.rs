@@ -2,6 +2,7 @@
 
 use crate::dtype::Dtype;
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::RecordLayout;
 
 /// The most dimensions a shape may have.
 pub const MAX_DIMENSIONS: usize = 64;
@@ -64,8 +65,11 @@ impl Effort {
 pub struct Options {
     /// The type of the elements; `None` for opaque bytes.
     pub dtype: Option<Dtype>,
-    /// The shape of the tensor, row-major. It lets the encoder follow the scale of rows and columns, and is kept in the frame.
+    /// The shape of the tensor, row-major. It lets the encoder follow the scale of rows and columns, and is
+    /// kept in the frame.
     pub shape: Option<Vec<u64>>,
+    /// The layout of the records that the bytes consist of, for dtypes of one byte and opaque bytes.
+    pub records: Option<RecordLayout>,
     /// A NumPy dtype string (`<f2`) to keep in the frame for the caller.
     pub numpy_dtype: Option<String>,
     /// The trade between size and speed.
@@ -82,19 +86,25 @@ impl Options {
         Self { dtype: Some(dtype), ..Self::default() }
     }
 
-    /// The same with this shape.
+    /// These options with this shape.
     pub fn shape(mut self, shape: impl Into<Vec<u64>>) -> Self {
         self.shape = Some(shape.into());
         self
     }
 
-    /// The same with this effort.
+    /// These options for records of this layout.
+    pub fn records(mut self, layout: RecordLayout) -> Self {
+        self.records = Some(layout);
+        self
+    }
+
+    /// These options with this effort.
     pub fn effort(mut self, effort: Effort) -> Self {
         self.effort = effort;
         self
     }
 
-    /// The same with this many threads.
+    /// These options with this many threads.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
@@ -105,7 +115,22 @@ impl Options {
         self.dtype.map_or(1, Dtype::scalar_width)
     }
 
-    /// Checks that the shape has as many elements as `length` bytes hold, in no more dimensions than a frame can say.
+    /// The layout of records, if elements are bytes.
+    pub(crate) fn record_layout(&self) -> Option<&RecordLayout> {
+        self.records.as_ref().filter(|_| self.scalar_width() == 1)
+    }
+
+    /// The bytes that sections and copies are multiples of: those of a row if these are known, so that
+    /// columns stay aligned, else of a record or an element.
+    pub(crate) fn cut_unit(&self) -> usize {
+        let width = self.scalar_width();
+        let least = self.record_layout().map_or(width, RecordLayout::length);
+        let row = self.row_length().and_then(|length| length.checked_mul(width));
+        row.filter(|row| row.is_multiple_of(least)).unwrap_or(least)
+    }
+
+    /// Checks that the shape has as many elements as `length` bytes hold, in no more dimensions than a frame
+    /// can say.
     pub(crate) fn check_shape(&self, length: u64) -> Result<()> {
         let Some(shape) = &self.shape else { return Ok(()) };
         if shape.len() > MAX_DIMENSIONS {
@@ -124,7 +149,8 @@ impl Options {
         ))
     }
 
-    /// Scalars per kernel of a convolution, if the shape has one: the product of all dimensions behind the second.
+    /// Scalars per kernel of a convolution, if the shape has one: the product of all dimensions behind the
+    /// second.
     pub(crate) fn kernel_length(&self) -> Option<usize> {
         let inner = self.shape.as_ref()?.get(2..)?;
         let length = inner.iter().try_fold(1u64, |product, &size| product.checked_mul(size))?;

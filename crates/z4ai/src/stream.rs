@@ -1,4 +1,5 @@
-//! Streams: a writer that compresses and a reader that decompresses, with memory for one section however long the data is.
+//! Streams: a writer that compresses and a reader that decompresses, with memory for one section however long
+//! the data is.
 
 use crate::arch::memory;
 use crate::encode::{SectionData, SectionEncoder, section_length};
@@ -11,7 +12,8 @@ use crate::options::Options;
 use crate::threads;
 use std::io::{self, Read, Write};
 
-/// Compresses what is written to it into a frame on `W`. Call [`Encoder::finish`]; a frame that is not finished does not decode.
+/// Compresses what is written to it into a frame on `W`. Call [`Encoder::finish`]; a frame that is not
+/// finished does not decode.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -110,14 +112,14 @@ impl<R: Read> Decoder<R> {
         Self::with_threads(reader, 0)
     }
 
-    /// The same, decoding with this many threads (0: all cores).
+    /// Reads the frame's header, and decodes with this many threads (0: all cores).
     pub fn with_threads(reader: R, threads: usize) -> Result<Self> {
         let decoder = Self::open(reader, threads)?;
         decoder.header.refuse_reference()?;
         Ok(decoder)
     }
 
-    /// The same for frames with or without a reference.
+    /// Reads the header of a frame with or without a reference.
     pub(crate) fn open(mut reader: R, threads: usize) -> Result<Self> {
         let mut encoded = Vec::new();
         while encoded.len() < 5 && fill(&mut reader, &mut encoded, 5)? > 0 {}
@@ -146,7 +148,8 @@ impl<R: Read> Decoder<R> {
         &self.decoded
     }
 
-    /// Decodes the next section; `false` at the end of the frame. `reference` gives the next bytes, up to so many, of what the frame was coded against.
+    /// Decodes the next section; `false` at the end of the frame. `reference` gives the next bytes, up to so
+    /// many, of what the frame was coded against.
     pub(crate) fn next_section(
         &mut self,
         reference: &mut dyn FnMut(usize) -> Result<Vec<u8>>,
@@ -210,7 +213,8 @@ fn fill(reader: &mut impl Read, buffer: &mut Vec<u8>, count: usize) -> Result<us
     Ok(reader.by_ref().take(count as u64).read_to_end(buffer)?)
 }
 
-/// Reads until `read` finds its structure complete at the front of `buffer`; returns what it read and its length.
+/// Reads until `read` finds its structure complete at the front of `buffer`; returns what it read and its
+/// length.
 fn parse<T>(
     reader: &mut impl Read,
     buffer: &mut Vec<u8>,

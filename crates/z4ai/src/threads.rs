@@ -1,5 +1,6 @@
-//! Where parallel work runs: on the calling thread, helped by workers of rayon's global pool when there is more than one piece of work. Nothing is started
-//! or woken for a single piece, which is what small tensors have.
+//! Where parallel work runs: on the calling thread, helped by workers of rayon's global pool when there is
+//! more than one piece of work. Nothing is started or woken for a single piece, which is what small tensors
+//! have.
 
 #[cfg(any(test, fuzzing))]
 use crate::arch;
@@ -9,25 +10,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 thread_local! {
     /// The most threads that [`map`] may use here; 0 is as many as the pool has.
-    static LIMIT: Cell<usize> = const { Cell::new(0) };
+    static THREAD_LIMIT: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Runs `work`, whose calls to [`map`] use at most `threads` threads; 0 means all cores.
 pub(crate) fn run<R>(threads: usize, work: impl FnOnce() -> R) -> R {
     /// Puts the limit of the caller back, even if `work` panics.
-    struct Restore(usize);
-    impl Drop for Restore {
+    struct FormerLimit(usize);
+    impl Drop for FormerLimit {
         fn drop(&mut self) {
-            LIMIT.set(self.0);
+            THREAD_LIMIT.set(self.0);
         }
     }
-    let _restore = Restore(LIMIT.replace(threads));
+    let _restore = FormerLimit(THREAD_LIMIT.replace(threads));
     work()
 }
 
 /// How many threads [`map`] may use here.
 pub(crate) fn count() -> usize {
-    match LIMIT.get() {
+    match THREAD_LIMIT.get() {
         0 => rayon::current_num_threads(),
         limit => limit,
     }
@@ -44,7 +45,8 @@ where
     results
 }
 
-/// Gives `sink` the results of `work` on each piece, in the order of the pieces, each as soon as those before it are there.
+/// Gives `sink` the results of `work` on each piece, in the order of the pieces, each as soon as those before
+/// it are there.
 pub(crate) fn deliver<I, R>(pieces: I, work: impl Fn(I::Item) -> R + Sync, mut sink: impl FnMut(R) + Send)
 where
     I: Iterator + Send,

@@ -1,4 +1,5 @@
-//! Floats that were narrower before take no more than they did then, alone and as deltas, with a few numbers among them that are not.
+//! Floats that were narrower before take no more than they did then, alone and as deltas, with a few numbers
+//! among them that are not.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[allow(dead_code)]
@@ -172,4 +173,40 @@ fn unfinished_elements_follow_blocks_that_go_on_to_the_end() {
         assert!(z4ai::decompress(&frame).unwrap() == bytes);
         Info::read(&frame).unwrap();
     }
+}
+
+/// Numbers rounded to a few places take little more than the integers that they are, and minus zero is no
+/// exception.
+#[test]
+fn decimals_take_what_their_integers_take() {
+    let weights = matrix(300, 512, 5);
+    for (places, bits) in [(3, 9.5), (4, 12.9), (5, 16.4), (6, 19.8)] {
+        let power = 10f32.powi(places);
+        let rounded: Vec<f32> = weights.iter().map(|value| (value * power).round() / power).collect();
+        assert!(rounded.iter().any(|value| value.to_bits() == 1 << 31), "no minus zero");
+        for (dtype, bytes) in
+            [(Dtype::F32, f32s(&rounded)), (Dtype::F64, doubles(&weights, f64::from(power)))]
+        {
+            for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+                let frame = z4ai::compress(&bytes, &Options::new(dtype).shape(SHAPE).effort(effort)).unwrap();
+                assert!(z4ai::decompress(&frame).unwrap() == bytes);
+                let taken = frame.len() as f64 * 8.0 / rounded.len() as f64;
+                assert!(taken < bits, "{places} places of {dtype:?}, {effort:?}: {taken} bits");
+            }
+        }
+    }
+}
+
+fn doubles(weights: &[f32], power: f64) -> Vec<u8> {
+    weights.iter().flat_map(|&value| ((f64::from(value) * power).round() / power).to_le_bytes()).collect()
+}
+
+/// Numbers that are far from zero have decimals by chance, which take more than they do.
+#[test]
+fn decimals_by_chance_are_not_taken() {
+    let mut random = Random::new(8);
+    let weights: Vec<f32> = (0..20_000).map(|_| 1.0 + random.normal() / 64.0).collect();
+    let frame = z4ai::compress(&f32s(&weights), &Options::new(Dtype::F32)).unwrap();
+    assert!(frame.len() * 8 < 24 * weights.len(), "{}", frame.len());
+    assert!(z4ai::decompress(&frame).unwrap() == f32s(&weights));
 }

@@ -1,4 +1,5 @@
-//! Broken frames give an error or the right bytes, never a panic, and never more memory than the frame can justify.
+//! Broken frames give an error or the right bytes, never a panic, and never more memory than the frame can
+//! justify.
 #![allow(clippy::unwrap_used)]
 
 use z4ai::{Dtype, Effort, ErrorKind, Options};
@@ -21,7 +22,9 @@ fn frames() -> Vec<(Vec<u8>, Vec<u8>)> {
         })
         .collect();
     let few: Vec<u8> = (0..900u32)
-        .flat_map(|i| [0.1f32, -0.1, 0.7, 0.0][(i * i * i % 13 % 4) as usize].to_le_bytes())
+        .flat_map(|i| {
+            [0.123_456_7f32, -0.123_456_7, 0.765_432_1, 0.0][(i * i * i % 13 % 4) as usize].to_le_bytes()
+        })
         .collect();
     let tile: Vec<u8> =
         (0..2500u32).flat_map(|i| (i.wrapping_mul(i).wrapping_mul(2654435761) >> 3).to_le_bytes()).collect();

@@ -222,7 +222,8 @@ fn other_references_are_refused() {
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
 }
 
-/// Weights, and the same with some of them one step nearer to zero, as weight decay leaves them: in each 256 none to eight, and in every tenth all.
+/// Weights, and the same with some of them one step nearer to zero, as weight decay leaves them: in each 256
+/// none to eight, and in every tenth all.
 fn stepped(count: usize, dtype: Dtype) -> (Vec<u8>, Vec<u8>) {
     let reference = bytes(&trained(count, 1e-3, 100).0, dtype);
     let mut current = reference.clone();

@@ -1,5 +1,5 @@
-//! Weights that were quantised to floats of four and eight bits with scales, and multiplied out again: they take about what the codes and scales
-//! take, whatever the groups and whatever they are stored in.
+//! Weights that were quantised to floats of four and eight bits with scales, and multiplied out again: they
+//! take about what the codes and scales take, whatever the groups and whatever they are stored in.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
@@ -32,7 +32,8 @@ fn nearest(numbers: &[f32], value: f32) -> f32 {
     magnitude.copysign(value)
 }
 
-/// Weights of `ROWS` by `COLUMNS`, quantised in groups of so many rows and columns, and the bits that their codes take, one by one.
+/// Weights of `ROWS` by `COLUMNS`, quantised in groups of so many rows and columns, and the bits that their
+/// codes take, one by one.
 fn dequantised(
     numbers: &[f32],
     rows: usize,
@@ -107,6 +108,19 @@ fn floats_of_eight_bits_in_groups() {
                     "{rows}x{columns} {dtype:?}: {bits} bits of {entropy}, {name}"
                 );
             }
+        }
+    }
+}
+
+/// A scale for each column costs what one for each row does.
+#[test]
+fn scales_of_columns() {
+    let integers: Vec<f32> = (-127..=127).map(|number| number as f32).collect();
+    for numbers in [numbers(4, 3, 448.0), numbers(2, 1, 6.0), integers] {
+        let (values, entropy) = dequantised(&numbers, ROWS, 1, |scale| scale);
+        for dtype in [Dtype::Bf16, Dtype::F16, Dtype::F32] {
+            let (bits, name) = bits(dtype, &values);
+            assert!(bits < entropy * 1.03 + 0.3, "{dtype:?}: {bits} bits of {entropy}, {name}");
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Golden frames: `conformance/versions/<version>/z4ai/` has a frame of every model and of every form that was ever written; they decode to
-//! the same bytes forever. Beside that, encoders write the same frames as before unless somebody decides otherwise.
+//! Golden frames: `conformance/versions/<version>/z4ai/` has a frame of every model and of every form that
+//! was ever written; they decode to the same bytes forever. Beside that, encoders write the same frames as
+//! before unless somebody decides otherwise.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cases;
 
-use cases::{Case, forms};
+use cases::{Case, forms, handmade};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,14 @@ fn encoders_write_the_same_frames_as_before() {
 }
 
 #[test]
+fn frames_made_by_hand_decode() {
+    for made in handmade::all() {
+        let bytes = z4ai::decompress(&made.frame).unwrap_or_else(|error| panic!("{}: {error}", made.name));
+        assert!(bytes == made.bytes, "{}", made.name);
+    }
+}
+
+#[test]
 fn every_form_has_a_golden_frame() {
     let folder = folder("0.1.0");
     if std::env::var_os("Z4AI_WRITE_GOLDEN").is_some() {
@@ -102,6 +111,13 @@ fn every_form_has_a_golden_frame() {
             }
             let against = case.against.unwrap_or_default();
             digests += &format!("{}\t{against}\t{}\n", case.name, digest(&case.bytes));
+        }
+        for made in handmade::all() {
+            let path = folder.join(format!("handmade-{}.z4ai", made.name));
+            if !path.exists() {
+                std::fs::write(path, made.frame).unwrap();
+            }
+            digests += &format!("handmade-{}\t\t{}\n", made.name, digest(&made.bytes));
         }
         std::fs::write(folder.join("digests.tsv"), digests).unwrap();
     }

@@ -1,8 +1,9 @@
-//! A fixed amount of fuzzing that needs no fuzzer: frames of every kind of model are mutated in their models and blocks, which nothing but the block's checksum
-//! protects, and each mutant is decoded. Nothing may panic or hang, and what decodes must be the original.
+//! A fixed amount of fuzzing that needs no fuzzer: frames of every kind of model are mutated in their models
+//! and blocks, which nothing but the block's checksum protects, and each mutant is decoded. Nothing may panic
+//! or hang, and what decodes must be the original.
 #![allow(clippy::unwrap_used)]
 
-use z4ai::{Dtype, Effort, Options};
+use z4ai::{BitArray, BitSlice, Dtype, Effort, Field, Options, RecordLayout};
 
 /// Mutants per frame.
 const MUTANTS: usize = 200;
@@ -23,8 +24,9 @@ impl Random {
     }
 }
 
-/// Data that each model suits: dense floats, floats of mostly one sign, few values, a quantised grid, zeros, floats too small for their exponents, integers, text.
-fn cases() -> Vec<(Vec<u8>, Dtype)> {
+/// Data that each model suits: dense floats, floats of mostly one sign, few values, a quantised grid, zeros,
+/// floats too small for their exponents, integers, text, records.
+fn cases() -> Vec<(Vec<u8>, Options)> {
     let mut random = Random(7);
     let mut bell = || (0..6).map(|_| random.below(2001) as f32 - 1000.0).sum::<f32>() / 50_000.0;
     let dense: Vec<f32> = (0..6000).map(|_| bell()).collect();
@@ -48,7 +50,14 @@ fn cases() -> Vec<(Vec<u8>, Dtype)> {
     let subnormals: Vec<u8> = dense.iter().flat_map(|value| subnormal(value).to_le_bytes()).collect();
     let doubles: Vec<u8> = dense.iter().flat_map(|&value| f64::from(value).to_le_bytes()).collect();
     let integers: Vec<u8> = dense.iter().flat_map(|value| ((value * 3000.0) as i16).to_le_bytes()).collect();
-    vec![
+    let levels = BitArray::new([2, 16], [BitSlice::new(4, 48, [4, 8]), BitSlice::new(1, 16, [16, 1])]);
+    let fields = [Field::number(Dtype::F16, 0), Field::new(Dtype::U8, [levels])];
+    let layout = RecordLayout::new(22, fields).unwrap();
+    let records: Vec<u8> = dense
+        .chunks_exact(22)
+        .flat_map(|values| values.iter().map(|value| (value * 300.0) as i8 as u8))
+        .collect();
+    let cases = vec![
         (halves(&dense), Dtype::Bf16),
         (floats(&dense), Dtype::F32),
         (doubles, Dtype::F64),
@@ -59,7 +68,9 @@ fn cases() -> Vec<(Vec<u8>, Dtype)> {
         (subnormals, Dtype::F16),
         (integers, Dtype::I16),
         (b"all models are wrong, some are useful. ".repeat(150), Dtype::U8),
-    ]
+    ];
+    let cases = cases.into_iter().map(|(bytes, dtype)| (bytes, Options::new(dtype)));
+    cases.chain([(records, Options::new(Dtype::U8).records(layout))]).collect()
 }
 
 fn varint(frame: &[u8], place: &mut usize) -> usize {
@@ -90,9 +101,9 @@ fn model_of(frame: &[u8]) -> (usize, usize) {
 #[test]
 fn mutants_of_every_kind_of_frame_are_survived() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for (bytes, dtype) in cases() {
+    for (bytes, options) in cases() {
         for effort in [Effort::Fast, Effort::Default, Effort::Max] {
-            let original = z4ai::compress(&bytes, &Options::new(dtype).effort(effort)).unwrap();
+            let original = z4ai::compress(&bytes, &options.clone().effort(effort)).unwrap();
             let (start, end) = model_of(&original);
             for turn in 0..MUTANTS {
                 let mut frame = original.clone();

@@ -1,5 +1,6 @@
-//! Frames that break a rule of `spec/z4ai.md`, as code: each file of `conformance/reject/z4ai/` is what its entry here makes, and is refused
-//! with the kind and the words that its entry gives. With `Z4AI_WRITE_GOLDEN` set, missing files are written.
+//! Frames that break a rule of `spec/z4ai.md`, as code: each file of `conformance/reject/z4ai/` is what its
+//! entry here makes, and is refused with the kind and the words that its entry gives. With
+//! `Z4AI_WRITE_GOLDEN` set, missing files are written.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
@@ -132,6 +133,9 @@ fn model_rules() -> Vec<Rule> {
     // Scales without rows and columns.
     let flat: &[u8] = &[0, 0];
     let float = |flags: u8| [&[2, flags], flat, &[0; 16]].concat();
+    // Records of four bytes with a field of so many.
+    let records = |bytes: u8, inner: &[u8]| [&[13, 4, 1, 8, 1, 1, bytes, 1, 8, 0, 8][..], inner].concat();
+    let twice = [&[13, 4, 1, 8, 2][..], &[1, 4, 1, 8, 0, 8], &[1, 1, 1, 1, 9, 0], &[3, 0]].concat();
     vec![
         ("model-unknown", of(BF16, &[200]), Corrupt, "unknown transform 200"),
         ("model-missing", of(BF16, &[]), Truncated, "ends inside"),
@@ -153,6 +157,13 @@ fn model_rules() -> Vec<Rule> {
         ),
         ("grid-of-fp64", of(F64, &[6, 8]), Corrupt, "grid"),
         ("grid-row-length-zero", of(F32, &[6, 0]), Corrupt, "empty rows"),
+        ("grid-by-columns-row-length-zero", of(F32, &[6, 0, 0]), Corrupt, "empty rows"),
+        (
+            "grid-by-columns-of-half-rows",
+            short(F32, 12, &[6, 0, 2], &[&[0][..], &[0; 12]].concat()),
+            Corrupt,
+            "whole rows",
+        ),
         ("sparse-without-a-dtype", of(NONE, &[7, 3, 1, 0]), Corrupt, "without a dtype"),
         ("sparse-of-opaque", of(F32, &[7, 1]), Corrupt, "floats or planes"),
         ("sparse-of-sparse", of(F32, &[7, 7, 3, 1, 0]), Corrupt, "floats or planes"),
@@ -175,6 +186,20 @@ fn model_rules() -> Vec<Rule> {
             "outside",
         ),
         ("subnormal-of-bf16", of(BF16, &[11, 0, 0, 0, 0]), Corrupt, "not fp16"),
+        ("records-of-fp32", of(F32, &records(4, &[3, 0])), Corrupt, "more than a byte"),
+        ("records-without-fields", of(NONE, &[13, 4, 0]), Corrupt, "without fields"),
+        ("records-with-bits-of-no-element", of(NONE, &records(3, &[3, 0])), Corrupt, "no element"),
+        ("records-with-bits-outside", of(NONE, &records(5, &[3, 0])), Corrupt, "outside"),
+        ("records-with-bits-of-two-elements", of(NONE, &twice), Corrupt, "two elements"),
+        ("records-of-records", of(NONE, &records(4, &records(4, &[3, 0]))), Corrupt, "records itself"),
+        ("records-of-stored", of(NONE, &records(4, &[0])), Corrupt, "stored"),
+        ("records-truncated", short(NONE, 8, &records(4, &[3, 0]), &[0, 9]), Truncated, "ends inside"),
+        (
+            "records-too-long",
+            short(NONE, 8, &records(4, &[3, 0]), &[0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+            Corrupt,
+            "after",
+        ),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! Buffers that hold one tensor after another: they are cut where the elements change, and come back whole, in parts and as a stream, whatever the number
-//! of threads.
+//! Buffers that hold one tensor after another: they are cut where the elements change, and come back whole,
+//! in parts and as a stream, whatever the number of threads.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -8,7 +8,8 @@ use z4ai::{Dtype, Effort, Options};
 /// Elements of each tensor, a multiple of what is looked at together.
 const ELEMENTS: usize = 1 << 16;
 
-/// Tensors of bf16 or fp16 that have nothing in common: few octaves, many, few mantissa bits, zeros, tiny numbers.
+/// Tensors of bf16 or fp16 that have nothing in common: few octaves, many, few mantissa bits, zeros, tiny
+/// numbers.
 fn model() -> Vec<u8> {
     let mut state = 1u32;
     let mut next = move || {

@@ -1,4 +1,5 @@
-//! Streams give the same data as the one-call functions, whatever the sizes of reads and writes, and refuse what they refuse.
+//! Streams give the same data as the one-call functions, whatever the sizes of reads and writes, and refuse
+//! what they refuse.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};

@@ -21,7 +21,7 @@ def fast_model(reader: Bytes, section: int, element: Element) -> Decoder:
         streams = [nested.take(length) for length in lengths]
         spellings = iter(streams.pop() if spelled else b"")
         padded = -(-count // 256) * 256
-        streams.insert(0, nested.take(padded * widths[0] // 8) if levels else b"")
+        streams[:0] = [nested.take(padded * width // 8) for width in widths[:1]]
         numbers = [fields(stream, width) for stream, width in zip(streams, widths, strict=True)]
         symbols = [0] * padded
         for start in range(0, padded, 128):
@@ -35,7 +35,8 @@ def fast_model(reader: Bytes, section: int, element: Element) -> Decoder:
                         break
                     named += (1 << width) - 1
                 else:
-                    symbols[place] = ranks[named] if not spelled else next(spellings)
+                    # Without levels the padding gets here too, which is not spelled.
+                    symbols[place] = ranks[named] if not spelled else next(spellings) if place < count else 0
         values = []
         for start, chunk in zip(range(0, count, 4096), chunks, strict=True):
             here, dropped, sign = min(4096, count - start), chunk & 31, chunk >> 5

@@ -1,8 +1,7 @@
 """A decoder of z4ai frames that follows the text of ``spec/z4ai.md``, for tests: plain Python, one element at a time.
 
-It knows every model of frames that are no deltas; ``fast_decoder``, ``grid_decoder`` and ``adaptive_decoder`` add theirs. What
-needs zstd or XXH3, which the standard library does not have, is left out: opaque blocks, and checksums, in place of which tests
-compare what comes out with what went in.
+``fast_decoder``, ``grid_decoder``, ``adaptive_decoder`` and ``reference_decoder`` add their models. Frames of zstd inside of blocks
+are for the package ``zstandard``. Checksums, which need XXH3, are left out: tests compare what comes out with what went in.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -19,15 +18,24 @@ import numpy as np
 
 @dataclass
 class Element:
-    """What a dtype code says of the elements: their bytes, and of floats the bits of exponents and NumPy's type."""
+    """What a dtype code says of the elements: their bytes, and of floats the bits of exponents and NumPy's type.
+
+    In deltas also the reference's bytes from the beginning of the section on.
+    """
 
     width: int
     exponent_bits: int = 0
     type: Any = None
+    reference: bytes = b""
 
     @property
     def mantissa_bits(self) -> int:
         return 8 * self.width - 1 - self.exponent_bits
+
+    def bases(self, at: int, count: int) -> list[int]:
+        """The elements of the reference in place of ``count`` ones from the position ``at`` on."""
+        data = Bytes(self.reference[at * self.width :])
+        return [int.from_bytes(data.take(self.width), "little") for _ in range(count)]
 
 
 BF16, FP16, FP32 = Element(2, 8, ml_dtypes.bfloat16), Element(2, 5, np.float16), Element(4, 8, np.float32)
@@ -76,8 +84,8 @@ class Bytes:
         return (value >> 1) ^ -(value & 1)
 
 
-def decode(frame: bytes) -> bytes:
-    """The data of a frame."""
+def decode(frame: bytes, reference: bytes | None = None) -> bytes:
+    """The data of a frame, or of a delta against ``reference``."""
     reader = Bytes(frame)
     assert reader.take(4) == b"Z4AI" and reader.u8() == 2
     flags, dtype = reader.u8(), reader.u8()
@@ -90,11 +98,14 @@ def decode(frame: bytes) -> bytes:
         length = reader.varint()
     if flags & 4:
         reader.take(reader.varint())
-    assert not flags & 8, "a delta"
+    if flags & 8:
+        assert reference is not None and reader.varint() == len(reference)
+        reader.take(16)
     reader.take(2)
     data = b""
     while length is None or len(data) < length:
-        section = decode_section(reader, None if length is None else length - len(data), element)
+        here = replace(element, reference=(reference or b"")[len(data) :])
+        section = decode_section(reader, None if length is None else length - len(data), here)
         if section is None:
             break
         data += section
@@ -150,6 +161,10 @@ def decode_block(model: bytes, section: int, block: bytes, length: int, at: int,
         data = reader.take(length)
     elif mode == 2:
         data = reader.take(element.width) * count + reader.take(length % element.width)
+    elif mode == 3:
+        data = Bytes(element.reference[at * element.width :]).take(length)
+    elif model == b"\x01":
+        data = unzstd(reader.take(reader.left()), length)
     else:
         assert mode == 0
         decoder = read_model(Bytes(model), section // element.width, element)
@@ -158,6 +173,15 @@ def decode_block(model: bytes, section: int, block: bytes, length: int, at: int,
         data += reader.take(length % element.width)
     assert reader.left() == 0
     return data
+
+
+def unzstd(frame: bytes, length: int) -> bytes:
+    """What a frame of zstd holds, which must be so many bytes."""
+    import zstandard
+
+    data = zstandard.ZstdDecompressor().decompress(frame, max_output_size=length)
+    assert len(data) == length
+    return bytes(data)
 
 
 Decoder = Callable[[Bytes, int, int], list[int]]
@@ -315,13 +339,10 @@ def float_model(reader: Bytes, section: int, element: Element) -> Decoder:
     flags = reader.u8()
     signs, precision = flags & 3, flags >> 3
     scales = read_scales(reader, section)
-    row, sign_tables, sign_plane = 0, [], None
+    sign_plane = None
     if signs == 3:
-        row = reader.varint()
-        if row:
-            sign_tables = [read_table(reader, 12) for _ in range(32)]
-        else:
-            sign_plane = read_plane_model(reader, lambda count: 32 if count >= 8192 else None)
+        assert reader.u8() == 0
+        sign_plane = read_plane_model(reader, lambda count: 32 if count >= 8192 else None)
     if precision == 0:
         shape, rate = reader.take(3), reader.u8()
         tables = [shape_table(shape, rate, 4 * context) for context in range(4)]
@@ -350,16 +371,6 @@ def float_model(reader: Bytes, section: int, element: Element) -> Decoder:
         if sign_plane:
             packed = sign_plane(block, -(-count // 8))
             heads = [head | (packed[n >> 3] >> (n & 7) & 1) << 15 for n, head in enumerate(heads)]
-        elif signs == 3:
-
-            def sign_table(number: int, before: list[int]) -> Table:
-                neighbours = [before[number - d] if number >= d else 0 for d in (1, row, row + 1)]
-                ratio = heads[number] % (1 << 15) - math.trunc(expected[number] * (1 << mantissa_bits) / 4)
-                kind = sum(ratio >= octaves << mantissa_bits for octaves in (-2, -1, 0))
-                return sign_tables[neighbours[0] << 2 | neighbours[1] << 3 | neighbours[2] << 4 | kind]
-
-            coded = read_rans(block, count, sign_table)
-            heads = [head | negative << 15 for head, negative in zip(heads, coded, strict=True)]
         shift = 8 * (element.width - 2)
         return [head << shift | tail for head, tail in zip(heads, values, strict=True)]
 
@@ -409,6 +420,16 @@ def read_tails(reader: Bytes, section: int, element: Element) -> Decoder:
     return decoder
 
 
+def opaque_model(_reader: Bytes, _section: int, element: Element) -> Decoder:
+    """Inside of other models; a block of its own takes all bytes, those of an unfinished element too."""
+
+    def decoder(block: Bytes, count: int, _at: int) -> list[int]:
+        data = Bytes(unzstd(block.take(block.left()), count * element.width))
+        return [int.from_bytes(data.take(element.width), "little") for _ in range(count)]
+
+    return decoder
+
+
 def planes_model(reader: Bytes, _section: int, element: Element) -> Decoder:
     models = [read_plane_model(reader) for _ in range(element.width)]
 
@@ -422,7 +443,13 @@ def planes_model(reader: Bytes, _section: int, element: Element) -> Decoder:
 def palette_model(reader: Bytes, _section: int, element: Element) -> Decoder:
     table = read_counted_plane(reader)
     entries = [int.from_bytes(table[at : at + element.width], "little") for at in range(0, len(table), element.width)]
-    low, high = read_plane_model(reader), read_plane_model(reader)
+    low: PlaneDecoder
+    if reader.data[reader.at] == 3:
+        reader.u8()
+        low = lambda block, count: unzstd(block.take(block.varint()), count)  # noqa: E731
+    else:
+        low = read_plane_model(reader)
+    high = read_plane_model(reader)
 
     def decoder(block: Bytes, count: int, _at: int) -> list[int]:
         lows = low(block, count)
@@ -490,7 +517,13 @@ def subnormal_model(reader: Bytes, section: int, _element: Element) -> Decoder:
 
 
 def cast_model(reader: Bytes, section: int, element: Element) -> Decoder:
-    source = ELEMENTS[reader.u8()]
+    code = reader.u8()
+    source = ELEMENTS[code]
+    if element.reference:
+        numbers = np.frombuffer(element.reference[: section * element.width], element.type)
+        numbers = np.where(np.isnan(numbers), 0, numbers).astype(np.float32)
+        source = replace(source, reference=numbers.astype(source.type).tobytes())
+    decimals = reader.u8() if code in (9, 11) else None
     inner = read_model(reader, section, source)
 
     def decoder(block: Bytes, count: int, at: int) -> list[int]:
@@ -502,7 +535,14 @@ def cast_model(reader: Bytes, section: int, element: Element) -> Decoder:
         narrow = Bytes(block.take(block.varint()))
         codes = np.array(inner(narrow, count, at), f"u{source.width}")
         assert narrow.left() == 0
-        values = codes.view(source.type).astype(np.float64).astype(element.type).view(f"u{element.width}").tolist()
+        signed = f"i{source.width}" if decimals is not None else source.type
+        numbers = codes.view(signed).astype(np.float64)
+        if code == 5:
+            numbers = np.where(codes % 128 == 127, np.where(codes > 127, -480.0, 480.0), numbers)
+        if decimals is not None:
+            least = numbers == np.iinfo(signed).min
+            numbers = np.where(least, -0.0, numbers / 10.0**decimals)
+        values = numbers.astype(element.type).view(f"u{element.width}").tolist()
         for place, exception in zip(places, exceptions, strict=True):
             values[place] = exception
         return list(values)
@@ -510,11 +550,67 @@ def cast_model(reader: Bytes, section: int, element: Element) -> Decoder:
     return decoder
 
 
+def records_model(reader: Bytes, section: int, element: Element) -> Decoder:
+    assert element.width == 1
+    length = reader.varint()
+    fields: list[tuple[Element, list[list[tuple[int, int, int]]]]] = []
+    for _ in range(reader.varint()):
+        kind, elements = ELEMENTS[reader.u8()], []
+        for _ in range(reader.varint()):
+            elements += read_bit_array(reader)
+        fields.append((kind, elements))
+    used = sorted(
+        bit
+        for _, field in fields
+        for slices in field
+        for first, bits, _ in slices
+        for bit in range(first, first + bits)
+    )
+    assert used == list(range(8 * length)), "every bit belongs to one element"
+    models = []
+    for kind, elements in fields:
+        tag = reader.u8()
+        models.append(MODELS[tag](reader, section // length * len(elements), kind))
+
+    def decoder(block: Bytes, count: int, at: int) -> list[int]:
+        assert at % length == 0
+        records = [0] * (count // length)
+        for (_, elements), model in zip(fields, models, strict=True):
+            if not records:
+                break
+            part = Bytes(block.take(block.varint()))
+            values = model(part, len(records) * len(elements), at // length * len(elements))
+            assert part.left() == 0
+            for number, value in enumerate(values):
+                for first, bits, low in elements[number % len(elements)]:
+                    records[number // len(elements)] |= (value >> low & ((1 << bits) - 1)) << first
+        return list(b"".join(record.to_bytes(length, "little") for record in records) + block.take(count % length))
+
+    return decoder
+
+
+def read_bit_array(reader: Bytes) -> list[list[tuple[int, int, int]]]:
+    """The slices of each element: where they begin in the record, their bits, and where they begin in the element."""
+    dimensions = [reader.varint() for _ in range(reader.varint())]
+    elements: list[list[tuple[int, int, int]]] = [[] for _ in range(math.prod(dimensions))]
+    low = 0
+    for _ in range(reader.varint()):
+        bits, start, strides = reader.u8(), reader.varint(), [reader.varint() for _ in dimensions]
+        for place, slices in zip(np.ndindex(*dimensions), elements, strict=True):
+            first = start + sum(index * stride for index, stride in zip(place, strides, strict=True))
+            assert first % 8 + bits <= 8 and low % 8 + bits <= 8, "a slice lies in one byte"
+            slices.append((first, bits, low))
+        low += bits
+    return elements
+
+
 MODELS: dict[int, Callable[[Bytes, int, Element], Decoder]] = {
+    1: opaque_model,
     2: float_model,
     3: planes_model,
     5: palette_model,
     7: sparse_model,
     11: subnormal_model,
     12: cast_model,
+    13: records_model,
 }

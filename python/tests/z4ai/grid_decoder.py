@@ -15,7 +15,19 @@ FLOATS = [ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3f
 
 def grid_model(reader: Bytes, _section: int, element: Element) -> Decoder:
     row = reader.varint()
+    if row == 0:
+        width = reader.varint()
 
+        def by_columns(block: Bytes, count: int, at: int) -> list[int]:
+            assert at % width == 0 and count % width == 0
+            values = rows_decoder(count // width, element)(block, count, 0)
+            return [int(value) for value in np.array(values).reshape(width, -1).T.ravel()]
+
+        return by_columns
+    return rows_decoder(row, element)
+
+
+def rows_decoder(row: int, element: Element) -> Decoder:
     def decoder(block: Bytes, count: int, at: int) -> list[int]:
         header = Bytes(block.take(block.varint()))
         kind, flag, group = header.u8(), header.u8(), header.varint()

@@ -1,16 +1,18 @@
-//! Buffers as the models of the codec expect them, from a few numbers: weights of every make and dtype, and later versions of them for deltas.
+//! Buffers as the models of the codec expect them, from a few numbers: weights of every make and dtype, and
+//! later versions of them for deltas.
 
 use super::choices::Random;
 use crate::dtype::Dtype;
+use crate::record::{BitArray, BitSlice, Field, RecordLayout};
 
 /// How a buffer was made; each suits another model or another way through one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Make {
     /// A bell of magnitudes whose scale drifts along rows and columns; here and there a zero or an extreme.
     Bell,
-    /// The same without signs.
+    /// Such weights without signs.
     Positive,
-    /// The same with signs that columns and neighbours tell.
+    /// Such weights with signs that columns and neighbours tell.
     SkewedSigns,
     /// A few distinct values.
     Palette,
@@ -58,7 +60,31 @@ impl Make {
     ];
 }
 
-/// The positive levels of NF4 and their mirror images; close enough for a few groups, exact where the scale is a power of two.
+/// One of three layouts: bytes behind a scale, levels whose bits are apart, and small numbers of all kinds.
+pub(super) fn record_layout(number: usize) -> Option<RecordLayout> {
+    let small = |dimensions: &[usize], slices: &[BitSlice]| {
+        Field::new(Dtype::U8, [BitArray::new(dimensions, slices)])
+    };
+    let (length, fields) = match number {
+        0 => (34, vec![Field::number(Dtype::F16, 0), Field::bytes(2, 32)]),
+        1 => {
+            let high = BitSlice::new(2, 8 * 128, [256, 4, 2, 8]);
+            let levels = small(&[2, 2, 2, 32], &[BitSlice::new(4, 0, [512, 4, 256, 8]), high]);
+            (210, vec![Field::number(Dtype::F16, 208), Field::bytes(192, 16), levels])
+        }
+        _ => {
+            let levels = small(&[2, 16], &[BitSlice::new(4, 96, [4, 8]), BitSlice::new(1, 64, [16, 1])]);
+            let scale = small(&[], &[BitSlice::new(3, 32, []), BitSlice::new(4, 36, [])]);
+            let rest = small(&[3], &[BitSlice::new(8, 40, [8])]);
+            let bit = small(&[1], &[BitSlice::new(1, 35, [0])]);
+            (28, vec![Field::number(Dtype::F32, 0), scale, rest, bit, levels])
+        }
+    };
+    RecordLayout::new(length, fields).ok()
+}
+
+/// The positive levels of NF4 and their mirror images; close enough for a few groups, exact where the scale
+/// is a power of two.
 const NORMAL_LEVELS: [f32; 16] = [
     -1.0,
     -0.696_192_8,

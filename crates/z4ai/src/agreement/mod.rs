@@ -1,4 +1,5 @@
-//! Whether every implementation of the hot loops gives the same bytes, and refuses the same ones: for tests and fuzzing only.
+//! Whether every implementation of the hot loops gives the same bytes, and refuses the same ones: for tests
+//! and fuzzing only.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod choices;
@@ -12,7 +13,7 @@ use crate::options::Options;
 use crate::threads;
 
 /// Decodes larger than this say nothing new.
-const LARGEST: u64 = 16 << 20;
+const LARGEST_DECODED: u64 = 16 << 20;
 
 /// Panics unless all kernels make the same frame of `bytes`, and `bytes` of that frame. Returns the frame.
 pub fn compress(bytes: &[u8], options: &Options) -> Vec<u8> {
@@ -24,7 +25,8 @@ pub fn compress_on_two(bytes: &[u8], options: &Options, choice: u8) -> Vec<u8> {
     compress_on_each(bytes, options, &portable_and_one(choice))
 }
 
-/// Panics unless all kernels make the same delta of `current` to `reference`, and `current` of that delta. Returns the delta.
+/// Panics unless all kernels make the same delta of `current` to `reference`, and `current` of that delta.
+/// Returns the delta.
 pub fn compress_delta(current: &[u8], reference: &[u8], options: &Options) -> Vec<u8> {
     compress_delta_on_each(current, reference, options, &Kernel::available())
 }
@@ -61,17 +63,19 @@ fn portable_and_one(choice: u8) -> Vec<Kernel> {
     [Kernel::PORTABLE].into_iter().chain(other.copied()).collect()
 }
 
-/// Panics unless all kernels restore the same from `frame`, valid or not, and the same of a part of it. Returns what that is.
+/// Panics unless all kernels restore the same from `frame`, valid or not, and the same of a part of it.
+/// Returns what that is.
 pub fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
     decompress_against(frame, &[])
 }
 
 /// [`decompress`] for a delta.
 pub fn decompress_against(frame: &[u8], reference: &[u8]) -> Option<Vec<u8>> {
-    let frame = Frame::open(frame).ok().filter(|frame| frame.decoded_len() <= LARGEST)?;
+    let frame = Frame::open(frame).ok().filter(|frame| frame.decoded_len() <= LARGEST_DECODED)?;
     let length = frame.decoded_len();
     let kernels = Kernel::available();
-    // On this thread only: a fuzzer runs many small cases. Memory that is not clean, and of different content for each kernel, shows elements that are never written.
+    // On this thread only: a fuzzer runs many small cases. Memory that is not clean, and of different content
+    // for each kernel, shows elements that are never written.
     let decode = |range: std::ops::Range<u64>, kernel: Kernel, fill: u8| {
         let mut out = vec![fill; (range.end - range.start) as usize];
         let decoded = kernel.run(|| threads::run(1, || frame.decode_here(reference, range, &mut out)));
@@ -95,7 +99,8 @@ mod tests {
     use crate::{Dtype, Effort};
     use proptest::prelude::*;
 
-    /// Numbers that look like weights: a bell of magnitudes, whose scale drifts along the rows, here and there a zero or an extreme.
+    /// Numbers that look like weights: a bell of magnitudes, whose scale drifts along the rows, here and
+    /// there a zero or an extreme.
     fn weights(dtype: Dtype, count: usize, row: usize, seed: u64) -> Vec<u8> {
         let mut state = seed | 1;
         let mut next = || {

@@ -1,5 +1,5 @@
-//! A frame as its fields: taken apart, changed, and put together again with checksums that are right. It follows `spec/z4ai.md` and shares no code with the
-//! reader that it is there to test.
+//! A frame as its fields: taken apart, changed, and put together again with checksums that are right. It
+//! follows `spec/z4ai.md` and shares no code with the reader that it is there to test.
 
 use crate::frame::checksum;
 
@@ -43,7 +43,7 @@ impl SectionParts {
 impl Parts {
     /// Takes apart a frame that this library made.
     pub fn of(frame: &[u8]) -> Self {
-        let mut bytes = Fields(&frame[5..]);
+        let mut bytes = FieldReader(&frame[5..]);
         let (flags, dtype) = (bytes.byte(), bytes.byte());
         let has = |bit: u8| flags & bit != 0;
         let plain_length = (has(1) && !has(2)).then(|| bytes.varint());
@@ -106,7 +106,7 @@ impl Parts {
 }
 
 impl SectionParts {
-    fn next(bytes: &mut Fields, left: Option<u64>) -> Option<Self> {
+    fn next(bytes: &mut FieldReader, left: Option<u64>) -> Option<Self> {
         let first = bytes.varint();
         if let Some(length) = left.filter(|_| first <= 1) {
             let (model, encoded) = if first == 1 { (0, length) } else { (bytes.varint(), bytes.varint()) };
@@ -176,9 +176,9 @@ impl SectionParts {
 }
 
 /// What is left of a frame that is known to be whole.
-struct Fields<'a>(&'a [u8]);
+struct FieldReader<'a>(&'a [u8]);
 
-impl Fields<'_> {
+impl FieldReader<'_> {
     fn take(&mut self, length: u64) -> Vec<u8> {
         let (taken, rest) = self.0.split_at(length as usize);
         self.0 = rest;

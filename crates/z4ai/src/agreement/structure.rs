@@ -1,5 +1,6 @@
-//! Frames and deltas of every model, dtype and effort from a few bytes, the other forms that the same data may take, and mutants of them behind the checksums. Every implementation of the
-//! hot loops must restore the same from each of them, from and into memory that is exactly as long as it must be.
+//! Frames and deltas of every model, dtype and effort from a few bytes, the other forms that the same data
+//! may take, and mutants of them behind the checksums. Every implementation of the hot loops must restore the
+//! same from each of them, from and into memory that is exactly as long as it must be.
 
 use super::choices::Choices;
 use super::data::{self, Make};
@@ -12,7 +13,7 @@ use crate::options::{Effort, Options};
 /// Mutants of each frame.
 const MUTANTS: usize = 12;
 /// Mutants that claim to be longer are not decoded.
-const LARGEST: u64 = 1 << 20;
+const LARGEST_MUTANT: u64 = 1 << 20;
 
 /// A buffer and what it is coded with.
 struct Case {
@@ -22,7 +23,8 @@ struct Case {
     reference: Option<Vec<u8>>,
 }
 
-/// Tries one case and its mutants, and says which models it came to, as `model dtype effort`. Panics if something is wrong.
+/// Tries one case and its mutants, and says which models it came to, as `model dtype effort`. Panics if
+/// something is wrong.
 pub fn run(input: &[u8]) -> Vec<String> {
     let mut choices = Choices(input);
     let case = Case::read(&mut choices, None);
@@ -82,6 +84,9 @@ impl Case {
             224.. => (9 * (1 + choices.below(20)), true),
         };
         let mut options = Options { dtype, effort, threads: 1, ..Options::default() };
+        if width == 1 && choices.below(4) == 0 {
+            options.records = data::record_layout(choices.below(3));
+        }
         if let Some(rows) = count.checked_div(row) {
             count = rows * row;
             let (rows, row) = (rows as u64, row as u64);
@@ -258,7 +263,7 @@ fn survive(mutant: &Parts, reference: &[u8], describe: bool) {
     let blocks = mutant.sections.iter_mut().flat_map(|section| &mut section.blocks);
     blocks.for_each(|block| block.checksum = 0);
     let frame = mutant.frame();
-    if crate::Frame::open(&frame).is_ok_and(|frame| frame.decoded_len() <= LARGEST) {
+    if crate::Frame::open(&frame).is_ok_and(|frame| frame.decoded_len() <= LARGEST_MUTANT) {
         super::decompress_against(&frame, reference);
         if describe {
             let _ = crate::Info::read(&frame);
@@ -268,7 +273,7 @@ fn survive(mutant: &Parts, reference: &[u8], describe: bool) {
 
 /// Which model a section has and how its blocks are coded.
 fn sightings(section: &SectionParts, options: &Options) -> Vec<String> {
-    const MODELS: [&str; 13] = [
+    const MODELS: [&str; 14] = [
         "stored",
         "opaque",
         "float",
@@ -282,6 +287,7 @@ fn sightings(section: &SectionParts, options: &Options) -> Vec<String> {
         "adaptive",
         "subnormal",
         "cast",
+        "records",
     ];
     const MODES: [&str; 4] = ["coded", "verbatim", "constant", "unchanged"];
     let (dtype, effort) = (options.dtype.map_or("bytes", Dtype::name), options.effort.name());

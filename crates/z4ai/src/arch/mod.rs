@@ -1,15 +1,18 @@
 //! Kernels: the hot loops for one instruction set each, all giving the same bytes.
 //!
-//! A transform or an entropy coder has its hot loops in a `Steps` trait, whose default methods are the portable code. A kernel is a type without
-//! data that implements all of these traits: [`Portable`] overrides nothing, the others what they have instructions for, in
-//! `<architecture>/<instruction set>/<transform>.rs`. A value of such a type exists only where the CPU has its instructions. Code outside calls
-//! `dispatch!(kernel => kernel.step(…))`, which runs the step of the best kernel; every step does all of its work, whatever the kernel.
+//! A transform or an entropy coder has its hot loops in a `Steps` trait, whose default methods are the
+//! portable code. A kernel is a type without data that implements all of these traits: [`Portable`] overrides
+//! nothing, the others what they have instructions for, in `<architecture>/<instruction set>/<transform>.rs`.
+//! A value of such a type exists only where the CPU has its instructions. Code outside calls
+//! `dispatch!(kernel => kernel.step(…))`, which runs the step of the best kernel; every step does all of its
+//! work, whatever the kernel.
 //!
 //! Only this module has `unsafe` code; everything above it is checked by the compiler.
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod aarch64;
 pub(crate) mod memory;
+pub(crate) mod pages;
 mod portable;
 mod shuffles;
 #[cfg(target_arch = "x86_64")]
@@ -21,7 +24,8 @@ use std::sync::OnceLock;
 
 /// The instructions of a kernel.
 pub(crate) trait Instructions: Copy + std::fmt::Debug {
-    /// Runs `work` compiled for these instructions: loops that are inlined into the closure vectorise with the wider registers.
+    /// Runs `work` compiled for these instructions: loops that are inlined into the closure vectorise with
+    /// the wider registers.
     #[inline(always)]
     fn vectorised<R>(self, work: impl FnOnce() -> R) -> R {
         work()
@@ -40,7 +44,8 @@ pub(crate) enum Kernel {
     Neon(aarch64::Neon),
 }
 
-/// Evaluates an expression with the active kernel, once for each type of kernel: `dispatch!(kernel => kernel.spread(bitmap, dense, elements))`.
+/// Evaluates an expression with the active kernel, compiled once for each type of kernel:
+/// `dispatch!(kernel => kernel.spread(bitmap, dense, elements))`.
 macro_rules! dispatch {
     ($kernel:ident => $call:expr) => {
         match $crate::arch::Kernel::active() {
@@ -56,8 +61,9 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
-/// The environment variable that names the best kernel to be used: `portable`, `avx2`, `avx512` or `neon`. For measurements.
-const LIMIT: &str = "Z4AI_KERNEL";
+/// The environment variable that names the best kernel to be used: `portable`, `avx2`, `avx512` or `neon`.
+/// For measurements.
+const KERNEL_VARIABLE: &str = "Z4AI_KERNEL";
 
 impl Kernel {
     /// The kernel that runs the steps: the best one that this CPU has.
@@ -70,7 +76,7 @@ impl Kernel {
         static ACTIVE: OnceLock<Kernel> = OnceLock::new();
         *ACTIVE.get_or_init(|| {
             let mut kernels = Self::available();
-            let limit = std::env::var(LIMIT).ok();
+            let limit = std::env::var(KERNEL_VARIABLE).ok();
             let allowed = kernels.iter().position(|kernel| limit.as_deref() == Some(kernel.name()));
             kernels.truncate(allowed.map_or(kernels.len(), |last| last + 1));
             kernels.pop().unwrap_or(Self::Portable(Portable))
@@ -136,12 +142,12 @@ pub(crate) fn forced() -> Option<Kernel> {
 #[cfg(any(test, fuzzing))]
 pub(crate) fn force<R>(kernel: Option<Kernel>, work: impl FnOnce() -> R) -> R {
     /// Puts the earlier choice back, even if `work` panics.
-    struct Restore(Option<Kernel>);
-    impl Drop for Restore {
+    struct FormerKernel(Option<Kernel>);
+    impl Drop for FormerKernel {
         fn drop(&mut self) {
             FORCED.set(self.0);
         }
     }
-    let _restore = Restore(FORCED.replace(kernel));
+    let _restore = FormerKernel(FORCED.replace(kernel));
     work()
 }

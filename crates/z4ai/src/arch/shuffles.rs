@@ -1,16 +1,19 @@
-//! Byte shuffles that kernels look up by a set of lanes. A shuffle is what `pshufb` and `tbl` take: for each byte the place that it comes from, or one
-//! past the register for a zero.
+//! Byte shuffles that kernels look up by a set of lanes. A shuffle is what `pshufb` and `tbl` take: for each
+//! byte the place that it comes from, or one past the register for a zero.
 
 /// A byte shuffle, aligned so that none lies in two cache lines.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(in crate::arch) struct ByteShuffle(pub [u8; 16]);
 
-/// For each set of eight lanes of two bytes: moves the next words to the lanes in the set, and zeros to the others.
+/// For each set of eight lanes of two bytes: moves the next words to the lanes in the set, and zeros to the
+/// others.
 pub(in crate::arch) static SPREAD_WORDS: [ByteShuffle; 256] = spread::<256>(2);
-/// For each set of four lanes of four bytes: moves the next numbers to the lanes in the set, and zeros to the others.
+/// For each set of four lanes of four bytes: moves the next numbers to the lanes in the set, and zeros to the
+/// others.
 pub(in crate::arch) static SPREAD_LONGS: [ByteShuffle; 16] = spread::<16>(4);
-/// For each set of eight lanes of two bytes: moves the words of the lanes in the set to the end of the register.
+/// For each set of eight lanes of two bytes: moves the words of the lanes in the set to the end of the
+/// register.
 pub(in crate::arch) static WORDS_TO_END: [ByteShuffle; 256] = words_to_end();
 /// For each set of eight lanes: how many bytes their words take.
 #[cfg(target_arch = "aarch64")]

@@ -11,8 +11,9 @@ use crate::stream::Decoder;
 use crate::threads;
 use std::io::{Read, Write};
 
-/// Compresses everything that `current` gives against what `reference` gives, and writes the frame to `out`. `id` is the identity of the reference, from an earlier reading of
-/// it ([`ReferenceId::of_stream`]). `advance` hears how many bytes of `current` each step took; the result is how many there were.
+/// Compresses everything that `current` gives against what `reference` gives, and writes the frame to `out`.
+/// `id` is the identity of the reference, from an earlier reading of it ([`ReferenceId::of_stream`]).
+/// `advance` hears how many bytes of `current` each step took; the result is how many there were.
 ///
 /// ```
 /// let (old, new) = (b"abcdefgh".repeat(100), b"abcdefgi".repeat(100));
@@ -64,8 +65,9 @@ pub fn compress_delta_stream(
     Ok(total)
 }
 
-/// Restores what a delta that `frame` gives stands for and writes it to `out`. `id` is the identity of what `reference` gives, from an earlier reading of it; if it is not the one
-/// that the delta was made against, nothing is written. `advance` hears how many bytes each step restored; the result is how many there were.
+/// Restores what a delta that `frame` gives stands for and writes it to `out`. `id` is the identity of what
+/// `reference` gives, from an earlier reading of it; if it is not the one that the delta was made against,
+/// nothing is written. `advance` hears how many bytes each step restored; the result is how many there were.
 pub fn decompress_delta_stream(
     frame: impl Read,
     mut reference: impl Read,

@@ -7,8 +7,8 @@ use crate::frame::section::BlockEntry;
 use crate::threads;
 use std::sync::Mutex;
 
-/// Memory of blocks, kept for the next: bringing in new memory takes about as long as encoding does. Never waited for: in a forked process its holder may not
-/// exist any more.
+/// Memory of blocks, kept for the next: bringing in new memory takes about as long as encoding does. Never
+/// waited for: in a forked process its holder may not exist any more.
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 /// How many are kept, and the most bytes of each.
 const SPARE_BLOCKS: usize = 16;

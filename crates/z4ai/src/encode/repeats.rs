@@ -1,8 +1,9 @@
-//! Stretches that repeat earlier data of their section, at any element offset: tied embeddings, shared layers, tiled tensors. They are taken out before
-//! anything else looks at the data; what is left, the *originals*, is planned and coded as if it were the whole section.
+//! Stretches that repeat earlier data of their section, at any element offset: tied embeddings, shared
+//! layers, tiled tensors. They are taken out before anything else looks at the data; what is left, the
+//! *originals*, is planned and coded as if it were the whole section.
 //!
-//! Places are recognised by their content: a hash of the next four bytes singles out one place in 256, the same ones wherever a stretch occurs, and the next eight
-//! bytes tell them apart.
+//! Places are recognised by their content: a hash of the next four bytes singles out one place in 256, the
+//! same ones wherever a stretch occurs, and the next eight bytes tell them apart.
 
 use crate::arch::{self, memory};
 use crate::frame::section::Copy;
@@ -11,21 +12,26 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
-/// Bytes of the shortest copy.
-const SHORTEST: usize = 4096;
-/// Ordinary weights are told from a part of each window only: enough to notice a long repeat, after which all is searched.
+/// Bytes of the shortest copy. Unshaped and structured, of which one repeats: half or double changes no size.
+const SHORTEST_COPY: usize = 4096;
+/// Ordinary weights are told from a part of each window only: enough to notice a long repeat, after which all
+/// is searched. Unshaped and structured: half or double of either changes no size.
 const WINDOW: usize = 1 << 16;
-const LOOKED_AT: usize = 1 << 14;
+const SEARCHED_BYTES: usize = 1 << 14;
 /// Windows that are looked at by one thread at a time.
-const TOGETHER: usize = 16;
-/// Of ordinary data one place in 256 is remembered; of no data more than one for so many bytes.
+const WINDOWS_PER_TASK: usize = 16;
+/// Of ordinary data one place in 256 is remembered; of no data more than one for so many bytes. Unshaped and
+/// structured: half or double changes no size.
 const MOST_ANCHORS: usize = 64;
-/// Bytes that must agree before a part of the data counts as repeated.
+/// Bytes that must agree before a part of the data counts as repeated. Unshaped and structured: half or
+/// double changes no size.
 const CONVINCING: usize = 1024;
-/// One in so many of the places that are looked at must be repeated. A fourth of all are looked at, so that of two occurrences one meets the other a fourth of
-/// the time: what is repeated is then 4 in so many of the data.
-const WORTHWHILE: usize = 512;
-/// Bytes that may be compared in vain, per byte of the data.
+/// One in so many of the places that are looked at must be repeated. A fourth of all are looked at, so that
+/// of two occurrences one meets the other a fourth of the time: what is repeated is then 4 in so many of the
+/// data. Unshaped and structured: half or double changes no size.
+const WORTHWHILE_REPEATS: usize = 512;
+/// Bytes that may be compared in vain, per byte of the data. Unshaped and structured: half or double changes
+/// no size.
 const PATIENCE: usize = 4;
 
 /// A section without its repeats.
@@ -37,15 +43,15 @@ pub(crate) struct Repeats {
     pub copies: Vec<Copy>,
 }
 
-/// The repeats of `bytes`, if there are any, where they are likely. Copies begin and end at multiples of `unit` (whole elements, or whole rows so that columns
-/// stay aligned).
+/// The repeats of `bytes`, if there are any, where they are likely. Copies begin and end at multiples of
+/// `unit` (whole elements, or whole rows so that columns stay aligned).
 pub(crate) fn find(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats> {
     if are_likely(bytes, width) { search(bytes, width, unit) } else { None }
 }
 
 /// The repeats of `bytes`, if there are any.
 pub(crate) fn search(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats> {
-    if bytes.len() < 2 * SHORTEST {
+    if bytes.len() < 2 * SHORTEST_COPY {
         return None;
     }
     let mut search = Search {
@@ -59,7 +65,7 @@ pub(crate) fn search(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats>
         patience: bytes.len().saturating_mul(PATIENCE),
     };
     // What goes from place to place does so in order, so the places are found beforehand, by all threads.
-    let piece = (WINDOW * TOGETHER).next_multiple_of(width);
+    let piece = (WINDOW * WINDOWS_PER_TASK).next_multiple_of(width);
     let anchors = threads::map((0..bytes.len()).step_by(piece), |start| {
         let end = bytes.len().min(start + piece);
         let mut anchors = Vec::with_capacity(2 * (end - start) / width / 256);
@@ -89,13 +95,13 @@ pub(crate) fn search(bytes: &[u8], width: usize, unit: usize) -> Option<Repeats>
 pub(crate) fn are_likely(bytes: &[u8], width: usize) -> bool {
     let window = WINDOW.next_multiple_of(width);
     let windows = bytes.len().div_ceil(window);
-    let anchors = threads::map((0..windows).step_by(TOGETHER), |first| {
+    let anchors = threads::map((0..windows).step_by(WINDOWS_PER_TASK), |first| {
         let mut anchors = Vec::new();
-        for index in first..windows.min(first + TOGETHER) {
+        for index in first..windows.min(first + WINDOWS_PER_TASK) {
             // Another part of each window: the same one everywhere would never meet itself at some distances.
-            let skip = ((index as u64 * 0x9e37_79b1) >> 7) as usize % (WINDOW - LOOKED_AT);
+            let skip = ((index as u64 * 0x9e37_79b1) >> 7) as usize % (WINDOW - SEARCHED_BYTES);
             let start = index * window + skip.next_multiple_of(width);
-            add_anchors(bytes, start..start + LOOKED_AT, width, LOOKED_AT, &mut anchors);
+            add_anchors(bytes, start..start + SEARCHED_BYTES, width, SEARCHED_BYTES, &mut anchors);
         }
         anchors
     });
@@ -107,7 +113,7 @@ pub(crate) fn are_likely(bytes: &[u8], width: usize) -> bool {
         let [(key, earlier), (next_key, place)] = [pair[0], pair[1]];
         if key == next_key && common_prefix(&bytes[place..], &bytes[earlier..place], CONVINCING) == CONVINCING
         {
-            repeated += WORTHWHILE;
+            repeated += WORTHWHILE_REPEATS;
             if repeated >= anchors.len() {
                 return true;
             }
@@ -116,7 +122,8 @@ pub(crate) fn are_likely(bytes: &[u8], width: usize) -> bool {
     false
 }
 
-/// Adds the places in `range`, in steps of `width`, that are remembered, and their keys: not many more than the first `most`.
+/// Adds the places in `range`, in steps of `width`, that are remembered, and their keys: not many more than
+/// the first `most`.
 fn add_anchors(
     bytes: &[u8],
     range: Range<usize>,
@@ -129,7 +136,7 @@ fn add_anchors(
         arch::vectorised(
             #[inline(always)]
             || {
-                while position + 2 * STRETCH <= range.end
+                while position + 2 * PLACES_TOGETHER <= range.end
                     && anchors.len() < most
                     && let Some(stretch) = bytes.get(position..).and_then(<[u8]>::first_chunk)
                 {
@@ -140,7 +147,7 @@ fn add_anchors(
                             anchors.extend(anchor_at(bytes, place, width));
                         }
                     }
-                    position += 2 * STRETCH;
+                    position += 2 * PLACES_TOGETHER;
                 }
             },
         );
@@ -154,17 +161,17 @@ fn add_anchors(
 }
 
 /// Places of two bytes each that are looked at together.
-const STRETCH: usize = 64;
+const PLACES_TOGETHER: usize = 64;
 
 /// A byte for each place, eight to a number: 1 where the hash is zero, else 0.
 #[inline(always)]
-fn zero_hashes(stretch: &[u8; 2 * STRETCH + 2]) -> [u64; STRETCH / 8] {
+fn zero_hashes(stretch: &[u8; 2 * PLACES_TOGETHER + 2]) -> [u64; PLACES_TOGETHER / 8] {
     let half = |index: usize| u16::from_le_bytes([stretch[2 * index], stretch[2 * index + 1]]);
-    let mut zeros = [0u8; STRETCH];
+    let mut zeros = [0u8; PLACES_TOGETHER];
     for (index, zero) in zeros.iter_mut().enumerate() {
         *zero = u8::from(hash(half(index), half(index + 1)) == 0);
     }
-    bytemuck::cast::<_, [u64; STRETCH / 8]>(zeros).map(u64::from_le)
+    bytemuck::cast::<_, [u64; PLACES_TOGETHER / 8]>(zeros).map(u64::from_le)
 }
 
 /// A place that is remembered, and its key.
@@ -176,7 +183,8 @@ fn anchor_at(bytes: &[u8], place: usize, width: usize) -> Option<(usize, u64)> {
         .then_some((place, key))
 }
 
-/// Zero for one in 256, but not for the zeros that pruned weights are full of. Numbers of two bytes, of which registers hold more than of four.
+/// Zero for one in 256, but not for the zeros that pruned weights are full of. Numbers of two bytes, of which
+/// registers hold more than of four.
 #[inline(always)]
 fn hash(first: u16, second: u16) -> u16 {
     first.wrapping_mul(0x9e37).wrapping_add(second.wrapping_mul(0x79b1)).wrapping_add(1 << 15) >> 8
@@ -207,7 +215,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Makes a copy of the stretch round `position`, which looks like offset `source` of the originals. Returns where it ends, if it is long enough.
+    /// Makes a copy of the stretch round `position`, which looks like offset `source` of the originals.
+    /// Returns where it ends, if it is long enough.
     fn copy(&mut self, position: usize, source: usize) -> Option<usize> {
         self.originals.extend_from_slice(&self.bytes[self.position..position]);
         self.position = position;
@@ -220,7 +229,7 @@ impl Search<'_> {
         // The copied stretch leaves the originals, so its source must end before it.
         let room = (self.kept + start - self.end).saturating_sub(source);
         let end = (position + forward).min(start + room) / self.unit * self.unit;
-        if end < start + SHORTEST {
+        if end < start + SHORTEST_COPY {
             self.patience = self.patience.saturating_sub(forward + backward);
             return None;
         }
@@ -302,7 +311,7 @@ mod tests {
             assert!(one_by_one.eq(anchors));
             let mut first = Vec::new();
             add_anchors(&data, 0..data.len(), 2, 10, &mut first);
-            assert!((10..10 + STRETCH).contains(&first.len()));
+            assert!((10..10 + PLACES_TOGETHER).contains(&first.len()));
         }
     }
 

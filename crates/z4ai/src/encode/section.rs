@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::frame::section::{BlockEntry, Copy, Outline};
 use crate::frame::{FULL_SECTION, MAX_SECTION, STORED, checksum};
 use crate::options::{Effort, Options};
+use crate::record::RecordLayout;
 use crate::threads;
 
 /// What a section is made from.
@@ -31,10 +32,12 @@ impl<'a> SectionData<'a> {
     }
 }
 
-/// Sections from this many bytes on may occupy all threads by themselves; shorter ones are encoded side by side.
+/// Sections from this many bytes on may occupy all threads by themselves; shorter ones are encoded side by
+/// side.
 const LONG_SEGMENT: usize = 1 << 20;
 
-/// One part in so many is what learning must save.
+/// One part in so many is what learning must save. At maximum effort: half +0.041 %, double -0.024 %, with
+/// more that decodes slowly.
 const LEARNING_GAIN: u64 = 512;
 
 /// Encodes sections with the same options.
@@ -48,7 +51,8 @@ impl<'o> SectionEncoder<'o> {
         Self { options }
     }
 
-    /// Appends the sections of the last `bytes` of a frame that has its length in the header. `progress` is told the bytes of each.
+    /// Appends the sections of the last `bytes` of a frame that has its length in the header. `progress` is
+    /// told the bytes of each.
     pub fn append_all<E: From<Error>>(
         &self,
         bytes: &[u8],
@@ -66,17 +70,18 @@ impl<'o> SectionEncoder<'o> {
         Ok(())
     }
 
-    /// Appends a section; without its repeats where there are some, or cut into several where the parts of the data have little in common.
+    /// Appends a section; without its repeats where there are some, or cut into several where the parts of
+    /// the data have little in common.
     pub fn append_cut(&self, part: SectionData, frame: &mut Vec<u8>) -> Result<()> {
         let options = self.options;
         let find = if options.effort == Effort::Max { repeats::search } else { repeats::find };
-        let repeats = find(part.bytes, options.scalar_width(), copy_unit(options));
+        let repeats = find(part.bytes, options.scalar_width(), options.cut_unit());
         let segments = self.segments(part)?;
         let start = frame.len();
         // Segments save more than so few copies could.
         let copied = |repeats: &Repeats| part.bytes.len() - repeats.originals.len();
         let is_worthwhile = |repeats: &Repeats| {
-            segments.len() == 1 || copied(repeats) > part.bytes.len() / segments::WORTHWHILE
+            segments.len() == 1 || copied(repeats) > part.bytes.len() / segments::WORTHWHILE_SEGMENTS
         };
         let Some(repeats) = repeats.filter(is_worthwhile) else {
             self.append_segments(&segments, frame)?;
@@ -171,7 +176,8 @@ impl<'o> SectionEncoder<'o> {
         Ok(())
     }
 
-    /// Appends one section with the plan for its data, or with one that learns or sees further where that is worth its price.
+    /// Appends one section with the plan for its data, or with one that learns or sees further where that is
+    /// worth its price.
     fn try_plans(&self, part: SectionData, frame: &mut Vec<u8>) -> Result<()> {
         let options = self.options;
         let start = frame.len();
@@ -185,7 +191,8 @@ impl<'o> SectionEncoder<'o> {
                 keep_shorter(frame, start, &other);
             }
         }
-        // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then worth its price.
+        // Opaque data may repeat itself over distances that blocks cut off; one block for all of it is then
+        // worth its price.
         if let Some(long) = plan.with_long_distances(part.bytes.len()) {
             let mut whole = Vec::new();
             self.append_planned(&long, part, &mut whole)?;
@@ -222,7 +229,8 @@ impl<'o> SectionEncoder<'o> {
     }
 }
 
-/// Cuts data into full sections; into larger ones where something repeats, because copies do not reach across.
+/// Cuts data into full sections; into larger ones where something repeats, because copies do not reach
+/// across.
 fn sections<'a>(bytes: &'a [u8], [full, largest]: [usize; 2], options: &Options) -> Vec<&'a [u8]> {
     let repeats = |span: &[u8]| span.len() > full && repeats::are_likely(span, options.scalar_width());
     bytes.chunks(largest).flat_map(|span| span.chunks(if repeats(span) { largest } else { full })).collect()
@@ -233,18 +241,13 @@ pub(crate) fn section_length(options: &Options) -> usize {
     section_length_within(FULL_SECTION, options)
 }
 
-/// The bytes of a full section of at most `limit` bytes: as many whole rows as fit, so that columns stay aligned, else as many whole elements.
+/// The bytes of a full section of at most `limit` bytes: as many whole rows as fit, so that columns stay
+/// aligned, else as many whole records or elements.
 pub(crate) fn section_length_within(limit: usize, options: &Options) -> usize {
-    let width = options.scalar_width();
-    let row = options.row_length().and_then(|length| length.checked_mul(width)).filter(|&row| row <= limit);
-    let unit = row.unwrap_or(width);
+    let rows = options.cut_unit();
+    let least = options.record_layout().map_or(options.scalar_width(), RecordLayout::length);
+    let unit = if rows <= limit { rows } else { least };
     limit / unit * unit
-}
-
-/// Copies begin and end between rows where these are known, so that columns stay aligned in what is left.
-fn copy_unit(options: &Options) -> usize {
-    let width = options.scalar_width();
-    options.row_length().and_then(|length| length.checked_mul(width)).unwrap_or(width)
 }
 
 /// Replaces the section that begins at `start` of `frame` if `other` is shorter.

@@ -27,7 +27,8 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Writes `value` in a Rice code: the quotient by `2^parameter` in unary (after [`RICE_LIMIT`] ones, the whole value in 16 bits), then the rest.
+    /// Writes `value` in a Rice code: the quotient by `2^parameter` in unary (after [`RICE_LIMIT`] ones, the
+    /// whole value in 16 bits), then the rest.
     pub fn put_rice(&mut self, value: u32, parameter: u32) {
         let quotient = value >> parameter;
         if quotient >= RICE_LIMIT {

@@ -1,5 +1,6 @@
-//! Coding of byte planes (the n-th byte of every element, palette indices, scales…): raw, constant or rANS. A [`PlaneModel`] is made once from
-//! a histogram and shared by many streams; [`write_bytes`] is the self-contained form for a single small plane.
+//! Coding of byte planes (the n-th byte of every element, palette indices, scales…): raw, constant or rANS. A
+//! [`PlaneModel`] is made once from a histogram and shared by many streams; [`write_bytes`] is the
+//! self-contained form for a single small plane.
 
 use super::rans::{self, Tables};
 use super::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
@@ -7,9 +8,9 @@ use crate::arch::memory;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 
-const RAW: u8 = 0;
-const CONSTANT: u8 = 1;
-const RANS: u8 = 2;
+const RAW_PLANE: u8 = 0;
+const CONSTANT_PLANE: u8 = 1;
+const CODED_PLANE: u8 = 2;
 
 /// How the bytes of a plane are coded.
 #[derive(Debug)]
@@ -34,7 +35,8 @@ pub(crate) fn histogram(bytes: impl IntoIterator<Item = u8>) -> Histogram {
     total
 }
 
-/// The same of bytes that lie side by side.
+/// The histogram of bytes that lie side by side, counted in several tables: with one, equal neighbours would
+/// wait for each other.
 pub(crate) fn histogram_of(bytes: &[u8]) -> Histogram {
     const TABLES: usize = 8;
     let (groups, rest) = bytes.as_chunks::<TABLES>();
@@ -56,8 +58,8 @@ pub(crate) fn histogram_of(bytes: &[u8]) -> Histogram {
 }
 
 impl PlaneModel {
-    /// Chooses a model for planes with this histogram. `margin` is the part of the plane (in 1/1024) that entropy coding must save to be worth
-    /// its time.
+    /// Chooses a model for planes with this histogram. `margin` is the part of the plane (in 1/1024) that
+    /// entropy coding must save to be worth its time.
     pub fn choose(histogram: &Histogram, margin: u64) -> Result<Self> {
         let total: u64 = histogram.iter().map(|&count| u64::from(count)).sum();
         if let Some(byte) = histogram.iter().position(|&count| u64::from(count) == total) {
@@ -76,10 +78,10 @@ impl PlaneModel {
     /// Appends the model.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Raw => out.push(RAW),
-            Self::Constant(byte) => out.extend([CONSTANT, *byte]),
+            Self::Raw => out.push(RAW_PLANE),
+            Self::Constant(byte) => out.extend([CONSTANT_PLANE, *byte]),
             Self::Rans(tables) => {
-                out.push(RANS);
+                out.push(CODED_PLANE);
                 tables.frequencies().iter().for_each(|table| table.write(out));
             }
         }
@@ -88,9 +90,9 @@ impl PlaneModel {
     /// Reads what [`PlaneModel::write`] wrote.
     pub fn read(reader: &mut Reader) -> Result<Self> {
         match reader.u8()? {
-            RAW => Ok(Self::Raw),
-            CONSTANT => Ok(Self::Constant(reader.u8()?)),
-            RANS => {
+            RAW_PLANE => Ok(Self::Raw),
+            CONSTANT_PLANE => Ok(Self::Constant(reader.u8()?)),
+            CODED_PLANE => {
                 let table = FrequencyTable::read_from(reader, MAX_PRECISION)?;
                 Ok(Self::Rans(Box::new(Tables::new(vec![table])?)))
             }
@@ -103,7 +105,7 @@ impl PlaneModel {
         self.encode_in(rans::lanes_for(plane.len()), plane, out);
     }
 
-    /// The same with so many lanes.
+    /// Appends one plane as [`Self::encode`] does, coded with so many lanes.
     pub fn encode_in(&self, lanes: usize, plane: &[u8], out: &mut Vec<u8>) {
         match self {
             Self::Raw => out.extend_from_slice(plane),
@@ -129,17 +131,16 @@ impl PlaneModel {
         self.decode_in(rans::lanes_for(count), reader, count)
     }
 
-    /// The same of a plane with so many lanes.
+    /// Decodes a whole plane of `count` bytes that is coded with so many lanes.
     pub fn decode_in(&self, lanes: usize, reader: &mut Reader, count: usize) -> Result<Vec<u8>> {
-        let mut decoder = self.decoder_in(lanes, reader, count)?;
         let mut bytes = memory::zeroed(count)?;
-        if let PlaneDecoder::Raw(raw) = decoder {
-            bytes.copy_from_slice(raw);
-        } else {
-            decoder.next(count, &mut bytes)?;
-        }
-        decoder.finish()?;
+        self.decoder_in(lanes, reader, count)?.read(&mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Decodes a whole plane into memory of its length.
+    pub fn decode_into(&self, reader: &mut Reader, out: &mut [u8]) -> Result<()> {
+        self.decoder(reader, out.len())?.read(out)
     }
 
     /// Opens a plane of `count` bytes at the reader's position.
@@ -172,7 +173,8 @@ pub(crate) enum PlaneDecoder<'a> {
 }
 
 impl<'a> PlaneDecoder<'a> {
-    /// The next `count` bytes, in `buffer` unless they can be borrowed from the frame. All pieces but the last are multiples of 32.
+    /// The next `count` bytes, in `buffer` unless they can be borrowed from the frame. All pieces but the
+    /// last are multiples of 32.
     pub fn next<'b>(&mut self, count: usize, buffer: &'b mut [u8]) -> Result<&'b [u8]>
     where
         'a: 'b,
@@ -189,6 +191,17 @@ impl<'a> PlaneDecoder<'a> {
             Self::Rans(decoder) => decoder.decode(&[], target)?,
         }
         Ok(target)
+    }
+
+    /// Decodes all of a plane that has as many bytes as `out`.
+    fn read(mut self, out: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Raw(raw) => out.copy_from_slice(raw),
+            _ => {
+                self.next(out.len(), out)?;
+            }
+        }
+        self.finish()
     }
 
     /// Fails unless the plane ended where it should.

@@ -1,5 +1,6 @@
-//! Frequency tables: symbol counts scaled to a power of two, their compact form in a frame, and the two lookup forms that the
-//! coder works with. Everything is integer arithmetic, so a table never depends on the machine that made it.
+//! Frequency tables: symbol counts scaled to a power of two, their compact form in a frame, and the two
+//! lookup forms that the coder works with. Everything is integer arithmetic, so a table never depends on the
+//! machine that made it.
 
 use super::bits::{BitReader, BitWriter};
 use crate::error::{Error, Result};
@@ -23,8 +24,8 @@ pub(crate) struct FrequencyTable {
 }
 
 impl FrequencyTable {
-    /// Scales `counts` so that they sum to `2^precision`, giving every symbol that occurs at least 1, and spending what rounding
-    /// leaves where it saves most.
+    /// Scales `counts` so that they sum to `2^precision`, giving every symbol that occurs at least 1, and
+    /// spending what rounding leaves where it saves most.
     pub fn normalise(counts: &Histogram, precision: u32) -> Self {
         let size = 1u64 << precision;
         let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
@@ -46,7 +47,8 @@ impl FrequencyTable {
             }
             filler += 1;
         }
-        // What rounding leaves is a few steps; more than that (very few symbols, or none counted) goes to the most frequent one.
+        // What rounding leaves is a few steps; more than that (very few symbols, or none counted) goes to the
+        // most frequent one.
         let most = (0..SYMBOLS).max_by_key(|&symbol| (counts[symbol], frequencies[symbol])).unwrap_or(0);
         if sum + SYMBOLS as u64 <= size {
             frequencies[most] += (size - sum) as u16;
@@ -55,7 +57,8 @@ impl FrequencyTable {
         let present: Vec<usize> = (0..SYMBOLS).filter(|&symbol| frequencies[symbol] > 0).collect();
         while sum != size {
             let grow = sum < size;
-            // The change in cost of one step is about count / frequency; compare fractions by cross-multiplication.
+            // The change in cost of one step is about count / frequency; compare fractions by
+            // cross-multiplication.
             let mut best: Option<(usize, (u64, u64))> = None;
             for &symbol in &present {
                 if !grow && frequencies[symbol] == 1 {
@@ -80,7 +83,8 @@ impl FrequencyTable {
         Self { precision, frequencies }
     }
 
-    /// Appends the compact form: the span of symbols, then each frequency in a Rice code whose parameter follows its neighbours.
+    /// Appends the compact form: the span of symbols, then each frequency in a Rice code whose parameter
+    /// follows its neighbours.
     pub fn write(&self, out: &mut Vec<u8>) {
         let first = self.frequencies.iter().position(|&f| f > 0).unwrap_or(0);
         let last = self.frequencies.iter().rposition(|&f| f > 0).unwrap_or(0);
@@ -141,8 +145,8 @@ impl FrequencyTable {
         Ok(table)
     }
 
-    /// Appends this table's `2^precision` slots, as the decoder's packed entries: symbol (8 bits), offset of the slot inside its symbol
-    /// (12 bits), frequency (12 bits).
+    /// Appends this table's `2^precision` slots, as the decoder's packed entries: symbol (8 bits), offset of
+    /// the slot inside its symbol (12 bits), frequency (12 bits).
     pub fn append_slots(&self, slots: &mut Vec<u32>) {
         for (symbol, &frequency) in self.frequencies.iter().enumerate() {
             let frequency = u32::from(frequency);
@@ -221,7 +225,8 @@ impl EncoderSymbol {
     }
 }
 
-/// Bits that `counts` cost under their own ideal code, to 1/1024 bit; integer, so that plans never differ between machines.
+/// Bits that `counts` cost under their own ideal code, to 1/1024 bit; integer, so that plans never differ
+/// between machines.
 pub(crate) fn entropy_bits(counts: &[u32]) -> u64 {
     let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
     let cost: u64 =

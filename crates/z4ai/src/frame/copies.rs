@@ -1,4 +1,5 @@
-//! Sections with copies: stretches of the data that repeat others, put back after the blocks have been decoded.
+//! Sections with copies: stretches of the data that repeat others, put back after the blocks have been
+//! decoded.
 
 use super::section::Section;
 use crate::arch::memory;
@@ -7,7 +8,8 @@ use crate::error::Result;
 use crate::threads;
 use std::ops::Range;
 
-/// Decodes `range` of a section with copies into `out`: first the blocks that it needs, each once, then the stretches that it is made of.
+/// Decodes `range` of a section with copies into `out`: first the blocks that it needs, each once, then the
+/// stretches that it is made of.
 pub(super) fn restore_copies(
     section: &Section,
     context: &BlockContext,
@@ -32,7 +34,8 @@ pub(super) fn restore_copies(
     Ok(())
 }
 
-/// Decodes all of a section with copies: the originals to the front of `out`, from where they are moved to their places, the last ones first, and copied.
+/// Decodes all of a section with copies: the originals to the front of `out`, from where they are moved to
+/// their places, the last ones first, and copied.
 fn restore_in_place(section: &Section, context: &BlockContext, out: &mut [u8]) -> Result<()> {
     let originals = out.get_mut(..section.original_length).unwrap_or_default();
     let blocks = originals.chunks_mut(section.block_length).enumerate();

@@ -146,7 +146,8 @@ impl Header {
     }
 }
 
-/// Whether a frame is one of the first version, of which there are several kinds: plain ones and those in chunks, with transforms of their own, and deltas.
+/// Whether a frame is one of the first version, of which there are several kinds: plain ones and those in
+/// chunks, with transforms of their own, and deltas.
 fn earlier(frame: &[u8]) -> bool {
     const MAGICS: [&[u8]; 7] = [b"Z4AI\x01", b"Z4AIM", b"ZARA\x01", b"ZSP1", b"ZPL1", b"ZRT1", b"Z4DL"];
     MAGICS.iter().any(|magic| frame.starts_with(magic))

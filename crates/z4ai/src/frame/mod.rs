@@ -1,6 +1,6 @@
-//! The on-disk structures of a frame, one per file, each with its own read and write: a header, then sections of independent blocks. [`Frame`] is the
-//! door for readers: `open` parses it, `read` decodes what a range needs, from the `source` where its bytes are.
-//! `spec/z4ai.md` describes them bit by bit.
+//! The on-disk structures of a frame, one per file, each with its own read and write: a header, then sections
+//! of independent blocks. [`Frame`] is the door for readers: `open` parses it, `read` decodes what a range
+//! needs, from the `source` where its bytes are. `spec/z4ai.md` describes them bit by bit.
 
 mod copies;
 pub(crate) mod header;

@@ -15,8 +15,9 @@ use crate::transform::Contents;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// A frame whose structure has been read and checked. All of its data or any part can be restored, as often as one likes, from memory or from any
-/// [`BlockSource`]; of the latter only the headers and the blocks that a range needs are read.
+/// A frame whose structure has been read and checked. All of its data or any part can be restored, as often
+/// as one likes, from memory or from any [`BlockSource`]; of the latter only the headers and the blocks that
+/// a range needs are read.
 ///
 /// ```
 /// let data = b"abcdefgh".repeat(100);
@@ -96,8 +97,8 @@ impl<S: BlockSource> Frame<S> {
         Self { threads, ..self }
     }
 
-    /// The frame of a delta with its reference, which is refused if it has another length than the one that the delta was made against. That it is the
-    /// same in other respects is found out while data is restored.
+    /// The frame of a delta with its reference, which is refused if it has another length than the one that
+    /// the delta was made against. That it is the same in other respects is found out while data is restored.
     ///
     /// ```
     /// let (old, new) = (b"abcdefgh".repeat(100), b"abcdefgi".repeat(100));
@@ -111,7 +112,8 @@ impl<S: BlockSource> Frame<S> {
         Ok(Delta { frame: self, reference, verified: OnceLock::new() })
     }
 
-    /// Restores bytes `range` of the data into `out`, which must be as long; wrong lengths are refused before anything is written.
+    /// Restores bytes `range` of the data into `out`, which must be as long; wrong lengths are refused before
+    /// anything is written.
     pub fn read_into(&self, range: Range<u64>, out: &mut [u8]) -> Result<(), S::Error> {
         self.header.refuse_reference()?;
         self.check_range_output(&range, out)?;
@@ -166,7 +168,8 @@ impl<S: BlockSource> Frame<S> {
         Ok(cost)
     }
 
-    /// Decodes `range`, which is inside the data and as long as `out`, against a reference if there is one, whether or not the header names it.
+    /// Decodes `range`, which is inside the data and as long as `out`, against a reference if there is one,
+    /// whether or not the header names it.
     pub(crate) fn decode_against<R: BlockSource<Error = S::Error>>(
         &self,
         reference: Option<&R>,
@@ -255,8 +258,8 @@ pub struct Delta<S, R> {
 }
 
 impl<S: BlockSource, R: BlockSource<Error = S::Error>> Delta<S, R> {
-    /// Takes the reference for the right one without comparing its digest, which would take all of it. Should it differ where it is needed, that is an
-    /// error all the same: every block has a checksum.
+    /// Takes the reference for the right one without comparing its digest, which would take all of it. Should
+    /// it differ where it is needed, that is an error all the same: every block has a checksum.
     pub fn trusted(self) -> Self {
         Self { verified: OnceLock::from(()), ..self }
     }
@@ -271,8 +274,8 @@ impl<S: BlockSource, R: BlockSource<Error = S::Error>> Delta<S, R> {
         &self.frame
     }
 
-    /// Restores bytes `range` of the data into `out`, which must be as long. Unless the reference is trusted, its digest is compared before the first
-    /// range is handed out; if all data is restored, on the way.
+    /// Restores bytes `range` of the data into `out`, which must be as long. Unless the reference is trusted,
+    /// its digest is compared before the first range is handed out; if all data is restored, on the way.
     pub fn read_into(&self, range: Range<u64>, out: &mut [u8]) -> Result<(), S::Error> {
         self.frame.check_range_output(&range, out)?;
         if self.verified.get().is_some() {
@@ -292,7 +295,8 @@ impl<S: BlockSource, R: BlockSource<Error = S::Error>> Delta<S, R> {
         self.frame.decode_against(Some(&self.reference), None, range, out)
     }
 
-    /// Restores all data into `out`, which must be exactly as long. What `out` holds after a failure is of no use.
+    /// Restores all data into `out`, which must be exactly as long. What `out` holds after a failure is of no
+    /// use.
     pub fn read_all_into(&self, out: &mut [u8]) -> Result<(), S::Error> {
         self.frame.check_output(out)?;
         self.read_into(0..self.frame.length, out)
@@ -323,7 +327,8 @@ struct HeaderWindow<'s, S> {
 }
 
 impl<S: BlockSource> HeaderWindow<'_, S> {
-    /// Reads a structure at `at`, and returns it with where it ends. As long as it proves to be cut off, more is read.
+    /// Reads a structure at `at`, and returns it with where it ends. As long as it proves to be cut off, more
+    /// is read.
     fn parse<T>(&mut self, at: u64, read: impl Fn(&mut Reader) -> Result<T>) -> Result<(T, u64), S::Error> {
         if let Some(bytes) = self.source.bytes() {
             let mut reader = Reader::new(bytes, "sections");

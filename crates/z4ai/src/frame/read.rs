@@ -1,10 +1,11 @@
-//! From blocks to data: which blocks a range needs, where their bytes come from, and their decoding on all threads.
+//! From blocks to data: which blocks a range needs, where their bytes come from, and their decoding on all
+//! threads.
 
 use super::copies::restore_copies;
 use super::open::Frame;
 use super::section::{Section, SectionHead};
 use super::source::BlockSource;
-use crate::arch::memory;
+use crate::arch::{memory, pages};
 use crate::block::{BlockContext, PartialReference};
 use crate::dtype::Dtype;
 use crate::error::Result;
@@ -28,8 +29,9 @@ struct Wanted<'f, 'o> {
     target: &'o mut [u8],
 }
 
-/// Bytes of sections that are decoded together, at least, since short ones do not occupy all threads; and the most sections, whose models take memory.
-const TOGETHER: usize = 64 << 20;
+/// Bytes of sections that are decoded together, at least, since short ones do not occupy all threads; and the
+/// most sections, whose models take memory.
+const DECODED_TOGETHER: usize = 64 << 20;
 const MOST_MODELS: usize = 64;
 
 /// Gaps between blocks up to so many bytes are read along with these.
@@ -55,7 +57,7 @@ pub(super) fn decode<S: BlockSource, R: BlockSource<Error = S::Error>>(
         waiting += target.len();
         let range = (start - head.start) as usize..(end - head.start) as usize;
         wanted.push(Wanted { index, head, range, target });
-        if waiting >= TOGETHER || wanted.len() == MOST_MODELS {
+        if waiting >= DECODED_TOGETHER || wanted.len() == MOST_MODELS {
             decode_together(frame, &against, std::mem::take(&mut wanted))?;
             waiting = 0;
         }
@@ -67,10 +69,11 @@ pub(super) fn decode<S: BlockSource, R: BlockSource<Error = S::Error>>(
 fn decode_together<S: BlockSource, R: BlockSource<Error = S::Error>>(
     frame: &Frame<S>,
     against: &Identified<R>,
-    wanted: Vec<Wanted>,
+    mut wanted: Vec<Wanted>,
 ) -> Result<(), S::Error> {
     let loaded = wanted.iter().map(|wanted| Loaded::read(frame, against.reference, wanted));
     let loaded = loaded.collect::<Result<Vec<_>, S::Error>>()?;
+    wanted.iter_mut().for_each(|wanted| pages::bring_all(wanted.target));
     let mut parts = Vec::with_capacity(wanted.len());
     for (Wanted { index, head, range, target }, loaded) in wanted.into_iter().zip(&loaded) {
         let section = match frame.source.bytes() {
@@ -104,7 +107,8 @@ impl Loaded {
         wanted: &Wanted,
     ) -> Result<Self, S::Error> {
         let mut loaded = Self::default();
-        // Small tensors in memory decode in microseconds, of which lists of blocks would be a noticeable part.
+        // Small tensors in memory decode in microseconds, of which lists of blocks would be a noticeable
+        // part.
         if frame.source.bytes().is_some() && reference.is_none_or(|reference| reference.bytes().is_some()) {
             return Ok(loaded);
         }
@@ -230,7 +234,7 @@ fn decode_parts(
             let start = section.start + (block.index * section.block_length) as u64;
             let block_end = start + section.decoded_block_length(block.index) as u64;
             let mut pieces = identification.map_or(0..0, |id| id.pieces(start..block_end));
-            if start + LAST >= end {
+            if start + IDENTIFIED_LAST >= end {
                 last_tasks.extend(pieces.map(|piece| Task { block: None, pieces: piece..piece + 1 }));
                 pieces = 0..0;
             }
@@ -253,8 +257,9 @@ fn decode_parts(
     results.into_iter().collect()
 }
 
-/// A unit of work: a block, and the digests of the pieces of the reference that it needed, which are then in the cache. Near the end of the data digests
-/// are units of their own: short work that comes last balances the load.
+/// A unit of work: a block, and the digests of the pieces of the reference that it needed, which are then in
+/// the cache. Near the end of the data digests are units of their own: short work that comes last balances
+/// the load.
 struct Task<'a, 'o> {
     block: Option<WantedBlock<'a, 'o>>,
     pieces: Range<usize>,
@@ -276,7 +281,7 @@ fn in_twos<'a, 'o>(tasks: Vec<Task<'a, 'o>>) -> Vec<(Task<'a, 'o>, Option<Task<'
 }
 
 /// Bytes at the end of the data whose reference is identified last.
-const LAST: u64 = 8 << 20;
+const IDENTIFIED_LAST: u64 = 8 << 20;
 
 /// A block of which all or a part is to be decoded.
 struct WantedBlock<'a, 'o> {

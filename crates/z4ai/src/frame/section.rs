@@ -1,5 +1,6 @@
-//! A section: up to 256 MiB of the data with one model, cut into independently coded blocks. Its header carries the length and the checksum of
-//! every block, so any block can be found and decoded without the others.
+//! A section: up to 256 MiB of the data with one model, cut into independently coded blocks. Its header
+//! carries the length and the checksum of every block, so any block can be found and decoded without the
+//! others.
 
 use super::wire::{Reader, put_length};
 use super::{MAX_SECTION, STORED, checksum};
@@ -11,7 +12,8 @@ const CLOSING: usize = 0;
 const CLOSING_STORED: usize = 1;
 /// The model of data as it is.
 pub(super) const STORED_MODEL: [u8; 1] = [STORED];
-/// How much longer than its data a section's model and blocks may be; an encoder stores data that does not shrink.
+/// How much longer than its data a section's model and blocks may be; an encoder stores data that does not
+/// shrink.
 const MAX_EXPANSION: usize = 4096;
 /// The longest section: its data, and at most this for a table of as many blocks as a section can have.
 pub(crate) const MAX_ENCODED: usize = 2 * MAX_SECTION;
@@ -84,8 +86,8 @@ pub(crate) struct BlockEntry {
 }
 
 impl Outline<'_> {
-    /// Appends a section whose blocks `fill` appends. They are written to where they most likely belong, behind a header that is not known before them,
-    /// and moved if that was wrong.
+    /// Appends a section whose blocks `fill` appends. They are written to where they most likely belong,
+    /// behind a header that is not known before them, and moved if that was wrong.
     pub fn write(
         self,
         out: &mut Vec<u8>,
@@ -128,7 +130,8 @@ impl Outline<'_> {
         out
     }
 
-    /// The short form, which most tensors have: one block with all the data that is left. Whatever may be wrong with it shows in the block's checksum.
+    /// The short form, which most tensors have: one block with all the data that is left. Whatever may be
+    /// wrong with it shows in the block's checksum.
     fn write_closing_header(&self, block: BlockEntry, out: &mut Vec<u8>) {
         let is_stored = self.model == STORED_MODEL;
         put_length(out, if is_stored { CLOSING_STORED } else { CLOSING });
@@ -149,8 +152,9 @@ pub(crate) fn write_end(out: &mut Vec<u8>) {
 }
 
 impl SectionHead {
-    /// Reads the header of the next section, which begins at byte `at` of the frame and `start` of the data; `None` is the end mark. `left` is how much
-    /// data the frame still has to give, if its header says. The reader is left where the blocks begin; nothing of them is looked at.
+    /// Reads the header of the next section, which begins at byte `at` of the frame and `start` of the data;
+    /// `None` is the end mark. `left` is how much data the frame still has to give, if its header says. The
+    /// reader is left where the blocks begin; nothing of them is looked at.
     pub fn read(reader: &mut Reader, at: u64, start: u64, left: Option<u64>) -> Result<Option<Self>> {
         let begin = *reader;
         let at = at - begin.position() as u64;

@@ -1,5 +1,5 @@
-//! The primitive fields that every on-disk structure is made of: fixed little-endian integers, LEB128 varints and byte
-//! strings. Reading never goes past the end of its slice and never trusts a length.
+//! The primitive fields that every on-disk structure is made of: fixed little-endian integers, LEB128 varints
+//! and byte strings. Reading never goes past the end of its slice and never trusts a length.
 
 use crate::error::{Error, Result};
 

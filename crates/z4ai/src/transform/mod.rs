@@ -1,6 +1,7 @@
-//! Transforms: reversible changes of representation that bring out what the entropy coders can use, one folder for each, with the same file
-//! names. `model.rs` has what the blocks of a section share, as it is on disk; `fit.rs` makes it from the data; `encode.rs` and `decode.rs` are
-//! the two directions of one block; `steps.rs` has the hot loops that `arch/` overrides. To add a transform, add its folder and a line below.
+//! Transforms: reversible changes of representation that bring out what the entropy coders can use, one
+//! folder for each, with the same file names. `model.rs` has what the blocks of a section share, as it is on
+//! disk; `fit.rs` makes it from the data; `encode.rs` and `decode.rs` are the two directions of one block;
+//! `steps.rs` has the hot loops that `arch/` overrides. To add a transform, add its folder and a line below.
 
 pub(crate) mod adaptive;
 pub(crate) mod cast;
@@ -11,6 +12,7 @@ pub(crate) mod nested;
 pub(crate) mod opaque;
 pub(crate) mod palette;
 pub(crate) mod planes;
+pub(crate) mod records;
 pub(crate) mod reference;
 pub(crate) mod sparse;
 pub(crate) mod stored;
@@ -26,9 +28,11 @@ pub(crate) trait Transform: Sized {
     const TAG: u8;
     /// The name for people.
     const NAME: &'static str;
-    /// Whether blocks begin with a mode byte, so that a block may be verbatim, constant or unchanged instead of coded.
+    /// Whether blocks begin with a mode byte, so that a block may be verbatim, constant or unchanged instead
+    /// of coded.
     const HAS_MODES: bool = true;
-    /// Whether a coded block holds the bytes of an unfinished last element too, which otherwise follow it verbatim.
+    /// Whether a coded block holds the bytes of an unfinished last element too, which otherwise follow it
+    /// verbatim.
     const TAKES_ALL_BYTES: bool = false;
 
     /// Reads what [`Transform::write`] wrote after the tag.
@@ -40,8 +44,8 @@ pub(crate) trait Transform: Sized {
     /// Appends a block of whole elements.
     fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()>;
 
-    /// Encodes a block in place of whatever is in `memory`. Returns where it begins, at byte 1 or later: the mode goes before it. For
-    /// transforms whose blocks grow towards both ends.
+    /// Encodes a block in place of whatever is in `memory`. Returns where it begins, at byte 1 or later: the
+    /// mode goes before it. For transforms whose blocks grow towards both ends.
     fn encode_within(&self, bytes: &[u8], at: Position, memory: &mut Vec<u8>) -> Result<usize> {
         memory.clear();
         memory.push(0);
@@ -221,6 +225,8 @@ transforms! {
     Subnormal(subnormal::SubnormalModel),
     /// Floats as those of the narrower type that they were cast from.
     Cast(cast::CastModel),
+    /// The fields of records.
+    Records(records::RecordsModel),
 }
 
 impl Model {

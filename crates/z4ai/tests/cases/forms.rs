@@ -1,4 +1,5 @@
-//! Which forms of the format a frame has, read from its bytes as `spec/z4ai.md` lays them out, without the library.
+//! Which forms of the format a frame has, read from its bytes as `spec/z4ai.md` lays them out, without the
+//! library.
 
 use std::collections::BTreeSet;
 
@@ -124,6 +125,14 @@ fn model_forms(model: &[u8], dtype: u8, forms: &mut BTreeSet<String>) {
     forms.insert(format!("model {tag}"));
     forms.insert(format!("model {tag} of dtype {dtype}"));
     match tag {
+        3 => {
+            forms.insert(format!("planes lowest plane {}", bytes.u8()));
+        }
+        5 => {
+            let table = bytes.varint();
+            forms.insert(format!("palette of {} entries", if table > 512 * 2 { "many" } else { "few" }));
+        }
+        9 => reference_forms(bytes, forms),
         2 => {
             let flags = bytes.u8();
             forms.insert(format!("float signs {}", flags & 3));
@@ -131,13 +140,12 @@ fn model_forms(model: &[u8], dtype: u8, forms: &mut BTreeSet<String>) {
             forms.insert(format!("float precision {}", flags >> 3));
             let parts = scales(&mut bytes);
             forms.insert(format!("float scales {parts}"));
-            if flags & 3 == 3 && parts == 0 {
-                let rows = if bytes.varint() == 0 { "without" } else { "with" };
-                forms.insert(format!("float coded signs {rows} rows"));
-            }
         }
         4 => {
             forms.insert(format!("fast scales {}", scales(&mut bytes)));
+        }
+        6 => {
+            forms.insert(format!("grid by {}", if bytes.varint() == 0 { "columns" } else { "rows" }));
         }
         7 | 8 => {
             forms.insert(format!("model {} in model {tag}", bytes.u8()));
@@ -151,19 +159,67 @@ fn model_forms(model: &[u8], dtype: u8, forms: &mut BTreeSet<String>) {
             }
             bytes.varint();
             let (style, kind) = (bytes.u8() >> 6, bytes.u8());
+            forms.insert(format!(
+                "adaptive kernel inertia {}",
+                if kind & 7 == 7 { "fixed" } else { "moving" }
+            ));
             forms.insert(format!("adaptive style {style}"));
             forms.insert(format!("adaptive signs {}", kind >> 3 & 1));
             forms.insert(format!("adaptive code {}", kind >> 4));
         }
         11 => {
-            forms.insert(format!("subnormal signs {}", bytes.u8() & 3));
+            let flags = bytes.u8();
+            forms.insert(format!("subnormal signs {}", flags & 3));
+            forms.insert(format!("subnormal contexts {}", 1 << (flags >> 2)));
         }
         12 => {
-            forms.insert(format!("cast from dtype {}", bytes.u8()));
+            let source = bytes.u8();
+            forms.insert(format!("cast from dtype {source}"));
+            if matches!(source, 9 | 11) {
+                bytes.u8();
+            }
             forms.insert(format!("model {} in model {tag}", bytes.u8()));
         }
+        13 => record_forms(&mut bytes, forms),
         _ => {}
     }
+}
+
+/// What a model of deltas chooses, as far as it can be told without its tables.
+fn reference_forms(mut bytes: Bytes, forms: &mut BTreeSet<String>) {
+    forms.insert(format!("reference {} decay", if bytes.varint() == 0 { "without" } else { "with" }));
+    bytes.varint();
+    let classes = u16::from_le_bytes([bytes.u8(), bytes.u8()]);
+    forms.insert(format!("reference {} symbols", if classes == 0 { "without" } else { "with" }));
+    if classes > 0 {
+        let contexts = if bytes.u8() == 1 { "one context" } else { "several contexts" };
+        forms.insert(format!("reference {contexts}"));
+    }
+}
+
+/// The dtypes of the fields of records, how many arrays they have, and the model of the first one.
+fn record_forms(bytes: &mut Bytes, forms: &mut BTreeSet<String>) {
+    bytes.varint();
+    for _ in 0..bytes.varint() {
+        forms.insert(format!("field of dtype {}", bytes.u8()));
+        let arrays = bytes.varint();
+        forms.insert(format!("field of arrays {arrays}"));
+        for _ in 0..arrays {
+            let rank = bytes.varint();
+            (0..rank).for_each(|_| {
+                bytes.varint();
+            });
+            let slices = bytes.varint();
+            forms.insert(format!("array of rank {rank} and slices {slices}"));
+            for _ in 0..slices {
+                bytes.u8();
+                (0..=rank).for_each(|_| {
+                    bytes.varint();
+                });
+            }
+        }
+    }
+    forms.insert(format!("model {} in model 13", bytes.u8()));
 }
 
 /// Which parts scales have; without any, they are skipped.
@@ -178,13 +234,26 @@ fn block_forms(model: &[u8], block: &[u8], forms: &mut BTreeSet<String>) {
     match model[0] {
         4 => {
             bytes.varint();
-            forms.insert(format!("nested spelled {}", bytes.u8() >> 7));
+            let code = bytes.u8();
+            forms.insert(format!("nested spelled {}", code >> 7));
+            forms.insert(format!("nested levels {}", code & 0x7f));
+            let widths = bytes.u8();
+            let two_bits = if widths == 0 { "without" } else { "with" };
+            forms.insert(format!("nested {two_bits} levels of two bits"));
         }
         6 => {
             bytes.varint();
-            let (scheme, minus_zero) = (bytes.u8(), bytes.u8());
+            let (scheme, flag) = (bytes.u8(), bytes.u8());
             forms.insert(format!("grid scheme {scheme}"));
-            forms.insert(format!("grid minus zero {minus_zero}"));
+            let meaning = if scheme < 5 { "minus zero" } else { "shared scales" };
+            forms.insert(format!("grid {meaning} {flag}"));
+        }
+        7 => {
+            forms.insert(format!("sparse mask plane {}", bytes.u8()));
+        }
+        12 => {
+            let exceptions = if bytes.varint() == 0 { "without" } else { "with" };
+            forms.insert(format!("cast {exceptions} exceptions"));
         }
         _ => {}
     }

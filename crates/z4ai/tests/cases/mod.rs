@@ -1,9 +1,11 @@
-//! Inputs that between them make the encoder write every model, every form of a block and every form of a section. They are computed with
-//! integers and exact float operations only, so that every platform has the same bytes.
+//! Inputs that between them make the encoder write every model, every form of a block and every form of a
+//! section. They are computed with integers and exact float operations only, so that every platform has the
+//! same bytes.
 
 pub mod forms;
+pub mod handmade;
 
-use z4ai::{Dtype, Effort, Options};
+use z4ai::{BitArray, BitSlice, Dtype, Effort, Field, Options, RecordLayout};
 
 /// An input of the encoder.
 pub struct Case {
@@ -109,6 +111,46 @@ pub fn moved(base: &[u8], width: usize, bits: u32, every: u64, seed: u64) -> Vec
         }
     }
     bytes
+}
+
+/// Blocks of 32 levels of five bits: a scale in half precision, the fifth bits, two small scales whose high
+/// bits are apart, the nibbles.
+pub fn record_layout() -> RecordLayout {
+    let small = BitArray::new([2], [BitSlice::new(4, 48, [8]), BitSlice::new(2, 52, [8])]);
+    let rest = BitArray::new([2], [BitSlice::new(2, 54, [8])]);
+    let levels = BitArray::new([2, 16], [BitSlice::new(4, 64, [4, 8]), BitSlice::new(1, 16, [16, 1])]);
+    let fields =
+        [Field::number(Dtype::F16, 0), Field::new(Dtype::U8, [small, rest]), Field::new(Dtype::U8, [levels])];
+    RecordLayout::new(24, fields).unwrap()
+}
+
+/// Blocks of [`record_layout`] from weights.
+pub fn records(values: &[f32]) -> Vec<u8> {
+    let block = |(number, values): (usize, &[f32])| {
+        let most = values.iter().fold(0f32, |most, value| most.max(value.abs()));
+        let levels = values.iter().map(|value| ((value / most * 15.9) as i32 + 16) as u8);
+        let mut block = f16s(&[most]);
+        block.resize(24, 0);
+        block[6] = (number % 37) as u8 | 0x40;
+        block[7] = (number % 41) as u8;
+        for (index, level) in levels.enumerate() {
+            block[8 + index % 16] |= (level & 15) << (4 * (index / 16));
+            block[2 + index / 8] |= (level >> 4) << (index % 8);
+        }
+        block
+    };
+    values.chunks_exact(32).enumerate().flat_map(block).collect()
+}
+
+/// Blocks of a scale in half precision and 32 levels of eight bits, with their layout.
+fn byte_records(values: &[f32]) -> (RecordLayout, Vec<u8>) {
+    let block = |values: &[f32]| {
+        let most = values.iter().fold(0f32, |most, value| most.max(value.abs()));
+        let levels = values.iter().map(|value| (value / most * 127.0) as i8 as u8);
+        f16s(&[most]).into_iter().chain(levels).collect::<Vec<u8>>()
+    };
+    let layout = RecordLayout::new(34, [Field::number(Dtype::F16, 0), Field::bytes(2, 32)]).unwrap();
+    (layout, values.chunks_exact(32).flat_map(block).collect())
 }
 
 const EFFORTS: [Effort; 3] = [Effort::Fast, Effort::Default, Effort::Max];
@@ -231,6 +273,27 @@ fn floats(cases: &mut Cases) {
         &bf16s(&dusty),
         Options::new(Dtype::Bf16).shape([300, 200]).effort(Effort::Max),
     );
+    // Heavy tails, in rows with scales of their own; and dust that neighbours tell of.
+    let mut tails = Random::new(3);
+    let mut heavy = |rows: usize, columns: usize, spread: f32| -> Vec<f32> {
+        let octaves = |octaves: f32| f32::from_bits(((127.0 + octaves) as u32) << 23);
+        let scales: Vec<f32> = (0..rows)
+            .map(|_| octaves(spread * tails.normal()) * (1.0 + tails.below(8) as f32 / 8.0))
+            .collect();
+        let root = |random: &mut Random| random.normal().abs().sqrt();
+        (0..rows * columns)
+            .map(|at| scales[at / columns] * tails.normal() * root(&mut tails) * root(&mut tails))
+            .collect()
+    };
+    let shape =
+        |rows: u64, columns: u64| Options::new(Dtype::Bf16).shape([rows, columns]).effort(Effort::Max);
+    cases.add("adaptive-heavy-tails", &bf16s(&heavy(56, 270, 2.0)), shape(56, 270));
+    let mut gaps = heavy(101, 206, 1.0);
+    for (at, value) in gaps.iter_mut().enumerate() {
+        let is_gap = at / 206 % 7 == 0 || at % 206 % 5 == 0;
+        *value /= if is_gap && at * 2_654_435 % 6 > 0 { 1e7 } else { 1.0 };
+    }
+    cases.add("adaptive-gaps", &bf16s(&gaps), shape(101, 206));
     let signs_by_column: Vec<f32> = small
         .iter()
         .enumerate()
@@ -298,6 +361,13 @@ fn floats(cases: &mut Cases) {
     cases.efforts("cast-complex64", &singles, Options::new(Dtype::Complex64).shape([60, 75]));
     let doubles: Vec<u8> = small.iter().flat_map(|&value| f64::from(value).to_le_bytes()).collect();
     cases.efforts("cast-fp64", &doubles, shaped(Dtype::F64));
+    // Numbers that were rounded to four and to seven places, one of them not.
+    let mut rounded = f32s(&small.iter().map(|value| (value * 1e4).round() / 1e4).collect::<Vec<_>>());
+    rounded[400..404].copy_from_slice(&0.123_456_7_f32.to_le_bytes());
+    cases.efforts("decimals-fp32", &rounded, shaped(Dtype::F32));
+    let seven = |value: &f32| ((f64::from(*value) * 1e7).round() / 1e7).to_le_bytes();
+    let rounded: Vec<u8> = small.iter().flat_map(seven).collect();
+    cases.efforts("decimals-fp64", &rounded, shaped(Dtype::F64));
     // The numbers of e4m3: four bits of mantissa from 2^-6 to 448.
     let of_e4m3: Vec<f32> = small
         .iter()
@@ -305,6 +375,13 @@ fn floats(cases: &mut Cases) {
         .map(|value| if value.abs() < 1.0 / 64.0 { 0.0 } else { value })
         .collect();
     cases.efforts("cast-bf16", &bf16s(&of_e4m3), shaped(Dtype::Bf16));
+    // The numbers of fp16.
+    let of_fp16: Vec<f32> = small
+        .iter()
+        .map(|value| f32::from_bits(value.to_bits() & 0xffff_e000))
+        .map(|value| if value.abs() < 1.0 / 16384.0 { 0.0 } else { value })
+        .collect();
+    cases.efforts("cast-from-fp16", &f32s(&of_fp16), shaped(Dtype::F32));
     cases.efforts("subnormal", &with_signs, shaped(Dtype::F16));
     cases.efforts("subnormal-positive", &without, shaped(Dtype::F16));
     cases.efforts("subnormal-negative", &all_negative, shaped(Dtype::F16));
@@ -377,6 +454,12 @@ fn quantised(cases: &mut Cases) {
     cases.efforts("grid-minimum-bf16", &bf16s(&minimum), shaped(Dtype::Bf16));
     let centre = elements(&mut |scale, offset| (random.below(16) as f32 - (8.0 + 4.0 * offset)) * scale);
     cases.efforts("grid-centre", &f32s(&centre), shaped(Dtype::F32));
+    // Levels of eight bits and scales of three, whose products fp16 has.
+    let mut short_levels = Random::new(14);
+    let short = elements(&mut |scale, _| {
+        level(&mut short_levels, 127.0) * (4.0 + (scale * 77_777.0) % 4.0).floor() / 4096.0
+    });
+    cases.efforts("grid-integers-fp16", &f16s(&short), shaped(Dtype::F16));
     let mut floats = Random::new(13);
     // Three and two bits of mantissa.
     let mut e4m3 = elements(&mut |scale, _| {
@@ -385,6 +468,11 @@ fn quantised(cases: &mut Cases) {
     e4m3[group..2 * group].fill(0.0);
     e4m3[3 * group..4 * group].iter_mut().for_each(|value| *value = floats.normal());
     cases.efforts("grid-e4m3", &f32s(&e4m3), shaped(Dtype::F32));
+    // A scale for each column.
+    let mut other = Random::new(59);
+    let scales: Vec<f32> = (0..50).map(|_| other.normal().abs() / 100.0 + 0.001).collect();
+    let columns: Vec<f32> = (0..90 * 50).map(|place| level(&mut other, 127.0) * scales[place % 50]).collect();
+    cases.efforts("grid-columns", &f32s(&columns), Options::new(Dtype::F32).shape([90, 50]));
     let e5m2 = elements(&mut |scale, _| {
         f32::from_bits((floats.normal() * floats.normal() * 900.0).to_bits() & 0xffe0_0000) * scale
     });
@@ -406,6 +494,10 @@ fn quantised(cases: &mut Cases) {
         .collect();
     cases.efforts("palette-repeating", &repeating, Options::new(Dtype::Bf16));
 
+    let doubles: Vec<u8> =
+        few.iter().flat_map(|&value| f64::from(value).sqrt().abs().to_le_bytes()).collect();
+    cases.efforts("palette-fp64", &doubles, Options::new(Dtype::F64));
+    cases.efforts("palette-int64", &doubles, Options::new(Dtype::I64));
     let dense = matrix(60, 200, 12);
     let pruned: Vec<f32> =
         dense.iter().map(|&value| if random.below(10) < 7 { 0.0 } else { value }).collect();
@@ -430,6 +522,13 @@ fn others(cases: &mut Cases) {
     cases.efforts("uint32", &integers::<4>(&values, 1e7), Options::new(Dtype::U32));
     cases.efforts("int64", &integers::<8>(&values, 1e12), Options::new(Dtype::I64));
     cases.efforts("uint64", &integers::<8>(&values, 1e15), Options::new(Dtype::U64));
+    // The last record is unfinished.
+    let blocks = records(&matrix(60, 160, 23));
+    let of_records = |dtype| Options::new(dtype).records(record_layout());
+    cases.efforts("records", &blocks[..blocks.len() - 5], of_records(Dtype::U8));
+    cases.add("records-opaque", &blocks, Options::default().records(record_layout()));
+    let (layout, blocks) = byte_records(&matrix(60, 150, 1));
+    cases.add("records-bytes", &blocks, Options::new(Dtype::U8).records(layout));
     let bools: Vec<u8> = values.iter().map(|&value| u8::from(value > 0.05)).collect();
     cases.efforts("bool", &bools, Options::new(Dtype::Bool));
     cases.efforts("text", &b"all models are wrong, some are useful; ".repeat(60), Options::default());
@@ -503,6 +602,16 @@ fn deltas(cases: &mut Cases) {
         .map(|&value| if random.below(30) == 0 { value * 1.0001 } else { value * (1.0 - 1.0 / 4096.0) })
         .collect();
     cases.delta("decay", &f32s(&decayed), "fp32-fast", new(Dtype::F32));
+    // The larger the element, the smaller the change in units of its last place.
+    let trained: Vec<f32> = wide.iter().map(|&value| value + random.normal() / 1500.0).collect();
+    cases.delta("contexts", &bf16s(&trained), "lanes-64-fast", new(Dtype::Bf16));
+    // Few elements, and all of them lose one unit in the last place.
+    let mut listed = bf16_wide.clone();
+    listed.chunks_exact_mut(2).filter(|_| random.below(300) == 0).for_each(|element| {
+        let bits = u16::from_le_bytes([element[0], element[1]]).saturating_sub(1);
+        element.copy_from_slice(&bits.to_le_bytes());
+    });
+    cases.delta("listed", &listed, "lanes-64-fast", new(Dtype::Bf16));
     cases.delta("unchanged", &bf16_base, "bf16-fast", new(Dtype::Bf16));
     // One block of two is as it was.
     let mut half = bf16_base.clone();
@@ -510,6 +619,17 @@ fn deltas(cases: &mut Cases) {
     cases.delta("half", &half, "bf16-fast", new(Dtype::Bf16));
     let integers = integers::<4>(&matrix(30, 150, 21), 1e8);
     cases.delta("int32", &moved(&integers, 4, 3, 2, 52), "int32-fast", new(Dtype::I32));
+    // Levels of eight bits, some of which are one more or less, behind scales that have changed.
+    let (layout, blocks) = byte_records(&values);
+    let mut random = Random::new(58);
+    let mut tuned = blocks.clone();
+    for block in tuned.chunks_exact_mut(34) {
+        block[0] ^= random.next() as u8;
+        block[2..]
+            .iter_mut()
+            .for_each(|level| *level = level.wrapping_add([0, 1, 255][random.below(3) as usize]));
+    }
+    cases.delta("records", &tuned, "records-bytes-default", new(Dtype::U8).records(layout));
     let text = b"all models are wrong, some are useful; ".repeat(60);
     cases.delta("text", &moved(&text, 1, 2, 300, 53), "text-fast", Options::default());
     let longer = [&moved(&f32_base, 4, 8, 4, 54)[..], &f32s(&matrix(10, 150, 55))].concat();

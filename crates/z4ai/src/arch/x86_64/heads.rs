@@ -6,7 +6,7 @@ use crate::transform::float::{self, ExpectedRest, HeadChunk, HeadInputs, HeadSig
 use std::ops::Range;
 
 /// Elements that are decoded at a time where the words end, since loops read further than they need.
-const LAST: usize = 2 * MOST_LANES;
+const LAST_HEADS: usize = 2 * MOST_LANES;
 
 /// Decodes the heads of a chunk with the loops of `L`; `kernel` decodes those that have no loop.
 ///
@@ -32,10 +32,10 @@ pub(super) unsafe fn decode_chunk<L: HeadLoops>(
     let (mut done, bytes) = decode_from(words, 0..count);
     *words = words.get(bytes..).unwrap_or_default();
     while done < count {
-        let mut padded = [0; 4 * LAST];
-        let rest = words.len().min(2 * LAST);
+        let mut padded = [0; 4 * LAST_HEADS];
+        let rest = words.len().min(2 * LAST_HEADS);
         padded.iter_mut().zip(&words[..rest]).for_each(|(padded, &word)| *padded = word);
-        let (next, bytes) = decode_from(&padded, done..count.min(done + LAST));
+        let (next, bytes) = decode_from(&padded, done..count.min(done + LAST_HEADS));
         if next <= done || bytes > rest {
             return Err(Error::truncated("entropy-coded stream"));
         }
@@ -68,7 +68,8 @@ pub(super) struct HeadCall<'a> {
 
 /// The loops of a kernel that makes heads, one for each form that heads have.
 pub(super) trait HeadLoops {
-    /// Makes heads of BITS stored bits from streams of PARTS times [`LANES`] lanes, with or without CONTEXTS, in GROUPS of which the same is expected or not.
+    /// Makes heads of BITS stored bits from streams of PARTS times [`LANES`] lanes, with or without CONTEXTS,
+    /// in GROUPS of which the same is expected or not.
     ///
     /// # Safety
     ///
@@ -100,7 +101,7 @@ unsafe fn decode_heads<L: HeadLoops>(call: HeadCall) -> (usize, usize) {
 
 /// # Safety
 ///
-/// As above.
+/// The CPU must have the instructions of `L`.
 unsafe fn choose<L: HeadLoops, const BITS: usize>(call: HeadCall) -> (usize, usize) {
     let contexts = call.tables.slots().len() > 1 << call.tables.precision();
     let groups = matches!(call.inputs.expected.rest(), ExpectedRest::Same(_));

@@ -1,18 +1,21 @@
-//! Encoder tables of few symbols, small enough for the registers of a CPU: one instruction then looks up as many symbols as a register holds.
+//! Encoder tables of few symbols, small enough for the registers of a CPU: one instruction then looks up as
+//! many symbols as a register holds.
 
 use crate::entropy::table::{EncoderSymbol, SYMBOLS};
 
 /// Symbols that a table has room for, and those of a half.
 pub(crate) const COMPACT_ROOM: usize = 2 * COMPACT_HALF;
 pub(crate) const COMPACT_HALF: usize = 64;
-/// Symbols that every table has, since the escapes of floats are far from all others.
-const ESCAPES: usize = 4;
+/// The symbols of the escapes of floats, one for each value of the two mantissa bits. Every table has them,
+/// since they are far from all other symbols.
+pub(crate) const ESCAPE_SYMBOLS: usize = 4;
 
 /// The entries of one context.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct CompactTable {
-    /// The words of which an [`EncoderSymbol`] consists, the lower one of each pair first: of its fields, and of its reciprocal.
+    /// The words of which an [`EncoderSymbol`] consists, the lower one of each pair first: of its fields, and
+    /// of its reciprocal.
     pub words: [[u16; COMPACT_ROOM]; 4],
 }
 
@@ -21,7 +24,7 @@ pub(crate) struct CompactTable {
 pub(crate) struct CompactTables {
     /// As many as there are contexts, a power of two.
     pub tables: Vec<CompactTable>,
-    /// Symbols from [`Self::ESCAPES`] on are this much further to the front.
+    /// Symbols from [`Self::ESCAPE_SYMBOLS`] on are this much further to the front.
     pub moved: u16,
     /// Whether all symbols are in the first half.
     pub is_half: bool,
@@ -29,7 +32,8 @@ pub(crate) struct CompactTables {
     pub planes: Option<Box<CompactPlanes>>,
 }
 
-/// The entries of four contexts with half a table each, by the byte: of the fields, the lowest first, then of the reciprocal.
+/// The entries of four contexts with half a table each, by the byte: of the fields, the lowest first, then of
+/// the reciprocal.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct CompactPlanes(pub [[u8; PLANE]; 8]);
@@ -55,20 +59,20 @@ impl CompactPlanes {
 }
 
 impl CompactTables {
-    pub const ESCAPES: u16 = ESCAPES as u16;
+    pub const ESCAPE_SYMBOLS: u16 = ESCAPE_SYMBOLS as u16;
 
     /// The tables with these entries, [`SYMBOLS`] for each context, if their symbols are few.
     pub fn new(entries: &[EncoderSymbol]) -> Option<Self> {
         let (contexts, _) = entries.as_chunks::<SYMBOLS>();
         let occurs = |symbol: &usize| contexts.iter().any(|entries| entries[*symbol].frequency() > 0);
-        let first = (ESCAPES..SYMBOLS).find(occurs).unwrap_or(ESCAPES);
-        let last = (ESCAPES..SYMBOLS).rfind(occurs).unwrap_or(ESCAPES);
-        if last - first >= COMPACT_ROOM - ESCAPES {
+        let first = (ESCAPE_SYMBOLS..SYMBOLS).find(occurs).unwrap_or(ESCAPE_SYMBOLS);
+        let last = (ESCAPE_SYMBOLS..SYMBOLS).rfind(occurs).unwrap_or(ESCAPE_SYMBOLS);
+        if last - first >= COMPACT_ROOM - ESCAPE_SYMBOLS {
             return None;
         }
         let table = |entries: &[EncoderSymbol; SYMBOLS]| {
             let mut words = [[0; COMPACT_ROOM]; 4];
-            for (place, symbol) in (0..ESCAPES).chain(first..=last).enumerate() {
+            for (place, symbol) in (0..ESCAPE_SYMBOLS).chain(first..=last).enumerate() {
                 let EncoderSymbol { fields, reciprocal } = entries[symbol];
                 words[0][place] = fields as u16;
                 words[1][place] = (fields >> 16) as u16;
@@ -78,9 +82,9 @@ impl CompactTables {
             CompactTable { words }
         };
         let tables: Vec<CompactTable> = contexts.iter().map(table).collect();
-        let is_half = last - first < COMPACT_HALF - ESCAPES;
+        let is_half = last - first < COMPACT_HALF - ESCAPE_SYMBOLS;
         let all = <&[CompactTable; COMPACT_CONTEXTS]>::try_from(&tables[..]).ok().filter(|_| is_half);
         let planes = all.map(|tables| Box::new(CompactPlanes::new(tables)));
-        Some(Self { tables, moved: (first - ESCAPES) as u16, is_half, planes })
+        Some(Self { tables, moved: (first - ESCAPE_SYMBOLS) as u16, is_half, planes })
     }
 }

@@ -1,7 +1,6 @@
 //! The decoder's side of a stream.
 
-use super::Steps;
-use super::{DecoderTables, MOST_LANES, STATE_END, STATE_MIN, lanes_for};
+use super::{DecoderTables, MOST_LANES, STATE_END, STATE_MIN, Steps};
 use crate::arch::dispatch;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -17,11 +16,6 @@ pub(crate) struct SymbolDecoder<'a> {
 }
 
 impl<'a> SymbolDecoder<'a> {
-    /// Opens the stream of `count` symbols at the reader's position.
-    pub fn open<'f: 'a>(tables: &'a DecoderTables, reader: &mut Reader<'f>, count: usize) -> Result<Self> {
-        Self::open_in(lanes_for(count), tables, reader)
-    }
-
     /// Opens the stream of this number of lanes (1, 4, [`LANES`] or [`MOST_LANES`]) at the reader's position.
     pub fn open_in<'f: 'a>(lanes: usize, tables: &'a DecoderTables, reader: &mut Reader<'f>) -> Result<Self> {
         let length = reader.length()?;
@@ -38,8 +32,9 @@ impl<'a> SymbolDecoder<'a> {
         Ok(Self { tables, states, lanes, words })
     }
 
-    /// Decodes the next `out.len()` symbols; every piece but the last must be a multiple of [`MOST_LANES`] long. `offsets` has where in the slots each symbol's
-    /// context begins ([`DecoderTables::precision`] bits to the left of its number), or is empty for context 0 throughout.
+    /// Decodes the next `out.len()` symbols; every piece but the last must be a multiple of [`MOST_LANES`]
+    /// long. `offsets` has where in the slots each symbol's context begins ([`DecoderTables::precision`] bits
+    /// to the left of its number), or is empty for context 0 throughout.
     pub fn decode(&mut self, offsets: &[u16], out: &mut [u8]) -> Result<()> {
         dispatch!(kernel => kernel.decode_symbols(self, offsets, out))
     }

@@ -1,5 +1,6 @@
-//! A stream of symbols, whose contexts have tables, and of bits, which come with their probabilities, for models whose next context depends on what came last. Such
-//! models wait for themselves, so several *lanes* of elements go through one loop in step, each with a state of its own: while one waits, the others work.
+//! A stream of symbols, whose contexts have tables, and of bits, which come with their probabilities, for
+//! models whose next context depends on what came last. Such models wait for themselves, so several *lanes*
+//! of elements go through one loop in step, each with a state of its own: while one waits, the others work.
 
 use super::{EncoderTables, STATE_END, STATE_MIN};
 use crate::entropy::mixing::PROBABILITY_BITS;
@@ -13,7 +14,8 @@ pub(crate) const MIXED_LANES: usize = 8;
 /// The set of all lanes: bit *i* stands for lane *i*.
 pub(crate) const ALL_LANES: u8 = u8::MAX;
 
-/// Does something for each lane of a set; for all of them without a loop, so that what belongs to a lane can stay in registers.
+/// Does something for each lane of a set; for all of them without a loop, so that what belongs to a lane can
+/// stay in registers.
 macro_rules! each_lane {
     ($lanes:expr, $lane:ident => $body:block) => {
         if $lanes == crate::entropy::rans::ALL_LANES {
@@ -33,7 +35,8 @@ macro_rules! each_lane {
 }
 pub(crate) use each_lane;
 
-/// Elements that are coded together: their symbols first, then their bits. Each step has one element of each lane of a set.
+/// Elements that are coded together: their symbols first, then their bits. Each step has one element of each
+/// lane of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub steps: usize,
@@ -74,7 +77,8 @@ impl Bit {
     }
 }
 
-/// Appends the stream of `symbols`, each in the context of the same index, and of as many bits or none at all, in these stretches of so many lanes.
+/// Appends the stream of `symbols`, each in the context of the same index, and of as many bits or none at
+/// all, in these stretches of so many lanes.
 pub(crate) fn encode_mixed(
     tables: &EncoderTables,
     symbols: &[u8],
@@ -118,8 +122,8 @@ pub(crate) fn encode_mixed(
     words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// The form of a table of precision [`MAX_PRECISION`] for [`MixedDecoder`]: small, since a model with many contexts looks all over them, and small tensors
-/// have to make them.
+/// The form of a table of precision [`MAX_PRECISION`] for [`MixedDecoder`]: small, since a model with many
+/// contexts looks all over them, and small tensors have to make them.
 #[derive(Debug, Clone)]
 #[repr(C, align(4))]
 pub(crate) struct MixedTable {

@@ -1,9 +1,10 @@
-//! Interleaved rANS: the entropy coder of the default tier. A stream has 1, 4, 32 or 64 states ("lanes"); symbol `i` belongs to lane `i mod lanes`,
-//! so that neighbouring symbols do not wait for each other and many of them are coded at once in vector registers. Each symbol may be coded
-//! in a context, which selects one of several frequency tables.
+//! Interleaved rANS: the entropy coder of the default tier. A stream has 1, 4, 32 or 64 states ("lanes");
+//! symbol `i` belongs to lane `i mod lanes`, so that neighbouring symbols do not wait for each other and many
+//! of them are coded at once in vector registers. Each symbol may be coded in a context, which selects one of
+//! several frequency tables.
 //!
-//! States live in `[2^15, 2^31)` and exchange 16-bit little-endian words with the stream. A stream is: the final states (4 bytes per lane),
-//! then the words in the order in which the decoder wants them.
+//! States live in `[2^15, 2^31)` and exchange 16-bit little-endian words with the stream. A stream is: the
+//! final states (4 bytes per lane), then the words in the order in which the decoder wants them.
 
 mod compact;
 mod decode;
@@ -13,15 +14,17 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compact::{COMPACT_CONTEXTS, COMPACT_HALF, CompactPlanes, CompactTable, CompactTables};
+pub(crate) use compact::{
+    COMPACT_CONTEXTS, COMPACT_HALF, CompactPlanes, CompactTable, CompactTables, ESCAPE_SYMBOLS,
+};
 pub(crate) use decode::SymbolDecoder;
-pub(crate) use encode::{encode, encode_before, encode_in, room_for};
+pub(crate) use encode::{encode_before, encode_in, room_for};
 pub(crate) use mixed::{
     ALL_LANES, Bit, MIXED_LANES, MIXED_WINDOW, MixedDecoder, MixedTable, MixedWords, Stretch, each_lane,
     encode_mixed,
 };
 
-pub(crate) use steps::{Steps, decode_symbols, encode_groups, encode_symbols};
+pub(crate) use steps::{Steps, decode_by_groups, encode_by_groups, encode_symbols};
 
 use super::table::{EncoderSymbol, FrequencyTable};
 use crate::error::{Error, Result};
@@ -36,7 +39,8 @@ pub(crate) const LANES: usize = 32;
 /// Lanes of a long stream. What a symbol waits for takes longer than coding 32 of them.
 pub(crate) const MOST_LANES: usize = 2 * LANES;
 
-/// How many lanes a stream of `count` symbols has; flushing a state costs 4 bytes, which short streams cannot afford.
+/// How many lanes a stream of `count` symbols has; flushing a state costs 4 bytes, which short streams cannot
+/// afford.
 pub(crate) fn lanes_for(count: usize) -> usize {
     match count {
         0..512 => 1,
@@ -45,18 +49,21 @@ pub(crate) fn lanes_for(count: usize) -> usize {
     }
 }
 
-/// The same for symbols whose decoder has other work to do between them, and much of it: long streams can afford more lanes.
+/// How many lanes a stream of `count` symbols has whose decoder has much other work to do between them: long
+/// streams then have twice the lanes, to hide the latency of look-ups.
 pub(crate) fn most_lanes_for(count: usize) -> usize {
     if count < 98304 { lanes_for(count) } else { MOST_LANES }
 }
 
-/// The same for symbols that tell little of much longer data, beside which more states cost little.
+/// How many lanes a stream of `count` symbols has that is a small part of its block, beside which more states
+/// cost little.
 pub(crate) fn lanes_beside(count: usize) -> usize {
     if count < 8192 { lanes_for(count) } else { LANES }
 }
 
-/// The tables of a power-of-two number of contexts. The forms that the two directions look symbols up in are made when they are first needed:
-/// nobody needs both, and for a small tensor making them is much of the work.
+/// The tables of a power-of-two number of contexts. The forms that the two directions look symbols up in are
+/// made when they are first needed: nobody needs both, and for a small tensor making them is much of the
+/// work.
 #[derive(Debug)]
 pub(crate) struct Tables {
     frequencies: Vec<FrequencyTable>,

@@ -6,13 +6,15 @@ use crate::error::Result;
 
 /// Steps that kernels override.
 pub(crate) trait Steps: Instructions {
-    /// Decodes the next `out.len()` symbols of a stream. `offsets` has where in the slots each symbol's context begins, or is empty for context 0.
+    /// Decodes the next `out.len()` symbols of a stream. `offsets` has where in the slots each symbol's
+    /// context begins, or is empty for context 0.
     fn decode_symbols(self, stream: &mut SymbolDecoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
         decode_symbols(self, stream, offsets, out)
     }
 
-    /// Encodes a stream of 1, 4, [`LANES`] or [`MOST_LANES`] lanes from its last symbol to its first, and returns where its words begin; they fill `words` to
-    /// the end. There is room for two bytes per symbol and two per lane more. `contexts` is as long as `symbols`, or empty.
+    /// Encodes a stream of 1, 4, [`LANES`] or [`MOST_LANES`] lanes from its last symbol to its first, and
+    /// returns where its words begin; they fill `words` to the end. There is room for two bytes per symbol
+    /// and two per lane more. `contexts` is as long as `symbols`, or empty.
     fn encode_symbols(
         self,
         tables: &EncoderTables,
@@ -72,8 +74,49 @@ pub(crate) fn encode_symbols<K: Steps>(
     }
 }
 
-/// Decodes whole groups of one symbol for each of N lanes while the words certainly suffice for the next group, and returns how many symbols and bytes of
-/// words that were.
+/// Decodes a stream of [`LANES`] lanes or more with the loop of a kernel, which `groups` is: given the
+/// tables, the states, the words and where the symbols go, it decodes whole groups while the words certainly
+/// suffice for the next, and returns how many symbols and bytes of words those were. The rest goes one by
+/// one. Shorter streams are for the portable code.
+pub(crate) fn decode_by_groups<K: Steps>(
+    kernel: K,
+    stream: &mut SymbolDecoder,
+    offsets: &[u16],
+    out: &mut [u8],
+    groups: impl FnOnce(&DecoderTables, &mut [u32], &[u8], &mut [u8]) -> (usize, usize),
+) -> Result<()> {
+    let SymbolDecoder { tables, states, lanes, words } = stream;
+    if *lanes < LANES {
+        return decode_symbols(kernel, stream, offsets, out);
+    }
+    let (done, bytes) = groups(tables, &mut states[..*lanes], words, out);
+    stream.skip_words(bytes);
+    stream.decode_from(done, offsets, out)
+}
+
+/// Encodes a stream of [`LANES`] lanes or more with the loop of a kernel, which `groups` is: given the
+/// states, whole groups of symbols with their contexts, the words and where those so far begin, it returns
+/// where they begin then. What is left at the end of the symbols is encoded before, by the portable code.
+pub(crate) fn encode_by_groups(
+    tables: &EncoderTables,
+    lanes: usize,
+    states: &mut [u32; MOST_LANES],
+    symbols: &[u8],
+    contexts: &[u8],
+    words: &mut [u8],
+    groups: impl FnOnce(&mut [u32], &[u8], &[u8], &mut [u8], usize) -> usize,
+) -> usize {
+    let whole = symbols.len() / lanes * lanes;
+    let (symbols, last) = symbols.split_at(whole);
+    let (contexts, last_contexts) = contexts.split_at(whole.min(contexts.len()));
+    let end = words.len();
+    // The last group is one group for any number of lanes that it may have.
+    let end = encode_groups::<MOST_LANES>(tables, states, last, last_contexts, words, end);
+    groups(&mut states[..lanes], symbols, contexts, words, end)
+}
+
+/// Decodes whole groups of one symbol for each of N lanes while the words certainly suffice for the next
+/// group, and returns how many symbols and bytes of words that were.
 #[inline(always)]
 fn decode_groups<const N: usize>(
     tables: &DecoderTables,
@@ -118,7 +161,8 @@ fn decode<const N: usize, const OFFSETS: bool>(
             let entry = slots[index & (slots.len() - 1)];
             group[lane] = entry as u8;
             let next = (entry >> 20) * (state >> precision) + (entry >> 8 & 0xfff);
-            // Branch-free: whether a lane refills is unpredictable, so the word is always loaded and masked out.
+            // Branch-free: whether a lane refills is unpredictable, so the word is always loaded and masked
+            // out.
             let small = u32::from(next < STATE_MIN);
             lanes[lane] = next << (16 * small) | window.word(used) & small.wrapping_neg();
             used += small as usize;
@@ -130,7 +174,8 @@ fn decode<const N: usize, const OFFSETS: bool>(
     (symbols, bytes)
 }
 
-/// The next words of a stream with N lanes. Those of few lanes fit a register, from where a word comes sooner than from memory.
+/// The next words of a stream with N lanes. Those of few lanes fit a register, from where a word comes sooner
+/// than from memory.
 enum WordWindow<'w, const N: usize> {
     Register(u64),
     Memory(&'w [u8; 2 * MOST_LANES]),
@@ -161,7 +206,7 @@ impl<'w, const N: usize> WordWindow<'w, N> {
 
 /// Encodes a stream of N lanes whose words end at `end`. The first symbol belongs to lane 0.
 #[inline(always)]
-pub(crate) fn encode_groups<const N: usize>(
+fn encode_groups<const N: usize>(
     tables: &EncoderTables,
     states: &mut [u32; MOST_LANES],
     symbols: &[u8],
@@ -198,7 +243,8 @@ fn encode<const N: usize, const CONTEXTS: bool>(
                 if CONTEXTS { contexts.get(lane).map_or(0, |&context| usize::from(context)) } else { 0 };
             let entry = entries[(context << 8 | usize::from(symbol)) & (entries.len() - 1)];
             let state = states[lane];
-            // Branch-free: whether a lane spills is unpredictable, so the word is always stored and kept only if it had to be.
+            // Branch-free: whether a lane spills is unpredictable, so the word is always stored and kept only
+            // if it had to be.
             let spill = u32::from(state >= entry.frequency() << (31 - precision));
             let place = (used - 2) & (2 * MOST_LANES - 2);
             window[place] = state as u8;

@@ -5,7 +5,7 @@ use super::model::AdaptiveModel;
 use crate::error::Result;
 use crate::frame::wire::Reader;
 use crate::transform::float::tails::MAX_TAILS;
-use crate::transform::float::{CHUNK, interleave, low_bits};
+use crate::transform::float::{FLOAT_CHUNK, interleave, low_bits};
 
 impl AdaptiveModel {
     /// Decodes a block into `out`, whole elements of which the first is element `start` of the section.
@@ -22,12 +22,12 @@ impl AdaptiveModel {
         let low = low_bits::packed_len(count, self.low_bits());
         let mut low = reader.take(low)?;
         let mut tails = self.tails.decoder(reader, start, count)?;
-        let mut fields = [0; CHUNK];
-        let mut buffers = [[0; CHUNK]; MAX_TAILS];
+        let mut fields = [0; FLOAT_CHUNK];
+        let mut buffers = [[0; FLOAT_CHUNK]; MAX_TAILS];
         let (bits, low_mask) = (self.low_mantissa_bits(), self.low_mask());
         // A verbatim sign is above the mantissa bits; a decoded one is in its place.
         let sign_mask = u16::from(!self.signs) << 15;
-        for (chunk, heads) in out.chunks_mut(CHUNK * width).zip(heads.chunks_mut(CHUNK)) {
+        for (chunk, heads) in out.chunks_mut(FLOAT_CHUNK * width).zip(heads.chunks_mut(FLOAT_CHUNK)) {
             let elements = heads.len();
             let (packed, rest) = low.split_at(low_bits::packed_len(elements, self.low_bits()).min(low.len()));
             low = rest;

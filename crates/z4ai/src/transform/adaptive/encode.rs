@@ -5,7 +5,7 @@ use super::survey::Survey;
 use crate::entropy::{plane, rans};
 use crate::error::Result;
 use crate::frame::wire::put_length;
-use crate::transform::float::{CHUNK, JOINT_BITS, low_bits};
+use crate::transform::float::{FLOAT_CHUNK, JOINT_BITS, low_bits};
 
 impl AdaptiveModel {
     /// Appends the block of whole elements `bytes`, the first of which is element `start` of the section.
@@ -30,7 +30,7 @@ impl AdaptiveModel {
             plane::write_bytes(&escapes, out)?;
         }
         let low = self.low_mantissa_bits();
-        for chunk in heads.chunks_mut(CHUNK) {
+        for chunk in heads.chunks_mut(FLOAT_CHUNK) {
             let verbatim = |head: u16| head & self.low_mask() | head >> 15 << low;
             chunk.iter_mut().for_each(|head| *head = verbatim(*head));
             low_bits::pack(chunk, self.low_bits(), out);

@@ -1,6 +1,7 @@
-//! Decodes the heads of a block of the adaptive coder of floats, without their verbatim bits: stretch by stretch first the magnitudes, then the signs.
+//! Decodes the heads of a block of the adaptive coder of floats, without their verbatim bits: stretch by
+//! stretch first the magnitudes, then the signs.
 
-use super::lanes::{ByLane, Lanes, STEPS};
+use super::lanes::{ByLane, Lanes, MOST_STRETCH_STEPS};
 use super::learner::{Learner, Learning};
 use super::sign_mixer::{SignMixer, magnitude_class};
 use super::steps::{Escapes, MagnitudeDecoder, SignDecoder};
@@ -73,10 +74,10 @@ impl HeadCode<'_> {
 }
 
 /// The signs of a stretch in which they are not coded.
-static NO_SIGNS: [u8; STEPS] = [0; STEPS];
+static NO_SIGNS: [u8; MOST_STRETCH_STEPS] = [0; MOST_STRETCH_STEPS];
 
 fn by_lane<T: Copy + Default>() -> Box<ByLane<T>> {
-    Box::new([[T::default(); MIXED_LANES]; STEPS])
+    Box::new([[T::default(); MIXED_LANES]; MOST_STRETCH_STEPS])
 }
 
 /// The exponents of a block's escapes.

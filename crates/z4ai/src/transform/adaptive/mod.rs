@@ -1,9 +1,10 @@
-//! Floats at maximum effort: the same symbols as in `float`, but the scales of rows, columns and convolution filters are not stored: they are learnt
-//! from the elements before. Convolutions, whose filters each have a scale of their own, gain most, and small tensors, which have no room for a
-//! description.
+//! Floats at maximum effort: the same symbols as in `float`, but the scales of rows, columns and convolution
+//! filters are not stored: they are learnt from the elements before. Convolutions, whose filters each have a
+//! scale of their own, gain most, and small tensors, which have no room for a description.
 //!
-//! `learner` has what is learnt of magnitudes and `sign_mixer` of signs, `lanes` the order in which eight rows are coded at a time, `survey` what the
-//! encoder finds on its way through a block, `search` the choice of parameters, `symbol_code` the tables.
+//! `learner` has what is learnt of magnitudes and `sign_mixer` of signs, `lanes` the order in which eight
+//! rows are coded at a time, `survey` what the encoder finds on its way through a block, `search` the choice
+//! of parameters, `symbol_code` the tables.
 
 mod decode;
 mod encode;
@@ -24,7 +25,7 @@ pub(crate) use learner::{
     Rates,
 };
 pub(crate) use model::{AdaptiveModel, TensorGeometry};
-pub(crate) use sign_mixer::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
+pub(crate) use sign_mixer::{BIASES, FILTER_PLACES, NEIGHBOURHOODS, SignRun};
 pub(crate) use steps::{MagnitudeDecoder, SignDecoder, Steps};
 
 #[cfg(test)]
@@ -44,7 +45,8 @@ mod tests {
         }
     }
 
-    /// Encodes all blocks, decodes them with the model as it comes back from its bytes, and gives the size of everything.
+    /// Encodes all blocks, decodes them with the model as it comes back from its bytes, and gives the size of
+    /// everything.
     fn round_trip(dtype: Dtype, bytes: &[u8], geometry: TensorGeometry, block: usize) -> usize {
         let layout = dtype.float_layout().unwrap();
         let section = Contents { dtype: Some(dtype), length: bytes.len() };
@@ -95,7 +97,8 @@ mod tests {
             bell(36 * 400).enumerate().map(|(index, value)| value * scale(index)).collect();
         let kernels = round_trip(Dtype::Bf16, &bf16(scaled.iter().copied()), geometry(36 * 9, 9, 3), 1 << 20);
         let alike = round_trip(Dtype::Bf16, &bf16(bell(36 * 400)), geometry(36 * 9, 9, 3), 1 << 20);
-        // Scales that differ by up to a factor of 3000 from kernel to kernel cost hardly more than a single one.
+        // Scales that differ by up to a factor of 3000 from kernel to kernel cost hardly more than a single
+        // one.
         assert!(kernels < alike + alike / 25, "{kernels} {alike}");
         let wide: Vec<u8> = scaled.iter().flat_map(|value| value.to_le_bytes()).collect();
         round_trip(Dtype::F32, &wide, geometry(36 * 9, 9, 3), 10_000);

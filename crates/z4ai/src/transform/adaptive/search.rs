@@ -1,15 +1,16 @@
-//! How quickly the adaptive coder should learn from a section: rates for rows, columns and kernels, and the style, each tried on a sample.
+//! How quickly the adaptive coder should learn from a section: rates for rows, columns and kernels, and the
+//! style, each tried on a sample.
 
 use super::lanes::Lanes;
-use super::learner::{FIXED, Learning};
+use super::learner::{FIXED, Learning, STYLE_MOVES};
 use super::model::TensorGeometry;
 use super::survey::count_by_phase;
 use crate::dtype::FloatLayout;
 use crate::transform::float::shape::Shape;
 
-/// Elements of the sample: the first ones, since what is learnt from them is what the rates are about.
+/// Elements of the sample: the first ones, since what is learnt from them is what the rates are about. At
+/// maximum effort: half +0.006 %, double -0.002 %.
 const SEARCHED_ELEMENTS: usize = 1 << 16;
-const STYLES: u8 = 4;
 
 /// The parameters that make a sample of the section smallest, found by changing one after the other.
 pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], geometry: TensorGeometry) -> Learning {
@@ -19,7 +20,7 @@ pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], geometry: Tensor
     let sample = lanes.gather(sample);
     let cost = |learning: Learning| Shape::fit_roughly(&count_by_phase(layout, learning, lanes, &sample));
     let mut best = (cost(first), first);
-    for style in (0..STYLES).filter(|&style| style != first.style) {
+    for style in (0..STYLE_MOVES.len() as u8).filter(|&style| style != first.style) {
         let other = Learning { style, ..first };
         let found = cost(other);
         if found < best.0 {
@@ -62,7 +63,7 @@ fn climb(
     best
 }
 
-/// About how many elements the rows of data have that has no rows.
+/// About how many elements the rows of data have that has no rows. Unshaped: half +0.58 %, double +0.06 %.
 const FLAT_ROW: usize = 2304;
 
 /// Where the search for the best parameters begins: what most convolutions and matrices want.

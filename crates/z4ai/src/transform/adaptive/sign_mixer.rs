@@ -1,20 +1,21 @@
-//! Signs at maximum effort. Filters of a convolution repeat their signs from place to place, and the rows and columns of some matrices lean to one side; tallies
-//! look at one each, and a third kind at what these two say together, by how large the element is. Tallies are constant within a stretch and learn from it when it
+//! Signs at maximum effort. Filters of a convolution repeat their signs from place to place, and the rows and
+//! columns of some matrices lean to one side; tallies look at one each, and a third kind at what these two
+//! say together, by how large the element is. Tallies are constant within a stretch and learn from it when it
 //! ends, so that no element has to wait for what another one teaches.
 
-use super::lanes::{ByLane, FilterPlaces, LanePlaces, Lanes, STEPS};
+use super::lanes::{ByLane, FilterPlaces, LanePlaces, Lanes, MOST_STRETCH_STEPS};
 use super::learner::Learning;
 use crate::entropy::mixing::{SUMS, Tally, sum_of};
 use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
 
-/// LanePlaces in a kernel that are told apart.
-pub(crate) const PLACES: usize = 32;
+/// Places in a filter that are told apart.
+pub(crate) const FILTER_PLACES: usize = 32;
 /// What the signs to the left, above, and above the one to the left can be.
 pub(crate) const NEIGHBOURHOODS: usize = 8;
 /// Steps of a row's or column's bias.
 pub(crate) const BIASES: usize = 11;
 /// Classes of the magnitude, each with chances of its own.
-const CLASSES: usize = 8;
+const MAGNITUDE_CLASSES: usize = 8;
 
 /// What is known of the signs of one block.
 pub(super) struct SignMixer {
@@ -23,15 +24,15 @@ pub(super) struct SignMixer {
     /// The signs of each step so far, a bit per lane.
     signs: Vec<u8>,
     next: usize,
-    /// How much the signs of a column, and of the rows that the lanes are in, lean to one side: from -2^15 (positive) to 2^15. Lanes that have not begun or have
-    /// ended are in columns beyond the last.
+    /// How much the signs of a column, and of the rows that the lanes are in, lean to one side: from -2^15
+    /// (positive) to 2^15. Lanes that have not begun or have ended are in columns beyond the last.
     columns: Vec<i32>,
     rows: [i32; MIXED_LANES],
     by_bias: Tallies<128>,
-    by_place: Tallies<{ PLACES * NEIGHBOURHOODS }>,
-    by_sum: [Tally; CLASSES * SUMS],
+    by_place: Tallies<{ FILTER_PLACES * NEIGHBOURHOODS }>,
+    by_sum: [Tally; MAGNITUDE_CLASSES * SUMS],
     /// What the tallies by sum say.
-    chances: [u32; CLASSES * SUMS],
+    chances: [u32; MAGNITUDE_CLASSES * SUMS],
     lessons: Box<ByLane<Lesson>>,
 }
 
@@ -82,8 +83,8 @@ pub(crate) struct SignRun<'a> {
     /// Where each lane is in its kernel after the steps that have been coded.
     pub kernels: FilterPlaces,
     pub bias_odds: &'a [i32; 128],
-    pub place_odds: &'a [i32; PLACES * NEIGHBOURHOODS],
-    pub chances: &'a [u32; CLASSES * SUMS],
+    pub place_odds: &'a [i32; FILTER_PLACES * NEIGHBOURHOODS],
+    pub chances: &'a [u32; MAGNITUDE_CLASSES * SUMS],
     /// For each step: the classes of the magnitudes, and what is to be learnt from.
     pub classes: &'a [[u8; MIXED_LANES]],
     pub lessons: &'a mut [[Lesson; MIXED_LANES]],
@@ -104,7 +105,8 @@ pub(crate) trait SignCoder {
     }
 }
 
-/// The class of an element that is `distance` sixteenths of an octave above the expected magnitude: octaves, as far as they matter.
+/// The class of an element that is `distance` sixteenths of an octave above the expected magnitude: octaves,
+/// as far as they matter.
 #[inline(always)]
 pub(super) fn magnitude_class(distance: i16) -> u8 {
     ((distance + 54) >> 4).clamp(0, 5) as u8
@@ -140,13 +142,13 @@ impl SignRun<'_> {
                 let place = self.places[lane] + step;
                 let column = self.columns.get(place).copied().unwrap_or(0);
                 let row = &mut self.rows[lane];
-                let in_kernel = self.kernels.places[lane].min(PLACES as i32 - 1);
+                let in_kernel = self.kernels.places[lane].min(FILTER_PLACES as i32 - 1);
                 self.kernels.advance(lane);
                 let neighbours = (corner >> lane & 1) << 2 | (left >> lane & 1) << 1 | above >> lane & 1;
                 let by_place = (in_kernel as usize * NEIGHBOURHOODS) + usize::from(neighbours);
                 let by_bias = (bias_step(column) * BIASES + bias_step(*row)) & 127;
-                let sum = sum_of(self.bias_odds[by_bias], self.place_odds[by_place & (PLACES * NEIGHBOURHOODS - 1)]);
-                let by_sum = (usize::from(classes[lane]) & (CLASSES - 1)) * SUMS + sum;
+                let sum = sum_of(self.bias_odds[by_bias], self.place_odds[by_place & (FILTER_PLACES * NEIGHBOURHOODS - 1)]);
+                let by_sum = (usize::from(classes[lane]) & (MAGNITUDE_CLASSES - 1)) * SUMS + sum;
                 let sign = coder.code(lane, self.chances[by_sum]);
                 lessons[lane] = (by_bias | by_place << 8 | by_sum << 16) as Lesson;
                 signs |= u8::from(sign) << lane;
@@ -177,7 +179,8 @@ impl<const COUNT: usize> Tallies<COUNT> {
     }
 }
 
-/// Calls `learn` with the place and the sum of two counts wherever that is not 0. Most of them are, in short stretches, and many at a time are told to be.
+/// Calls `learn` with the place and the sum of two counts wherever that is not 0. Most of them are, in short
+/// stretches, and many at a time are told to be.
 #[inline(always)]
 fn each_counted<const COUNT: usize>(
     counts: &[u32; COUNT],
@@ -197,22 +200,26 @@ fn each_counted<const COUNT: usize>(
     }
 }
 
-/// How many signs (upper half), and how many negative ones, the tallies of a stretch gave the probabilities of.
+/// How many signs (upper half), and how many negative ones, the tallies of a stretch gave the probabilities
+/// of.
 struct SignCounts {
     by_bias: [u32; 128],
-    by_place: [u32; PLACES * NEIGHBOURHOODS],
-    by_sum: [u32; CLASSES * SUMS],
+    by_place: [u32; FILTER_PLACES * NEIGHBOURHOODS],
+    by_sum: [u32; MAGNITUDE_CLASSES * SUMS],
 }
 
 impl SignCounts {
-    const NONE: Self =
-        Self { by_bias: [0; 128], by_place: [0; PLACES * NEIGHBOURHOODS], by_sum: [0; CLASSES * SUMS] };
+    const NONE: Self = Self {
+        by_bias: [0; 128],
+        by_place: [0; FILTER_PLACES * NEIGHBOURHOODS],
+        by_sum: [0; MAGNITUDE_CLASSES * SUMS],
+    };
 
     #[inline(always)]
     fn add(&mut self, lesson: Lesson, counted: u32) {
         self.by_bias[lesson as usize & 127] += counted;
-        self.by_place[(lesson >> 8) as usize & (PLACES * NEIGHBOURHOODS - 1)] += counted;
-        self.by_sum[(lesson >> 16) as usize & (CLASSES * SUMS - 1)] += counted;
+        self.by_place[(lesson >> 8) as usize & (FILTER_PLACES * NEIGHBOURHOODS - 1)] += counted;
+        self.by_sum[(lesson >> 16) as usize & (MAGNITUDE_CLASSES * SUMS - 1)] += counted;
     }
 }
 
@@ -230,14 +237,14 @@ impl SignMixer {
             above,
             signs: vec![0; lanes.steps()],
             next: 0,
-            columns: vec![0; lanes.columns() + STEPS],
+            columns: vec![0; lanes.columns() + MOST_STRETCH_STEPS],
             places: LanePlaces::new(lanes),
             rows: [0; MIXED_LANES],
             by_bias: Tallies::new(),
             by_place: Tallies::new(),
-            by_sum: [Tally::NEW; CLASSES * SUMS],
+            by_sum: [Tally::NEW; MAGNITUDE_CLASSES * SUMS],
             chances: std::array::from_fn(|index| Tally::NEW.chance(index)),
-            lessons: Box::new([[0; MIXED_LANES]; STEPS]),
+            lessons: Box::new([[0; MIXED_LANES]; MOST_STRETCH_STEPS]),
         }
     }
 
@@ -280,7 +287,8 @@ impl SignMixer {
         let mut counts = [SignCounts::NONE; 2];
         let signs = self.signs.get(self.next - stretch.steps..self.next).unwrap_or_default();
         for (lessons, &signs) in self.lessons.iter().zip(signs) {
-            // Neighbours often have a tally in common; two sets of counts keep them from waiting for each other.
+            // Neighbours often have a tally in common; two sets of counts keep them from waiting for each
+            // other.
             for (pair, lessons) in lessons.as_chunks::<2>().0.iter().enumerate() {
                 for ((counts, &lesson), lane) in counts.iter_mut().zip(lessons).zip(2 * pair..) {
                     counts.add(

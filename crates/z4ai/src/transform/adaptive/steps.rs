@@ -1,6 +1,7 @@
-//! The hot loops of adaptive floats: decoding magnitudes and signs in the order in which they are learnt from.
+//! The hot loops of adaptive floats: decoding magnitudes and signs in the order in which they are learnt
+//! from.
 
-use super::lanes::{ByLane, STEPS};
+use super::lanes::{ByLane, MOST_STRETCH_STEPS};
 use super::learner::{Expectation, MagnitudeCoder, MagnitudeRun, bound};
 use super::sign_mixer::{SignCoder, SignRun};
 use crate::arch::{Instructions, dispatch};
@@ -20,7 +21,8 @@ pub(crate) trait Steps: Instructions {
     }
 }
 
-/// Decodes the magnitudes of a stretch: what was expected of each, and how far it is from that, both in sixteenths of an octave.
+/// Decodes the magnitudes of a stretch: what was expected of each, and how far it is from that, both in
+/// sixteenths of an octave.
 pub(crate) struct MagnitudeDecoder<'a, 't> {
     pub stream: MixedDecoder<'t>,
     pub escapes: &'a mut Escapes<'t>,
@@ -40,8 +42,8 @@ impl MagnitudeCoder for MagnitudeDecoder<'_, '_> {
             distance = expected.distance(u16::from(self.escapes.next()) << JOINT_BITS | u16::from(symbol));
             bounded = bound(distance);
         }
-        self.expected[step & (STEPS - 1)][lane & (MIXED_LANES - 1)] = expected.sixteenths();
-        self.distances[step & (STEPS - 1)][lane & (MIXED_LANES - 1)] = distance as i16;
+        self.expected[step & (MOST_STRETCH_STEPS - 1)][lane & (MIXED_LANES - 1)] = expected.sixteenths();
+        self.distances[step & (MOST_STRETCH_STEPS - 1)][lane & (MIXED_LANES - 1)] = distance as i16;
         bounded
     }
 

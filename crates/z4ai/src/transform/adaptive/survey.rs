@@ -1,6 +1,7 @@
-//! One walk of the adaptive coder through a block, on the encoder's side: the symbols and signs with the contexts and probabilities that a decoder will have.
+//! One walk of the adaptive coder through a block, on the encoder's side: the symbols and signs with the
+//! contexts and probabilities that a decoder will have.
 
-use super::lanes::{Lanes, STEPS};
+use super::lanes::{Lanes, MOST_STRETCH_STEPS};
 use super::learner::{Expectation, Learner, Learning, MagnitudeCoder, PHASES, bound};
 use super::sign_mixer::{SignCoder, SignMixer, magnitude_class};
 use crate::dtype::FloatLayout;
@@ -73,7 +74,8 @@ impl SignCoder for KnownSigns<'_> {
     }
 }
 
-/// The counts of the symbols of a block, by the phase of what is expected of them. The heads are in the order of the lanes.
+/// The counts of the symbols of a block, by the phase of what is expected of them. The heads are in the order
+/// of the lanes.
 pub(super) fn count_by_phase(
     layout: FloatLayout,
     learning: Learning,
@@ -108,7 +110,7 @@ impl Survey {
         if with_signs {
             signs.coded.reserve(count);
             let mut mixer = SignMixer::new(learning, lanes);
-            let (mut classes, mut by_lane) = (&classes[..], [[0; MIXED_LANES]; STEPS]);
+            let (mut classes, mut by_lane) = (&classes[..], [[0; MIXED_LANES]; MOST_STRETCH_STEPS]);
             for &stretch in &stretches {
                 let (these, rest) = classes.split_at(stretch.elements());
                 classes = rest;

@@ -1,4 +1,5 @@
-//! How the symbols of the adaptive coder are distributed: a shape with rates of escapes, which takes a few bytes, or tables.
+//! How the symbols of the adaptive coder are distributed: a shape with rates of escapes, which takes a few
+//! bytes, or tables.
 
 use super::learner::{PHASES, SYMBOL_CONTEXTS};
 use crate::entropy::rans::{EncoderTables, MixedTable, Tables};
@@ -18,7 +19,8 @@ pub(super) struct SymbolCode {
     shape: Option<(Shape, Vec<EscapeRate>)>,
 }
 
-/// What an escape is assumed to take besides its symbol; most are zeros.
+/// What an escape is assumed to take besides its symbol; most are zeros. At maximum effort: half or double
+/// changes no size.
 const ESCAPE_BITS: u32 = 3;
 
 /// One class of contexts for all, one for each of the four kinds of neighbourhood, or tables.

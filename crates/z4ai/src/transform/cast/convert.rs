@@ -1,4 +1,5 @@
-//! Numbers of one float type as those of another. Every step is an IEEE operation, so that all platforms agree.
+//! Numbers of one float type as those of another. Every step is an IEEE operation, so that all platforms
+//! agree.
 
 use crate::arch;
 use crate::dtype::Dtype;
@@ -43,7 +44,8 @@ impl Scalar for Fp64 {
 
 struct E4m3;
 
-/// What the exponents of e4m3 lack from those of fp32, as factors; a multiplication makes subnormals right as well.
+/// What the exponents of e4m3 lack from those of fp32, as factors; a multiplication makes subnormals right as
+/// well.
 const E4M3_UP: f32 = f32::from_bits((127 + 120) << 23);
 const E4M3_DOWN: f32 = f32::from_bits((127 - 120) << 23);
 
@@ -96,7 +98,8 @@ macro_rules! with_scalar {
     };
 }
 
-/// Writes the numbers of `elements`, which are of type `from`, as elements of type `to`. There is one in `out` for each.
+/// Writes the numbers of `elements`, which are of type `from`, as elements of type `to`. There is one in
+/// `out` for each.
 pub(super) fn convert(elements: &[u8], from: Dtype, to: Dtype, out: &mut [u8]) {
     arch::vectorised(
         #[inline(always)]

@@ -1,6 +1,5 @@
 //! Elements from those of the type that they come from.
 
-use super::convert::convert;
 use super::model::CastModel;
 use super::with_scratch;
 use crate::error::{Error, Result};
@@ -29,10 +28,10 @@ impl CastModel {
         let base = if matches!(self.inner, Model::Reference(_)) { at.reference } else { &[] };
         let lengths = [elements, self.count(base.len())].map(|count| count * self.source.width());
         with_scratch(lengths, |[narrow, reference]| {
-            convert(base, self.dtype, self.source, reference);
+            self.source.narrow(base, self.dtype, reference);
             self.inner.decode(&mut inner, Position { start: at.start, reference }, narrow)?;
             inner.finish()?;
-            convert(narrow, self.source, self.dtype, out);
+            self.source.widen(narrow, self.dtype, out);
             Ok(())
         })?;
         for (place, exception) in places.into_iter().zip(exceptions.chunks_exact(width)) {

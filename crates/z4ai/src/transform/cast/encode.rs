@@ -1,6 +1,5 @@
 //! Elements to those of the type that they come from.
 
-use super::convert::convert;
 use super::model::CastModel;
 use super::with_scratch;
 use crate::arch::memory;
@@ -12,9 +11,9 @@ impl CastModel {
     pub(super) fn encode_block(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
         let width = self.dtype.scalar_width();
         let mut narrow = memory::zeroed(self.count(bytes.len()) * self.source.width())?;
-        convert(bytes, self.dtype, self.source, &mut narrow);
+        self.source.narrow(bytes, self.dtype, &mut narrow);
         let exceptions = with_scratch([bytes.len(), 0], |[wide, _]| {
-            convert(&narrow, self.source, self.dtype, wide);
+            self.source.widen(&narrow, self.dtype, wide);
             if wide == bytes {
                 return Ok(Vec::new());
             }
@@ -44,7 +43,7 @@ impl CastModel {
     /// The elements of the reference as numbers of the type that elements come from.
     fn narrow_reference(&self, reference: &[u8]) -> Result<Vec<u8>> {
         let mut narrow = memory::zeroed(self.count(reference.len()) * self.source.width())?;
-        convert(reference, self.dtype, self.source, &mut narrow);
+        self.source.narrow(reference, self.dtype, &mut narrow);
         Ok(narrow)
     }
 }

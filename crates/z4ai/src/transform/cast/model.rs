@@ -1,9 +1,11 @@
 //! The type that elements come from, and the model of them as such.
 
+use super::source::Source;
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use crate::transform::difference::DifferenceModel;
+use crate::transform::records::RecordsModel;
 use crate::transform::stored::StoredModel;
 use crate::transform::{Contents, Model, Position, Transform};
 
@@ -11,19 +13,18 @@ use crate::transform::{Contents, Model, Position, Transform};
 #[derive(Debug)]
 pub(crate) struct CastModel {
     pub(super) dtype: Dtype,
-    /// The type that they were cast from.
-    pub(super) source: Dtype,
+    pub(super) source: Source,
     pub(super) inner: Model,
 }
 
 impl CastModel {
     /// Wraps the model that was made for the elements of `source`.
-    pub fn new(dtype: Dtype, source: Dtype, inner: Model) -> Self {
+    pub fn new(dtype: Dtype, source: Source, inner: Model) -> Self {
         Self { dtype, source, inner }
     }
 
     /// The type that elements come from, and their model as such.
-    pub fn inner(&self) -> (Dtype, &Model) {
+    pub fn inner(&self) -> (Source, &Model) {
         (self.source, &self.inner)
     }
 
@@ -33,45 +34,31 @@ impl CastModel {
     }
 }
 
-/// The types that elements of `dtype` may come from, those with the fewest bits first.
-pub(super) fn sources(dtype: Dtype) -> &'static [Dtype] {
-    match dtype {
-        Dtype::Bf16 => &[Dtype::F8E5M2, Dtype::F8E4M3],
-        Dtype::F16 => &[Dtype::F8E5M2, Dtype::F8E4M3, Dtype::Bf16],
-        Dtype::F32 | Dtype::Complex64 => &[Dtype::F8E5M2, Dtype::F8E4M3, Dtype::Bf16, Dtype::F16],
-        Dtype::F64 | Dtype::Complex128 => {
-            &[Dtype::F8E5M2, Dtype::F8E4M3, Dtype::Bf16, Dtype::F16, Dtype::F32]
-        }
-        _ => &[],
-    }
-}
-
 impl Transform for CastModel {
     const TAG: u8 = 12;
     const NAME: &'static str = "cast";
 
     fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
-        let source = Dtype::from_code(reader.u8()?)?;
-        let known = |&(dtype, source): &(Dtype, Dtype)| sources(dtype).contains(&source);
-        let Some((dtype, source)) = section.dtype.zip(source).filter(known) else {
-            return Err(Error::corrupt("a cast from a dtype that there is none from"));
-        };
+        let source = Source::read(reader, section.dtype)?;
+        let dtype = section.dtype.ok_or_else(|| Error::corrupt("a cast of elements without a dtype"))?;
         // One level only: a model inside a model inside a model would be a way to exhaust the stack.
-        if let Some(&(Self::TAG | DifferenceModel::TAG | StoredModel::TAG)) = reader.peek().first() {
+        if let Some(&(Self::TAG | DifferenceModel::TAG | RecordsModel::TAG | StoredModel::TAG)) =
+            reader.peek().first()
+        {
             return Err(Error::corrupt(
-                "a cast of elements that are stored, differences or casts themselves",
+                "a cast of elements that are stored, records, differences or casts themselves",
             ));
         }
         let length = section.elements() * source.width();
-        let inner = Model::read_from(reader, Contents { dtype: Some(source), length })?;
-        if matches!(inner, Model::Reference(_)) && source.width() == 1 {
-            return Err(Error::corrupt("a cast from eight bits with a reference"));
+        let inner = Model::read_from(reader, Contents { dtype: Some(source.dtype), length })?;
+        if matches!(inner, Model::Reference(_)) && (source.width() == 1 || source.is_decimal()) {
+            return Err(Error::corrupt("a cast from eight bits or decimals with a reference"));
         }
         Ok(Self::new(dtype, source, inner))
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.push(Dtype::to_code(Some(self.source)));
+        self.source.write(out);
         self.inner.write(out)
     }
 

@@ -1,5 +1,5 @@
-//! Elements that are not floats, against a reference: the difference of each from its predecessor there, modulo the width, coded with whatever
-//! model suits the differences.
+//! Elements that are not floats, against a reference: the difference of each from its predecessor there,
+//! modulo the width, coded with whatever model suits the differences.
 
 mod decode;
 mod encode;
@@ -10,7 +10,8 @@ pub(crate) use model::DifferenceModel;
 
 use crate::arch;
 
-/// Replaces each element of `target` by `combine` of it and the one of `other`, in the low bits of numbers of 64.
+/// Replaces each element of `target` by `combine` of it and the one of `other`, in the low bits of numbers of
+/// 64.
 fn each_element(target: &mut [u8], other: &[u8], width: usize, combine: impl Fn(u64, u64) -> u64) {
     macro_rules! with {
         ($number:ty) => {{

@@ -6,7 +6,7 @@ use super::scale::Scales;
 use super::signs::Signs;
 use super::steps::{HeadChunk, Steps};
 use super::tails::MAX_TAILS;
-use super::{CENTRE, CHUNK, JOINT_BITS, low_bits};
+use super::{CENTRE, FLOAT_CHUNK, JOINT_BITS, low_bits};
 use crate::arch::{self, dispatch};
 use crate::entropy::plane;
 use crate::entropy::rans::{self, LANES};
@@ -14,44 +14,46 @@ use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use std::cell::RefCell;
 
-/// The temporaries of one chunk. The paddings keep arrays that are walked together from sharing the low bits of their addresses, which CPUs take for
-/// a dependency between a store and the loads behind it. Each thread has one: clearing them takes longer than decoding a small tensor.
+/// The temporaries of one chunk. The paddings keep arrays that are walked together from sharing the low bits
+/// of their addresses, which CPUs take for a dependency between a store and the loads behind it. Each thread
+/// has one: clearing them takes longer than decoding a small tensor.
 struct Scratch {
-    octaves: [i16; CHUNK + PADDING],
-    offsets: [u16; CHUNK + 2 * PADDING],
-    places: [u32; CHUNK / LANES],
-    symbols: [u8; CHUNK + 2 * PADDING],
-    fields: [u16; CHUNK + 3 * PADDING],
-    heads: [u16; CHUNK],
-    tails: [[u8; CHUNK]; MAX_TAILS],
+    octaves: [i16; FLOAT_CHUNK + PADDING],
+    offsets: [u16; FLOAT_CHUNK + 2 * PADDING],
+    places: [u32; FLOAT_CHUNK / LANES],
+    symbols: [u8; FLOAT_CHUNK + 2 * PADDING],
+    fields: [u16; FLOAT_CHUNK + 3 * PADDING],
+    heads: [u16; FLOAT_CHUNK],
+    tails: [[u8; FLOAT_CHUNK]; MAX_TAILS],
     /// A bit per element.
-    escaped: [u32; CHUNK / LANES],
+    escaped: [u32; FLOAT_CHUNK / LANES],
 }
 
 const PADDING: usize = 128;
 
-/// The longest rows whose lines are kept, so that the second-level cache holds them, and the fewest rows of a block.
+/// The longest rows whose lines are kept, so that the second-level cache holds them, and the fewest rows of a
+/// block.
 const LONGEST_LINE: usize = 1 << 13;
-const FEWEST_ROWS: usize = 16;
+const FEWEST_LINE_ROWS: usize = 16;
 
 thread_local! {
-    static SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
-        octaves: [0; CHUNK + PADDING],
-        offsets: [0; CHUNK + 2 * PADDING],
-        places: [0; CHUNK / LANES],
-        symbols: [0; CHUNK + 2 * PADDING],
-        fields: [0; CHUNK + 3 * PADDING],
-        heads: [0; CHUNK],
-        tails: [[0; CHUNK]; MAX_TAILS],
-        escaped: [0; CHUNK / LANES],
+    static DECODE_SCRATCH: RefCell<Box<Scratch>> = RefCell::new(Box::new(Scratch {
+        octaves: [0; FLOAT_CHUNK + PADDING],
+        offsets: [0; FLOAT_CHUNK + 2 * PADDING],
+        places: [0; FLOAT_CHUNK / LANES],
+        symbols: [0; FLOAT_CHUNK + 2 * PADDING],
+        fields: [0; FLOAT_CHUNK + 3 * PADDING],
+        heads: [0; FLOAT_CHUNK],
+        tails: [[0; FLOAT_CHUNK]; MAX_TAILS],
+        escaped: [0; FLOAT_CHUNK / LANES],
     }));
 }
 
 impl FloatModel {
     /// Decodes a block into `out`, whole elements of which the first is element `start` of the section.
     pub(super) fn decode_block(&self, reader: &mut Reader, start: usize, out: &mut [u8]) -> Result<()> {
-        SCRATCH.with_borrow_mut(|scratch| self.decode_chunks(reader, start, scratch, out))?;
-        self.signs.decode(self.layout, reader, &self.scales, start, out)
+        DECODE_SCRATCH.with_borrow_mut(|scratch| self.decode_chunks(reader, start, scratch, out))?;
+        self.signs.decode(self.layout, reader, out)
     }
 
     fn decode_chunks(
@@ -74,14 +76,14 @@ impl FloatModel {
         let bits = self.low_bits();
         let mut low = reader.take(low_bits::packed_len(count, bits))?;
         let mut tails = self.tails.decoder(reader, start, count)?;
-        for (index, chunk) in out.chunks_mut(CHUNK * width).enumerate() {
+        for (index, chunk) in out.chunks_mut(FLOAT_CHUNK * width).enumerate() {
             let elements = chunk.len() / width;
             let (packed, rest) = low.split_at(low_bits::packed_len(elements, bits).min(low.len()));
             low = rest;
             let mut decoder = HeadChunk {
                 model: self,
                 symbols: &mut symbols,
-                start: start + index * CHUNK,
+                start: start + index * FLOAT_CHUNK,
                 packed,
                 octaves: &mut scratch.octaves[..elements],
                 offsets: &mut scratch.offsets[..elements],
@@ -124,13 +126,14 @@ impl FloatModel {
         ScaleSplit::new(CENTRE as i16, self.tables.decoder())
     }
 
-    /// The lines that all rows have in common, where there are columns and so many rows in a block of `count` elements that the lines are soon made.
+    /// The lines that all rows have in common, where there are columns and so many rows in a block of `count`
+    /// elements that the lines are soon made.
     fn row_lines(&self, count: usize) -> Option<&RowLines> {
         let Scales { row_length, columns, .. } = &self.scales;
         let usable = !columns.is_empty()
             && row_length.is_multiple_of(LANES)
             && *row_length <= LONGEST_LINE
-            && count / FEWEST_ROWS >= *row_length;
+            && count / FEWEST_LINE_ROWS >= *row_length;
         usable.then(|| self.row_lines.get_or_init(|| RowLines::new(self.split(), columns)))
     }
 
@@ -139,17 +142,18 @@ impl FloatModel {
             Signs::Verbatim => HeadSign::Stored,
             Signs::Constant(negative) => HeadSign::Constant(negative),
             // They are put in their places later.
-            Signs::Skewed(_) | Signs::Context(_) => HeadSign::Constant(false),
+            Signs::Skewed(_) => HeadSign::Constant(false),
         };
         HeadFormat { low_mantissa: self.layout.head_mantissa_bits() - JOINT_BITS, sign }
     }
 
-    /// Replaces the exponents that were escaped, for which the symbols gave garbage; `escaped` has a bit for each head.
+    /// Replaces the exponents that were escaped, for which the symbols gave garbage; `escaped` has a bit for
+    /// each head.
     fn place_escapes(&self, escaped: &[u32], escapes: &mut &[u8], heads: &mut [u16]) -> Result<()> {
         /// Groups that are looked at together.
-        const STRETCH: usize = 16;
+        const GROUPS_TOGETHER: usize = 16;
         // Most stretches have none.
-        let stretches = escaped.chunks(STRETCH).zip(heads.chunks_mut(STRETCH * LANES));
+        let stretches = escaped.chunks(GROUPS_TOGETHER).zip(heads.chunks_mut(GROUPS_TOGETHER * LANES));
         let some = stretches.filter(|(escaped, _)| escaped.iter().fold(0, |all, bits| all | bits) != 0);
         let groups = some.flat_map(|(escaped, heads)| escaped.iter().zip(heads.chunks_mut(LANES)));
         for (&escaped, heads) in groups {

@@ -1,8 +1,8 @@
 //! Floats to symbols, escapes and planes, one block at a time.
 
 use super::model::FloatModel;
-use super::scale::{STEPS, Scales};
-use super::{CENTRE, CHUNK, ESCAPE_STRETCH, EXPONENT_PARTS, JOINT_BITS, low_bits};
+use super::scale::{STEPS_PER_OCTAVE, Scales};
+use super::{CENTRE, ESCAPE_STRETCH, EXPONENT_PARTS, FLOAT_CHUNK, JOINT_BITS, low_bits};
 use crate::arch;
 use crate::dtype::FloatLayout;
 use crate::entropy::{plane, rans};
@@ -22,28 +22,29 @@ impl ExponentParts {
     pub const ALL: Self = Self { first: 1, last: EXPONENT_PARTS as i16 - 1 };
 }
 
-/// The temporaries of one chunk. Each thread has one, since setting it up takes longer than transforming a small tensor.
+/// The temporaries of one chunk. Each thread has one, since setting it up takes longer than transforming a
+/// small tensor.
 #[derive(Debug)]
 pub(super) struct SymbolScratch {
     heads: Heads,
-    symbols: [u8; CHUNK],
-    contexts: [u8; CHUNK],
+    symbols: [u8; FLOAT_CHUNK],
+    contexts: [u8; FLOAT_CHUNK],
 }
 
 /// The heads of one chunk and what is expected of them.
 #[derive(Debug)]
 struct Heads {
     length: usize,
-    heads: [u16; CHUNK],
-    expected: [i16; CHUNK],
-    fields: [u16; CHUNK],
+    heads: [u16; FLOAT_CHUNK],
+    expected: [i16; FLOAT_CHUNK],
+    fields: [u16; FLOAT_CHUNK],
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Box<SymbolScratch>> = RefCell::new(Box::new(SymbolScratch {
-        heads: Heads { length: 0, heads: [0; CHUNK], expected: [0; CHUNK], fields: [0; CHUNK] },
-        symbols: [0; CHUNK],
-        contexts: [0; CHUNK],
+    static SYMBOL_SCRATCH: RefCell<Box<SymbolScratch>> = RefCell::new(Box::new(SymbolScratch {
+        heads: Heads { length: 0, heads: [0; FLOAT_CHUNK], expected: [0; FLOAT_CHUNK], fields: [0; FLOAT_CHUNK] },
+        symbols: [0; FLOAT_CHUNK],
+        contexts: [0; FLOAT_CHUNK],
     }));
 }
 
@@ -63,16 +64,17 @@ struct FloatScratch {
 thread_local! {
     static BLOCK: RefCell<FloatScratch> = RefCell::default();
     /// A block that is made to be copied.
-    static MEMORY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static COPIED_BLOCK: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 impl SymbolScratch {
     /// Runs `work` with this thread's scratch.
     pub fn with<R>(work: impl FnOnce(&mut Self) -> R) -> R {
-        SCRATCH.with_borrow_mut(|scratch| work(scratch))
+        SYMBOL_SCRATCH.with_borrow_mut(|scratch| work(scratch))
     }
 
-    /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of the section.
+    /// Computes the symbols and contexts of the elements in `chunk`, the first of which is element `start` of
+    /// the section.
     #[inline(always)]
     pub fn transform(&mut self, layout: FloatLayout, scales: &Scales, chunk: &[u8], start: usize) {
         self.heads.read(layout, scales, chunk, start);
@@ -100,7 +102,7 @@ impl Heads {
     /// Takes in the elements of `chunk`, the first of which is element `start` of the section.
     #[inline(always)]
     fn read(&mut self, layout: FloatLayout, scales: &Scales, chunk: &[u8], start: usize) {
-        self.length = (chunk.len() / layout.width).min(CHUNK);
+        self.length = (chunk.len() / layout.width).min(FLOAT_CHUNK);
         layout.read_heads(chunk, &mut self.heads[..self.length]);
         scales.fill(start, &mut self.expected[..self.length]);
     }
@@ -115,12 +117,12 @@ impl Heads {
             symbols.iter_mut().zip(contexts).zip(heads.iter().zip(expected))
         {
             let exponent = ((head & 0x7fff) >> mantissa_bits) as i16;
-            let part = exponent - (expected >> STEPS.trailing_zeros()) + CENTRE as i16;
+            let part = exponent - (expected >> STEPS_PER_OCTAVE.trailing_zeros()) + CENTRE as i16;
             let inside = part >= parts.first && part <= parts.last;
             let part = if inside { part } else { 0 };
             let joint = head >> (mantissa_bits - JOINT_BITS) & joint_mask;
             *symbol = (part << JOINT_BITS) as u8 | joint as u8;
-            *context = (expected & (STEPS - 1) as i16) as u8;
+            *context = (expected & (STEPS_PER_OCTAVE - 1) as i16) as u8;
         }
     }
 }
@@ -128,15 +130,16 @@ impl Heads {
 impl FloatModel {
     /// Appends the block of whole elements `bytes`, the first of which is element `start` of the section.
     pub(super) fn encode_block(&self, bytes: &[u8], start: usize, out: &mut Vec<u8>) -> Result<()> {
-        let mut memory = MEMORY.take();
+        let mut memory = COPIED_BLOCK.take();
         let begin = self.encode_block_within(bytes, start, &mut memory)?;
         out.extend_from_slice(&memory[begin..]);
-        MEMORY.set(memory);
+        COPIED_BLOCK.set(memory);
         Ok(())
     }
 
-    /// Makes the block in place of whatever is in `memory`, and returns where it begins; it ends where the memory does, and there is room for a byte before it. Symbols are
-    /// coded from the last to the first, so the block grows from the verbatim bits to both ends, and nothing has to be moved.
+    /// Makes the block in place of whatever is in `memory`, and returns where it begins; it ends where the
+    /// memory does, and there is room for a byte before it. Symbols are coded from the last to the first, so
+    /// the block grows from the verbatim bits to both ends, and nothing has to be moved.
     pub(super) fn encode_block_within(
         &self,
         bytes: &[u8],
@@ -163,7 +166,7 @@ impl FloatModel {
             Ok(rans::encode_before(lanes, tables, &block.symbols, &block.contexts, room))
         })?;
         self.tails.encode(bytes, width, start, memory);
-        self.signs.encode(self.layout, bytes, &self.scales, start, memory)?;
+        self.signs.encode(self.layout, bytes, memory);
         Ok(begin)
     }
 
@@ -173,16 +176,16 @@ impl FloatModel {
         block.symbols.resize(count, 0);
         block.contexts.resize(count, 0);
         block.escapes.clear();
-        let pieces = block.symbols.chunks_mut(CHUNK).zip(block.contexts.chunks_mut(CHUNK));
+        let pieces = block.symbols.chunks_mut(FLOAT_CHUNK).zip(block.contexts.chunks_mut(FLOAT_CHUNK));
         SymbolScratch::with(|scratch| {
             let heads = &mut scratch.heads;
             for (index, (chunk, (symbols, contexts))) in
-                bytes.chunks(CHUNK * self.layout.width).zip(pieces).enumerate()
+                bytes.chunks(FLOAT_CHUNK * self.layout.width).zip(pieces).enumerate()
             {
                 arch::vectorised(
                     #[inline(always)]
                     || {
-                        heads.read(self.layout, &self.scales, chunk, start + index * CHUNK);
+                        heads.read(self.layout, &self.scales, chunk, start + index * FLOAT_CHUNK);
                         heads.symbols(self.layout, self.parts, symbols, contexts);
                         self.collect_escapes(heads, symbols, &mut block.escapes);
                         self.pack_low_bits(heads, low);
@@ -195,7 +198,8 @@ impl FloatModel {
         }
     }
 
-    /// Appends the exponents of the chunk's escapes, which are rare: most stretches are passed over by one comparison.
+    /// Appends the exponents of the chunk's escapes, which are rare: most stretches are passed over by one
+    /// comparison.
     #[inline(always)]
     fn collect_escapes(&self, heads: &Heads, symbols: &[u8], escapes: &mut Vec<u8>) {
         for (symbols, heads) in symbols.chunks(ESCAPE_STRETCH).zip(heads.heads.chunks(ESCAPE_STRETCH)) {
@@ -228,7 +232,8 @@ impl FloatModel {
     }
 }
 
-/// The highest bit of each byte that stands for an escape among eight symbols or fewer, the first of which is the lowest byte.
+/// The highest bit of each byte that stands for an escape among eight symbols or fewer, the first of which is
+/// the lowest byte.
 #[inline(always)]
 fn escaped_places(symbols: &[u8]) -> u64 {
     const HIGHEST: u64 = 0x8080_8080_8080_8080;

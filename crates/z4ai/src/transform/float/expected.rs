@@ -1,7 +1,7 @@
 //! What is expected of the heads of a chunk, in the forms that decoders take it in.
 
-use super::CHUNK;
-use super::scale::{STEPS, ScaleSegment};
+use super::FLOAT_CHUNK;
+use super::scale::{STEPS_PER_OCTAVE, ScaleSegment};
 use crate::entropy::rans::{DecoderTables, LANES};
 
 /// Where the bits of a head come from.
@@ -33,11 +33,13 @@ pub(crate) struct HeadInputs<'a> {
 /// What is expected of the heads of a chunk, by groups of [`LANES`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'a> {
-    /// What is added to the symbols of each group: whole octaves, above a zero for each mantissa bit of a symbol.
+    /// What is added to the symbols of each group: whole octaves, above a zero for each mantissa bit of a
+    /// symbol.
     octaves: &'a [i16],
     /// What else is expected.
     rest: ExpectedRest<'a>,
-    /// Where the slots of the last context would end; there are no offsets beyond. Kernels rely on that, so only this file makes values of this type.
+    /// Where the slots of the last context would end; there are no offsets beyond. Kernels rely on that, so
+    /// only this file makes values of this type.
     slots: usize,
 }
 
@@ -58,7 +60,8 @@ impl<'a> Expected<'a> {
 /// What is expected of the elements of a group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ExpectedRest<'a> {
-    /// The same of all: where in a table's slots the context of each group begins. Empty if there is one context.
+    /// Of all elements of a group: where in a table's slots the context of each group begins. Empty if there
+    /// is one context.
     Same(&'a [u16]),
     /// What these lines say from the place of each group on.
     Lines { lines: Lines<'a>, places: &'a [u32] },
@@ -93,17 +96,21 @@ pub(crate) struct ScaleSplit {
 }
 
 impl ScaleSplit {
-    const FRACTION: i16 = STEPS as i16 - 1;
+    const FRACTION: i16 = STEPS_PER_OCTAVE as i16 - 1;
 
     /// The fraction of a scale is the context, if these tables have contexts.
     pub fn new(centre: i16, tables: &DecoderTables) -> Self {
         let precision = tables.precision();
-        Self { centre, precision, has_contexts: tables.slots().len() == (STEPS as usize) << precision }
+        Self {
+            centre,
+            precision,
+            has_contexts: tables.slots().len() == (STEPS_PER_OCTAVE as usize) << precision,
+        }
     }
 
     #[inline(always)]
     fn octave(self, scale: i16) -> i16 {
-        (scale & !Self::FRACTION) - self.centre * STEPS as i16
+        (scale & !Self::FRACTION) - self.centre * STEPS_PER_OCTAVE as i16
     }
 
     #[inline(always)]
@@ -112,7 +119,7 @@ impl ScaleSplit {
     }
 
     fn slots(self) -> usize {
-        (STEPS as usize) << self.precision
+        (STEPS_PER_OCTAVE as usize) << self.precision
     }
 
     /// What is expected of groups whose elements have the same scales.
@@ -175,7 +182,7 @@ impl ScaleSplit {
 }
 
 /// The most groups of a chunk.
-const GROUPS: usize = CHUNK / LANES;
+const GROUPS: usize = FLOAT_CHUNK / LANES;
 static NO_OCTAVES: [i16; GROUPS] = [0; GROUPS];
 /// Where the groups of a chunk are in its lines.
 static IN_ORDER: [u32; GROUPS] = {
@@ -188,7 +195,8 @@ static IN_ORDER: [u32; GROUPS] = {
     places
 };
 
-/// The lines of all rows of which columns say something. What a row's own scale adds to that is whole octaves, and a fraction, of which there are few: one line for each.
+/// The lines of all rows of which columns say something. What a row's own scale adds to that is whole
+/// octaves, and a fraction, of which there are few: one line for each.
 #[derive(Debug)]
 pub(crate) struct RowLines {
     split: ScaleSplit,
@@ -201,10 +209,16 @@ impl RowLines {
     /// The lines of rows of whole groups.
     pub fn new(split: ScaleSplit, columns: &[i8]) -> Self {
         let row_length = columns.len();
-        let (mut octaves, mut offsets) =
-            (vec![0; STEPS as usize * row_length], vec![0; STEPS as usize * row_length]);
-        let rows =
-            (0..STEPS as i16).map(|base| ScaleSegment { length: row_length, base, column: 0, columns });
+        let (mut octaves, mut offsets) = (
+            vec![0; STEPS_PER_OCTAVE as usize * row_length],
+            vec![0; STEPS_PER_OCTAVE as usize * row_length],
+        );
+        let rows = (0..STEPS_PER_OCTAVE as i16).map(|base| ScaleSegment {
+            length: row_length,
+            base,
+            column: 0,
+            columns,
+        });
         let split_lines = ScaleSplit { centre: 0, ..split };
         split_lines.lines(rows, &mut octaves, &mut offsets);
         if !split.has_contexts {

@@ -1,9 +1,11 @@
-//! Packing of the bits that look random (sign and low mantissa bits of the head): a few bits per element, stored verbatim. A chunk's elements
-//! are spread over strided bit positions, so that packing and unpacking are plain loops over whole arrays, which compilers vectorise.
+//! Packing of the bits that look random (sign and low mantissa bits of the head): a few bits per element,
+//! stored verbatim. A chunk's elements are spread over strided bit positions, so that packing and unpacking
+//! are plain loops over whole arrays, which compilers vectorise.
 
-use super::CHUNK;
+use super::FLOAT_CHUNK;
 
-/// The parts of a field of `bits` (at most 15) bits, each with its width (8, 4, 2 or 1) and its position in the field.
+/// The parts of a field of `bits` (at most 15) bits, each with its width (8, 4, 2 or 1) and its position in
+/// the field.
 fn parts(bits: u32) -> impl Iterator<Item = (u32, u32)> {
     [8, 4, 2, 1].into_iter().filter(move |width| bits & width != 0).scan(0, |position, width| {
         let start = *position;
@@ -14,12 +16,12 @@ fn parts(bits: u32) -> impl Iterator<Item = (u32, u32)> {
 
 /// Bytes that `count` elements of `bits` bits take.
 pub(in crate::transform) fn packed_len(count: usize, bits: u32) -> usize {
-    let whole = count / CHUNK * (CHUNK / 8) * bits as usize;
-    let rest = count % CHUNK;
+    let whole = count / FLOAT_CHUNK * (FLOAT_CHUNK / 8) * bits as usize;
+    let rest = count % FLOAT_CHUNK;
     whole + parts(bits).map(|(width, _)| (rest * width as usize).div_ceil(8)).sum::<usize>()
 }
 
-/// Appends one chunk of at most [`CHUNK`] fields.
+/// Appends one chunk of at most [`FLOAT_CHUNK`] fields.
 #[inline(always)]
 pub(in crate::transform) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
     for (width, position) in parts(bits) {
@@ -27,7 +29,7 @@ pub(in crate::transform) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + stride, 0);
         let bytes = &mut out[start..];
-        if fields.len() == CHUNK {
+        if fields.len() == FLOAT_CHUNK {
             match width {
                 8 => pack_chunk::<1>(fields, position, bytes),
                 4 => pack_chunk::<2>(fields, position, bytes),
@@ -49,7 +51,7 @@ pub(in crate::transform) fn pack(fields: &[u16], bits: u32, out: &mut Vec<u8>) {
 /// Writes the parts of a whole chunk, so many to a byte.
 #[inline(always)]
 fn pack_chunk<const IN_BYTE: usize>(fields: &[u16], position: u32, bytes: &mut [u8]) {
-    let (stride, width) = (CHUNK / IN_BYTE, 8 / IN_BYTE);
+    let (stride, width) = (FLOAT_CHUNK / IN_BYTE, 8 / IN_BYTE);
     let segments: [&[u16]; IN_BYTE] = std::array::from_fn(|turn| &fields[turn * stride..(turn + 1) * stride]);
     let mask = ((1u32 << width) - 1) as u16;
     for (index, byte) in bytes[..stride].iter_mut().enumerate() {
@@ -61,7 +63,8 @@ fn pack_chunk<const IN_BYTE: usize>(fields: &[u16], position: u32, bytes: &mut [
     }
 }
 
-/// Reads one chunk of `fields.len()` fields from the front of `packed`, which holds at least [`packed_len`] bytes.
+/// Reads one chunk of `fields.len()` fields from the front of `packed`, which holds at least [`packed_len`]
+/// bytes.
 #[inline(always)]
 pub(in crate::transform) fn unpack(mut packed: &[u8], bits: u32, fields: &mut [u16]) {
     if bits == 0 {
@@ -91,12 +94,12 @@ mod tests {
     #[test]
     fn whole_chunks_are_packed_as_others_are() {
         let fields: Vec<u16> =
-            (0..CHUNK as u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 17) as u16).collect();
+            (0..FLOAT_CHUNK as u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 17) as u16).collect();
         for bits in 0..=15 {
             let masked: Vec<u16> = fields.iter().map(|field| field & ((1 << bits) - 1)).collect();
             let mut packed = Vec::new();
             pack(&masked, bits, &mut packed);
-            let mut unpacked = vec![0xffff; CHUNK];
+            let mut unpacked = vec![0xffff; FLOAT_CHUNK];
             unpack(&packed, bits, &mut unpacked);
             assert_eq!(unpacked, masked, "{bits}");
         }
@@ -104,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fields_survive(fields in proptest::collection::vec(any::<u16>(), 0..CHUNK), bits in 0u32..=15) {
+        fn fields_survive(fields in proptest::collection::vec(any::<u16>(), 0..FLOAT_CHUNK), bits in 0u32..=15) {
             let masked: Vec<u16> = fields.iter().map(|field| field & ((1 << bits) - 1)).collect();
             let mut packed = Vec::new();
             pack(&masked, bits, &mut packed);

@@ -1,4 +1,5 @@
-//! What all blocks of a section of floats share: scales, frequency tables, the sign if it is constant, and how the tail planes are coded.
+//! What all blocks of a section of floats share: scales, frequency tables, the sign if it is constant, and
+//! how the tail planes are coded.
 
 use super::JOINT_BITS;
 use super::encode::ExponentParts;
@@ -34,7 +35,7 @@ pub(crate) struct FloatModel {
 }
 
 /// How many contexts the tables have, by the fraction of the expected scale.
-pub(super) const CONTEXTS: usize = 4;
+pub(super) const FLOAT_CONTEXTS: usize = 4;
 
 impl FloatModel {
     pub(super) fn new(
@@ -90,12 +91,12 @@ impl Transform for FloatModel {
             return Err(Error::corrupt("a table's precision is out of range"));
         }
         let scales = Scales::read(reader, elements)?;
-        let signs = Signs::read(flags & 3, reader, elements)?;
+        let signs = Signs::read(flags & 3, reader)?;
         let (tables, shape) = if is_shaped {
             let (shape, rate) = (Shape::read(reader)?, EscapeRate::read(reader)?);
             (shape_tables(shape, rate), Some((shape, rate)))
         } else {
-            let contexts = if flags & 4 != 0 { CONTEXTS } else { 1 };
+            let contexts = if flags & 4 != 0 { FLOAT_CONTEXTS } else { 1 };
             let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, precision));
             (tables.collect::<Result<_>>()?, None)
         };
@@ -153,5 +154,5 @@ const SHAPE: u8 = 0;
 
 /// The tables of all contexts, which are quarters of an octave apart.
 pub(super) fn shape_tables(shape: Shape, rate: EscapeRate) -> Vec<FrequencyTable> {
-    (0..CONTEXTS).map(|context| shape.table((16 / CONTEXTS * context) as i32, rate)).collect()
+    (0..FLOAT_CONTEXTS).map(|context| shape.table((16 / FLOAT_CONTEXTS * context) as i32, rate)).collect()
 }

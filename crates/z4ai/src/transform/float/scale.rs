@@ -1,8 +1,10 @@
-//! Scales: what the magnitude of an element is expected to be, from the row and the column it stands in. Trained weights differ in scale
-//! between rows and columns far more than inside them, so the exponent minus its expectation is cheap to code.
+//! Scales: what the magnitude of an element is expected to be, from the row and the column it stands in.
+//! Trained weights differ in scale between rows and columns far more than inside them, so the exponent minus
+//! its expectation is cheap to code.
 //!
-//! A scale is the mean of the magnitude's logarithm in quarter octaves. The logarithm is the head's exponent and mantissa read as one integer, so
-//! that only integers are summed and the result is the same on every machine and for every number of threads.
+//! A scale is the mean of the magnitude's logarithm in quarter octaves. The logarithm is the head's exponent
+//! and mantissa read as one integer, so that only integers are summed and the result is the same on every
+//! machine and for every number of threads.
 
 use crate::arch;
 use crate::dtype::FloatLayout;
@@ -12,7 +14,7 @@ use crate::frame::wire::{Reader, put_length, put_signed};
 use crate::threads;
 
 /// Steps per octave.
-pub(crate) const STEPS: i32 = 4;
+pub(crate) const STEPS_PER_OCTAVE: i32 = 4;
 
 /// The expected magnitude of every element of a section: `base + rows[i] + columns[j]` quarter octaves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +28,8 @@ pub(crate) struct Scales {
     pub columns: Vec<i8>,
 }
 
-/// Neighbours in a row, of which `base` is expected, with something added for each unless `columns` is empty. Elements, or groups of them, are counted.
+/// Neighbours in a row, of which `base` is expected, with something added for each unless `columns` is empty.
+/// Elements, or groups of them, are counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScaleSegment<'a> {
     pub length: usize,
@@ -58,7 +61,8 @@ impl Scales {
         self.row_length == 0 || in_rows
     }
 
-    /// The expectations of `count` groups of elements from element `start` on, each of which must lie in one row.
+    /// The expectations of `count` groups of elements from element `start` on, each of which must lie in one
+    /// row.
     #[inline(always)]
     pub fn segments(
         &self,
@@ -79,7 +83,7 @@ impl Scales {
         })
     }
 
-    /// The same with rows and columns as asked.
+    /// These scales with rows and columns as asked.
     pub fn with_parts(&self, rows: bool, columns: bool) -> Self {
         let part = |wanted: bool, offsets: &Vec<i8>| if wanted { offsets.clone() } else { Vec::new() };
         let (rows, columns) = (part(rows, &self.rows), part(columns, &self.columns));
@@ -140,8 +144,8 @@ impl Scales {
     }
 }
 
-/// Sums of log-magnitudes over rows and columns, without the elements that say nothing about the scale: zeros, and the dust many octaves below the rest
-/// that training leaves behind.
+/// Sums of log-magnitudes over rows and columns, without the elements that say nothing about the scale:
+/// zeros, and the dust many octaves below the rest that training leaves behind.
 #[derive(Debug)]
 pub(super) struct Sums {
     rows: Vec<(u64, u32)>,
@@ -156,14 +160,14 @@ struct BatchSums {
     column_counts: Vec<u32>,
 }
 
-/// Octaves below the median magnitude at which dust begins.
+/// Octaves below the median magnitude at which dust begins. Weights: half +0.064 %, double +0.005 %.
 const DUST_OCTAVES: u16 = 24;
-/// Elements that the median is taken of.
-const MEDIAN_SAMPLE: usize = 256;
+/// Elements that the median is taken of. Weights: half and double change about 0.001 %.
+const DUST_MEDIAN_SAMPLE: usize = 256;
 
 /// The least magnitude (as a head without sign) that counts.
 fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
-    let stride = (bytes.len() / layout.width / MEDIAN_SAMPLE).max(1);
+    let stride = (bytes.len() / layout.width / DUST_MEDIAN_SAMPLE).max(1);
     // An odd stride does not stay in one column of a matrix.
     let elements = bytes.chunks_exact(layout.width).step_by(stride | 1);
     let mut magnitudes: Vec<u16> = elements
@@ -179,10 +183,11 @@ fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
 const BATCH_ROWS: usize = 1 << 15;
 /// Rows, if they are long, that are summed before their columns are added to those of others.
 const LONG_ROWS: usize = 32;
-/// Rows that columns are summed over, about, where there are more: their means are then known to a fraction of a step.
+/// Rows that columns are summed over, about, where there are more: their means are then known to a fraction
+/// of a step. Unshaped: half +0.001 %, double no gain.
 const COLUMN_SAMPLE: usize = 4096;
 /// Neighbours in a row that are summed together.
-const STRETCH: usize = 256;
+const NEIGHBOURS_TOGETHER: usize = 256;
 
 impl Sums {
     /// Sums the elements of `bytes`, cut into rows of `row_length`.
@@ -192,7 +197,8 @@ impl Sums {
         let rows = bytes.len().div_ceil(row_bytes);
         // An odd number, so that it is no multiple of what rows may be grouped by.
         let column_stride = (rows / COLUMN_SAMPLE).max(1) | 1;
-        // About a megabyte per task, in whole rows; more where rows are long, since each task has sums of its own for all columns.
+        // About a megabyte per task, in whole rows; more where rows are long, since each task has sums of its
+        // own for all columns.
         let batch = ((1 << 20) / row_bytes).max(LONG_ROWS.min(rows / 8)).clamp(1, BATCH_ROWS);
         let partial = threads::map(bytes.chunks(batch * row_bytes).enumerate(), |(index, chunk)| {
             let in_columns = |row: usize| want_columns && (index * batch + row).is_multiple_of(column_stride);
@@ -224,18 +230,18 @@ impl Sums {
     ) -> BatchSums {
         let column_count = if want_columns { row_length } else { 0 };
         let (mut column_sums, mut column_counts) = (vec![0u32; column_count], vec![0u32; column_count]);
-        let mut heads = [0u16; STRETCH];
+        let mut heads = [0u16; NEIGHBOURS_TOGETHER];
         let mut rows = Vec::with_capacity(bytes.len() / (row_length * layout.width) + 1);
         for (index, row) in bytes.chunks(row_length * layout.width).enumerate() {
             let in_columns = in_columns(index);
             let (mut sum, mut count) = (0u64, 0u32);
-            for (index, stretch) in row.chunks(STRETCH * layout.width).enumerate() {
+            for (index, stretch) in row.chunks(NEIGHBOURS_TOGETHER * layout.width).enumerate() {
                 let heads = &mut heads[..stretch.len() / layout.width];
                 layout.read_magnitudes(stretch, least, heads);
                 sum += u64::from(heads.iter().map(|&head| u32::from(head)).sum::<u32>());
                 count += heads.iter().map(|&head| u32::from(head != 0)).sum::<u32>();
                 if in_columns {
-                    let columns = index * STRETCH..index * STRETCH + heads.len();
+                    let columns = index * NEIGHBOURS_TOGETHER..index * NEIGHBOURS_TOGETHER + heads.len();
                     let sums = column_sums[columns.clone()].iter_mut().zip(&mut column_counts[columns]);
                     for ((sum, count), &head) in sums.zip(heads.iter()) {
                         *sum += u32::from(head);
@@ -260,11 +266,11 @@ impl Sums {
                     return 0;
                 }
                 let difference = mean_16(sum, u64::from(count)) - mean;
-                round_div(difference * i64::from(STEPS), step).clamp(-127, 127) as i8
+                round_div(difference * i64::from(STEPS_PER_OCTAVE), step).clamp(-127, 127) as i8
             };
             sums.iter().map(offset).collect()
         };
-        let base = round_div(mean * i64::from(STEPS), step) as i16;
+        let base = round_div(mean * i64::from(STEPS_PER_OCTAVE), step) as i16;
         Scales { base, row_length, rows: offsets(&self.rows), columns: offsets(&self.columns) }
     }
 }

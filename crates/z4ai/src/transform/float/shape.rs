@@ -1,8 +1,10 @@
-//! Frequency tables from a few numbers in place of a list of frequencies, which small tensors have no room for. Weights of one scale are close to normally
-//! distributed, and those of unknown or mixed scale to a mixture of a few normal distributions; a *shape* says which mixture.
+//! Frequency tables from a few numbers in place of a list of frequencies, which small tensors have no room
+//! for. Weights of one scale are close to normally distributed, and those of unknown or mixed scale to a
+//! mixture of a few normal distributions; a *shape* says which mixture.
 
 use super::encode::ExponentParts;
 use super::{CENTRE, JOINT_BITS};
+use crate::entropy::rans::ESCAPE_SYMBOLS;
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, log2_1024};
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -35,8 +37,6 @@ const WEIGHT_LIMIT: u8 = 15;
 const NORMAL_BITS: u32 = 24;
 /// Where the quarters of a mantissa begin, in 1/256 octaves.
 const QUARTERS: [i32; 4] = [0, 82, 150, 207];
-/// The symbols of escapes: every escape has its two mantissa bits.
-const ESCAPES: usize = 1 << JOINT_BITS;
 /// The code of an escape frequency of 0, and the largest other code.
 const NO_ESCAPES: u8 = 255;
 const LAST_ESCAPE_CODE: u8 = 71;
@@ -48,7 +48,8 @@ impl Default for Shape {
     }
 }
 
-/// How often each of the four symbols of escapes occurs in a table, as a code in one byte: none, or three bits after the leading one.
+/// How often each of the four symbols of escapes occurs in a table, as a code in one byte: none, or three
+/// bits after the leading one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::transform) struct EscapeRate(u8);
 
@@ -119,7 +120,7 @@ impl Shape {
     pub fn table(self, phase: i32, escapes: EscapeRate) -> FrequencyTable {
         let escape = escapes.frequency();
         let (first, count) = self.symbols();
-        let size = (1 << MAX_PRECISION) - ESCAPES as u32 * escape;
+        let size = (1 << MAX_PRECISION) - ESCAPE_SYMBOLS as u32 * escape;
         let mut bounds = [0u32; MOST_SYMBOLS + 1];
         for (index, bound) in bounds.iter_mut().enumerate().take(count).skip(1) {
             let octave = (index >> JOINT_BITS) as i32 - self.low_octaves() as i32;
@@ -136,14 +137,15 @@ impl Shape {
             bounds[index] = bounds[index].min(bounds[index + 1] - 1);
         }
         let mut frequencies = [0u16; SYMBOLS];
-        frequencies[..ESCAPES].fill(escape as u16);
+        frequencies[..ESCAPE_SYMBOLS].fill(escape as u16);
         for (frequency, bounds) in frequencies[first..].iter_mut().zip(bounds.windows(2)).take(count) {
             *frequency = (bounds[1] - bounds[0]) as u16;
         }
         FrequencyTable { precision: MAX_PRECISION, frequencies }
     }
 
-    /// The probability of a magnitude below `edge` (in 1/256 octaves, over the standard deviation of the middle distribution), of `2^NORMAL_BITS`.
+    /// The probability of a magnitude below `edge` (in 1/256 octaves, over the standard deviation of the
+    /// middle distribution), of `2^NORMAL_BITS`.
     fn below(self, edge: i32) -> u32 {
         let distance = 128 * (i32::from(self.distance) + 1);
         let (narrow, wide) = (u32::from(self.narrow), u32::from(self.wide));
@@ -159,7 +161,8 @@ impl Shape {
         start.with_centre(start.cost(histograms), histograms).1
     }
 
-    /// A good shape for these counts, its rate of escapes, and the bits that they and what they code take, found with few tries.
+    /// A good shape for these counts, its rate of escapes, and the bits that they and what they code take,
+    /// found with few tries.
     pub fn fit_quickly(histograms: &[Histogram]) -> (Self, EscapeRate, u64) {
         let start = Self::default().with_range(histograms);
         let centres = [12, 14, 16].map(|centre| Self { centre, ..start });
@@ -169,7 +172,7 @@ impl Shape {
         (shape, shape.escape_rate(histograms), cost + 32)
     }
 
-    /// The same with the centre that makes it cheapest; `cost` is what it costs without.
+    /// This shape with the centre that makes it cheapest, and its cost; `cost` is what it costs without.
     fn with_centre(self, cost: u64, histograms: &[Histogram]) -> (Self, u64) {
         let (mut step, mut best) = (4i8, (self, cost));
         while step != 0 {
@@ -180,8 +183,8 @@ impl Shape {
         best
     }
 
-    /// The shape that codes symbols with these counts in the fewest bits, and how many. The counts are by context, the expectations of which are evenly spread over
-    /// an octave.
+    /// The shape that codes symbols with these counts in the fewest bits, and how many. The counts are by
+    /// context, the expectations of which are evenly spread over an octave.
     pub fn fit(histograms: &[Histogram]) -> (Self, u64) {
         let start = Self::default().with_range(histograms);
         let mut best = (start, start.cost(histograms));
@@ -202,7 +205,7 @@ impl Shape {
         best
     }
 
-    /// The same with symbols for those octaves that are not too rare for a table.
+    /// This shape with symbols for those octaves that are not too rare for a table.
     fn with_range(self, histograms: &[Histogram]) -> Self {
         let mut octaves = [0u64; SYMBOLS >> JOINT_BITS];
         for histogram in histograms {
@@ -278,8 +281,8 @@ fn cheaper(a: (Shape, u64), b: (Shape, u64)) -> (Shape, u64) {
     if b.1 < a.1 { b } else { a }
 }
 
-/// The probability that a normally distributed number is smaller in magnitude than 2 to the power of `edge` / 256 standard deviations, of `2^NORMAL_BITS`: straight
-/// lines between the points of [`NORMAL`].
+/// The probability that a normally distributed number is smaller in magnitude than 2 to the power of `edge` /
+/// 256 standard deviations, of `2^NORMAL_BITS`: straight lines between the points of [`NORMAL`].
 fn normal(edge: i32) -> u32 {
     let place = (edge - NORMAL_FIRST).clamp(0, 16 * (NORMAL.len() as i32 - 1) - 1);
     let (index, part) = ((place >> 4) as usize, (place & 15) as u32);

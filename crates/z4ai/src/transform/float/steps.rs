@@ -9,7 +9,8 @@ use crate::error::Result;
 
 /// Steps that kernels override.
 pub(crate) trait Steps: rans::Steps {
-    /// Decodes the heads of a chunk. Those whose exponents are escapes come out with a wrong exponent, and have their bit in `chunk.escaped` set.
+    /// Decodes the heads of a chunk. Those whose exponents are escapes come out with a wrong exponent, and
+    /// have their bit in `chunk.escaped` set.
     fn decode_heads(self, chunk: &mut HeadChunk, heads: &mut [u16]) -> Result<()> {
         decode_heads(self, chunk, heads)
     }
@@ -42,7 +43,8 @@ impl<'a> HeadChunk<'_, 'a> {
         self.model.head_format()
     }
 
-    /// What so many heads are made from, by groups of [`LANES`] where these have something in common, beside the symbols and the bits of escapes.
+    /// What so many heads are made from, by groups of [`LANES`] where these have something in common, beside
+    /// the symbols and the bits of escapes.
     pub fn inputs(&mut self, count: usize) -> (&mut rans::SymbolDecoder<'a>, HeadInputs<'_>, &mut [u32]) {
         let Self { model, symbols, start, packed, octaves, offsets, places, row_lines, escaped, .. } = self;
         let (scales, start, split, groups) = (&model.scales, *start, model.split(), count / LANES);
@@ -88,7 +90,8 @@ pub(crate) fn decode_heads<K: rans::Steps>(
     Ok(())
 }
 
-/// Sets the bits of symbols that are escapes, which are rare: most stretches are passed over by one comparison.
+/// Sets the bits of symbols that are escapes, which are rare: most stretches are passed over by one
+/// comparison.
 #[inline(always)]
 fn mark_escapes(symbols: &[u8], escaped: &mut [u32]) {
     escaped.fill(0);

@@ -1,4 +1,5 @@
-//! Levels and scales back to elements. Every length is checked against what the element count and the scales ask for.
+//! Levels and scales back to elements. Every length is checked against what the element count and the scales
+//! ask for.
 
 use super::format::Format;
 use super::groups::Rows;
@@ -7,7 +8,8 @@ use super::minifloat::Minifloat;
 use super::model::GridModel;
 use super::offset::{LARGEST_CENTRE, Offset};
 use super::scheme::Scheme;
-use super::{MINUS_ZERO, RAW, plane, with_format};
+use super::{MINUS_ZERO, RAW_GROUP, plane, with_format};
+use crate::arch::memory;
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -61,7 +63,7 @@ fn decode_format<F: Format>(
         let scale = scale.ok_or_else(short)?;
         let offset = if scheme.has_offset() { offsets.next().ok_or_else(short)? } else { 0 };
         let out = out.get_mut(group.start * F::WIDTH..group.end * F::WIDTH).ok_or_else(short)?;
-        if scale == RAW {
+        if scale == RAW_GROUP {
             let (bytes, rest) = raw.split_at_checked(out.len()).ok_or_else(short)?;
             out.copy_from_slice(bytes);
             raw = rest;
@@ -160,9 +162,18 @@ impl GridModel {
             }
         }
         let planes = std::array::from_fn(|index| planes[index].as_slice());
+        let Some(columns) = self.columns_of(out.len(), start)? else {
+            return arch::vectorised(
+                #[inline(always)]
+                || decode(header, &planes, self.dtype, self.rows(start), out),
+            );
+        };
+        let mut turned = memory::zeroed(out.len())?;
         arch::vectorised(
             #[inline(always)]
-            || decode(header, &planes, self.dtype, self.rows(start), out),
-        )
+            || decode(header, &planes, self.dtype, columns.as_rows(), &mut turned),
+        )?;
+        columns.scatter(&turned, out);
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::model::GridModel;
 use super::scale_search::QuantisedGroup;
 use super::scheme::Scheme;
 use super::shared_scales::SharedScales;
-use super::{Encoded, MINUS_ZERO, RAW, plane, with_format};
+use super::{Encoded, MINUS_ZERO, RAW_GROUP, plane, with_format};
 use crate::dtype::Dtype;
 use crate::entropy;
 use crate::error::{Error, Result};
@@ -54,14 +54,14 @@ fn encode_floats<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation, fl
     if shared {
         scales.iter().for_each(|scale| put(&mut planes, scale.to_bits()));
         if places.contains(&None) {
-            put(&mut planes, RAW);
+            put(&mut planes, RAW_GROUP);
         }
     }
     for ((range, place), codes) in ranges.into_iter().zip(places).zip(codes) {
         if shared {
             planes[plane::BASES].push(place.unwrap_or(scales.len()) as u8);
         } else {
-            put(&mut planes, place.map_or(RAW, |place| scales[place].to_bits()));
+            put(&mut planes, place.map_or(RAW_GROUP, |place| scales[place].to_bits()));
         }
         match place {
             Some(_) => planes[plane::LEVELS].extend_from_slice(&codes),
@@ -114,7 +114,7 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation) ->
     let mut planes: [Vec<u8>; plane::COUNT] = Default::default();
     planes[plane::LEVELS].reserve_exact(count);
     for group in &groups {
-        let bits = group.scale.map_or(RAW, f32::to_bits);
+        let bits = group.scale.map_or(RAW_GROUP, f32::to_bits);
         for (index, byte) in bits.to_le_bytes().into_iter().enumerate() {
             planes[plane::SCALES + index].push(byte);
         }
@@ -144,9 +144,9 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation) ->
     Encoded { header, planes }
 }
 
-/// Decide how minus zeros are told from zeros, if there are any: by a level of their own if a group has both kinds or
-/// the levels have no mirror image, otherwise by a negative scale, which is how formats with a signed scale make them.
-/// Whether it is by level.
+/// Decide how minus zeros are told from zeros, if there are any: by a level of their own if a group has both
+/// kinds or the levels have no mirror image, otherwise by a negative scale, which is how formats with a
+/// signed scale make them. Whether it is by level.
 fn minus_zero_needs_level(groups: &mut [Found], scheme: Scheme) -> bool {
     if !groups.iter().any(|group| group.minus_zero && group.scale.is_some()) {
         return false;
@@ -155,7 +155,8 @@ fn minus_zero_needs_level(groups: &mut [Found], scheme: Scheme) -> bool {
         return true;
     }
     for group in groups {
-        // Signed scales come from schemes with one level more below zero, where the largest element takes that level.
+        // Signed scales come from schemes with one level more below zero, where the largest element takes
+        // that level.
         let largest_is_positive = group.numbers.1 > -group.numbers.0;
         if group.minus_zero || !group.zero && largest_is_positive {
             group.scale = group.scale.map(|scale| -scale);
@@ -189,7 +190,12 @@ impl GridModel {
     /// Appends a block.
     pub(super) fn encode_block(&self, bytes: &[u8], start: usize, out: &mut Vec<u8>) -> Result<()> {
         let quantisation = self.quantisation.as_ref();
-        let encoded = quantisation.and_then(|found| encode(bytes, self.dtype, self.rows(start), found));
+        let columns = self.columns_of(bytes.len(), start)?;
+        let (bytes, rows) = match columns {
+            Some(columns) => (&columns.gather(bytes)?[..], columns.as_rows()),
+            None => (bytes, self.rows(start)),
+        };
+        let encoded = quantisation.and_then(|found| encode(bytes, self.dtype, rows, found));
         let encoded = encoded.ok_or_else(|| Error::corrupt("a grid was read, not planned"))?;
         put_length(out, encoded.header.len());
         out.extend_from_slice(&encoded.header);

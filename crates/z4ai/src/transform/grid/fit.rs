@@ -1,5 +1,5 @@
-//! Is there a grid, and which? A few short runs of elements refuse ordinary weights within microseconds; only when most of
-//! them lie on a grid are group sizes compared, by the size that a sample of rows would take.
+//! Is there a grid, and which? A few short runs of elements refuse ordinary weights within microseconds; only
+//! when most of them lie on a grid are group sizes compared, by the size that a sample of rows would take.
 
 use super::format::Format;
 use super::groups::Rows;
@@ -23,20 +23,23 @@ pub(crate) struct Quantisation {
     pub(crate) bits_per_element: f64,
 }
 
-/// Elements of a run that is tested first, and of the smallest group that is looked for, unless many are zero.
+/// Elements of a run that is tested first, and of the smallest group that is looked for, unless many are
+/// zero.
 const RUN: usize = 16;
 const LONGEST_RUN: usize = 4 * RUN;
-/// Elements other than zero that a run has on average: fewer lie on some grid whatever they are.
-const TELLING: usize = 6;
-/// Runs tested first.
+/// Elements other than zero that a run has on average: fewer lie on some grid whatever they are. Structured:
+/// half +0.12 % where 80 % are zeros, double no gain.
+const TELLING_ELEMENTS: usize = 6;
+/// Runs tested first. Structured: half or double changes no size.
 const RUNS: usize = 12;
-/// Elements that the comparison of group sizes looks at.
+/// Elements that the comparison of group sizes looks at. Structured: half or double changes no size.
 const SEARCHED_ELEMENTS_OF_GRID: usize = 1 << 14;
-/// Largest group size that is tried besides the row length.
+/// Largest group size that is tried besides the row length. Structured: half or double changes no size.
 const LARGEST_GROUP: usize = 1 << 14;
 
-/// Elements that a tensor needs for its grid to be worth looking for: in a shorter one, often a bias or a norm, it would save less than finding it takes.
-const SMALLEST: usize = 1 << 9;
+/// Elements that a tensor needs for its grid to be worth looking for: in a shorter one, often a bias or a
+/// norm, it would save less than finding it takes. Structured: half no gain, double +0.001 %.
+const SMALLEST_GRID: usize = 1 << 9;
 
 /// Look for a grid in a tensor of rows of `row_length` elements. `None` for ordinary weights.
 pub(crate) fn detect(elements: &[u8], dtype: Dtype, row_length: usize) -> Option<Quantisation> {
@@ -46,7 +49,7 @@ pub(crate) fn detect(elements: &[u8], dtype: Dtype, row_length: usize) -> Option
 fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Quantisation> {
     let count = elements.len() / F::WIDTH;
     let row_length = if (RUN..=count).contains(&row_length) { row_length } else { count };
-    if count < SMALLEST {
+    if count < SMALLEST_GRID {
         return None;
     }
     let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SEARCHED_ELEMENTS_OF_GRID * F::WIDTH);
@@ -55,14 +58,15 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Quanti
         Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme, run)).collect();
     let mut best: Option<Quantisation> = None;
     for scheme in viable {
-        // From the largest group down: groups that are parts of the true ones fit as well, but cost more scales.
+        // From the largest group down: groups that are parts of the true ones fit as well, but cost more
+        // scales.
         for group in group_sizes(row_length, run) {
             if best.as_ref().is_some_and(|best| best.scheme == scheme && group < best.group / 4) {
                 break;
             }
             let Some(plan) = estimate::<F>(&rows, group, scheme) else { continue };
-            // Plain integers are the fastest to decode, so the others must be better by a margin. Floats with more bits can do what
-            // those with fewer can, but reach less far than they.
+            // Plain integers are the fastest to decode, so the others must be better by a margin. Floats with
+            // more bits can do what those with fewer can, but reach less far than they.
             let limit = best.as_ref().map_or(f64::INFINITY, |best| {
                 let margin = match scheme {
                     _ if best.scheme == scheme || scheme.is_mirrored() => 1.0,
@@ -105,7 +109,7 @@ fn run_length<F: Format>(rows: &[&[u8]]) -> usize {
     }
     let longest = rows.first().map_or(0, |row| row.len() / F::WIDTH).min(LONGEST_RUN);
     let mut length = RUN;
-    while telling * length < TELLING * seen && 2 * length <= longest {
+    while telling * length < TELLING_ELEMENTS * seen && 2 * length <= longest {
         length *= 2;
     }
     length
@@ -119,8 +123,8 @@ fn is_viable<F: Format>(rows: &[&[u8]], scheme: Scheme, run: usize) -> bool {
     }
 }
 
-/// Whether elements other than zero repeat within most longer runs, as they do when there are at most 32 levels. An offset shows
-/// only in a whole group, whose size is not known yet.
+/// Whether elements other than zero repeat within most longer runs, as they do when there are at most 32
+/// levels. An offset shows only in a whole group, whose size is not known yet.
 fn runs_repeat<F: Format>(rows: &[&[u8]]) -> bool {
     let mut repeating = 0;
     for index in 0..RUNS {
@@ -166,7 +170,8 @@ fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels, run: usize) -> bool {
     telling > 0 && fitting > 0
 }
 
-/// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing shorter than a run.
+/// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing
+/// shorter than a run.
 fn group_sizes(row_length: usize, run: usize) -> Vec<usize> {
     let multiples = [1, 3, 5, 7]
         .into_iter()
@@ -265,7 +270,12 @@ impl GridModel {
         let found = detect(bytes, dtype, row_length)?;
         // Dense floats need about this much; a grid that takes more was found by chance.
         let dense = if dtype.width() == 2 { 9.5 } else { 22.0 };
-        (found.bits_per_element < dense).then_some(Self { dtype, row_length, quantisation: Some(found) })
+        (found.bits_per_element < dense).then_some(Self {
+            dtype,
+            row_length,
+            by_columns: false,
+            quantisation: Some(found),
+        })
     }
 }
 

@@ -1,5 +1,6 @@
-//! The float formats in which dequantised weights are stored, as far as recovering a grid needs them: value of a bit
-//! pattern, and rounding to nearest even. Rounding is written without branches on the data so that decoding vectorises.
+//! The float formats in which dequantised weights are stored, as far as recovering a grid needs them: value
+//! of a bit pattern, and rounding to nearest even. Rounding is written without branches on the data so that
+//! decoding vectorises.
 
 /// A stored float format. Bit patterns travel as `u32`, values as `f32`, which holds each of them exactly.
 pub(crate) trait Format {
@@ -68,7 +69,8 @@ impl Format for Fp16 {
 
     #[inline(always)]
     fn value(bits: u32) -> f32 {
-        // Exponents are moved by a multiplication, which also makes subnormals right; infinities are restored after it.
+        // Exponents are moved by a multiplication, which also makes subnormals right; infinities are restored
+        // after it.
         let magnitude = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((254 - 15) << 23);
         let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
         f32::from_bits(magnitude.to_bits() | special | (bits & 0x8000) << 16)

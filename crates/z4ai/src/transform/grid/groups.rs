@@ -1,5 +1,5 @@
-//! Where groups lie. Groups are counted from the start of each row, so a block may begin inside a row, or inside a
-//! group, and still finds the same borders as its neighbours.
+//! Where groups lie. Groups are counted from the start of each row, so a block may begin inside a row, or
+//! inside a group, and still finds the same borders as its neighbours.
 
 use std::ops::Range;
 

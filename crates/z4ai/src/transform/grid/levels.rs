@@ -1,5 +1,5 @@
-//! The levels that a quantiser can take, before they are multiplied by a group's scale: all integers, or one of the
-//! four-bit tables in common use, or the numbers of a small float type.
+//! The levels that a quantiser can take, before they are multiplied by a group's scale: all integers, or one
+//! of the four-bit tables in common use, or the numbers of a small float type.
 
 use super::minifloat::Minifloat;
 
@@ -138,8 +138,9 @@ impl Levels {
         matches!(self, Self::Minifloat(_))
     }
 
-    /// The number of the level of this sign that is nearest to the magnitude `ratio`, and the reciprocal of the
-    /// level's magnitude, zero for level zero. Integers are their own numbers, table levels are numbered by place.
+    /// The number of the level of this sign that is nearest to the magnitude `ratio`, and the reciprocal of
+    /// the level's magnitude, zero for level zero. Integers are their own numbers, table levels are numbered
+    /// by place.
     #[inline(always)]
     pub(crate) fn nearest(self, ratio: f64, negative: bool) -> (i32, f64) {
         match self {

@@ -1,4 +1,5 @@
-//! Floats of four and eight bits as levels: weights that were quantised to them with a scale per tensor, row or group. A level's number is its code.
+//! Floats of four and eight bits as levels: weights that were quantised to them with a scale per tensor, row
+//! or group. A level's number is its code.
 
 /// A float type whose numbers were multiplied by scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,8 @@ impl Minifloat {
         std::array::from_fn(|code| self.value(code as u32))
     }
 
-    /// The code of this sign that is nearest to a magnitude, and the reciprocal of its number, zero for zero and beyond the greatest.
+    /// The code of this sign that is nearest to a magnitude, and the reciprocal of its number, zero for zero
+    /// and beyond the greatest.
     #[inline(always)]
     pub fn nearest(self, magnitude: f64, negative: bool) -> (i32, f64) {
         let bits = (magnitude as f32 * f32::from_bits((127 - self.lacking()) << 23)).to_bits();

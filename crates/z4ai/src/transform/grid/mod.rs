@@ -1,10 +1,11 @@
-//! Weights that were quantised in groups and multiplied out again: `level · scale`, perhaps with an offset, rounded to the
-//! stored format.
+//! Weights that were quantised in groups and multiplied out again: `level · scale`, perhaps with an offset,
+//! rounded to the stored format.
 //!
-//! The encoder finds each group's scale and levels again and stores those; decoding is one multiplication per element. Group
-//! size and levels are not known beforehand and come from a sample (`fit.rs`). A group that no scale reproduces bit
-//! for bit is stored as it is, so nothing depends on the guess being right.
+//! The encoder finds each group's scale and levels again and stores those; decoding is one multiplication per
+//! element. Group size and levels are not known beforehand and come from a sample (`fit.rs`). A group that no
+//! scale reproduces bit for bit is stored as it is, so nothing depends on the guess being right.
 
+mod columns;
 mod decode;
 mod encode;
 mod fit;
@@ -36,9 +37,11 @@ pub(crate) struct Encoded {
 pub(crate) mod plane {
     /// One byte per element of a group on the grid: its level, modulo 256.
     pub(crate) const LEVELS: usize = 0;
-    /// Four planes with the bytes of each group's scale, or of each scale that groups share, lowest first; the scale [`super::RAW`] marks a group off the grid.
+    /// Four planes with the bytes of each group's scale, or of each scale that groups share, lowest first;
+    /// the scale [`super::RAW_GROUP`] marks a group off the grid.
     pub(crate) const SCALES: usize = 1;
-    /// One byte per group: where its 256 levels begin, as the distance from -128, modulo 256, or the place of its scale among those that are shared.
+    /// One byte per group: where its 256 levels begin, as the distance from -128, modulo 256, or the place of
+    /// its scale among those that are shared.
     pub(crate) const BASES: usize = 5;
     /// The elements of groups off the grid.
     pub(crate) const RAW: usize = 6;
@@ -49,7 +52,7 @@ pub(crate) mod plane {
 }
 
 /// The bit pattern, a NaN, that takes the place of the scale for a group off the grid.
-const RAW: u32 = 0x7fc0_0000;
+const RAW_GROUP: u32 = 0x7fc0_0000;
 /// The level that stands for minus zero in blocks that have it; groups with this level are then off the grid.
 const MINUS_ZERO: u8 = 0x80;
 

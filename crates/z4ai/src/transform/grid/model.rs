@@ -14,11 +14,18 @@ use crate::transform::{Contents, Position, Transform};
 pub(crate) struct GridModel {
     pub(super) dtype: Dtype,
     pub(super) row_length: usize,
+    /// Whether groups lie in columns; blocks are then whole rows.
+    pub(super) by_columns: bool,
     /// How the weights were quantised; the decoder finds it in each block.
     pub(super) quantisation: Option<Quantisation>,
 }
 
 impl GridModel {
+    /// Elements of a row, if blocks have to consist of whole ones.
+    pub fn whole_rows(&self) -> Option<usize> {
+        self.by_columns.then_some(self.row_length)
+    }
+
     pub(super) fn rows(&self, start: usize) -> Rows {
         Rows { length: self.row_length, first_column: start % self.row_length }
     }
@@ -31,14 +38,21 @@ impl Transform for GridModel {
     fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
         let dtype = section.dtype.filter(|&dtype| supports(dtype));
         let dtype = dtype.ok_or_else(|| Error::corrupt("a grid of a dtype that has none"))?;
-        let row_length = reader.length()?;
+        let mut row_length = reader.length()?;
+        let by_columns = row_length == 0 && !reader.peek().is_empty();
+        if by_columns {
+            row_length = reader.length()?;
+        }
         if row_length == 0 {
             return Err(Error::corrupt("a grid with empty rows"));
         }
-        Ok(Self { dtype, row_length, quantisation: None })
+        Ok(Self { dtype, row_length, by_columns, quantisation: None })
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        if self.by_columns {
+            put_length(out, 0);
+        }
         put_length(out, self.row_length);
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! Groups with an offset that is not a whole number of steps: `level · scale + minimum`, as GGUF's Q4_1 and K-quants
-//! compute it, and `(level - centre) · scale`, as HQQ does. Levels run from zero to at most 31 and both ends are in use, so the
-//! smallest and the largest element say almost everything; what is left is a search among neighbouring floats.
+//! Groups with an offset that is not a whole number of steps: `level · scale + minimum`, as GGUF's Q4_1 and
+//! K-quants compute it, and `(level - centre) · scale`, as HQQ does. Levels run from zero to at most 31 and
+//! both ends are in use, so the smallest and the largest element say almost everything; what is left is a
+//! search among neighbouring floats.
 
 use super::format::{Bf16, Format, Fp16};
 use super::scale_search::{Fit, QuantisedGroup, candidates};
@@ -14,12 +15,12 @@ pub(crate) enum Offset {
     Centre,
 }
 
-/// Most distinct elements of a group.
+/// Most distinct elements of a group. Structured: half or double changes no size.
 const MOST_LEVELS: usize = 32;
 /// Largest centre: far above any level, and small enough that no difference overflows.
 pub(crate) const LARGEST_CENTRE: f32 = 32768.0;
-/// Floats on either side of the estimated offset that are tried.
-const REACH: i32 = 8;
+/// Floats on either side of the estimated offset that are tried. Structured: half or double changes no size.
+const OFFSETS_TRIED: i32 = 8;
 
 impl Offset {
     /// Levels of the largest element that are tried, the likeliest first.
@@ -145,8 +146,8 @@ impl<F: Format> Distinct<F> {
         short.chain(candidates(magnitudes).take(8).map(|magnitude| magnitude.copysign(middle))).collect()
     }
 
-    /// The minima for which some scale is left. The width of that interval of scales is a concave function of the
-    /// minimum, so its peak is found by trisection and the ends by bisection.
+    /// The minima for which some scale is left. The width of that interval of scales is a concave function of
+    /// the minimum, so its peak is found by trisection and the ends by bisection.
     fn minima(&self, first: u32) -> Option<(f64, f64)> {
         const STEPS: usize = 24;
         let (bottom, top) = interval::<F>(first);
@@ -188,13 +189,13 @@ impl<F: Format> Distinct<F> {
 
     /// The scales that are left for an offset.
     fn scales(&self, kind: Offset, offset: f32) -> Option<(f64, f64)> {
-        const SLACK: f64 = 1.0 / (1_u64 << 23) as f64;
+        const OFFSET_SLACK: f64 = 1.0 / (1_u64 << 23) as f64;
         let (mut low, mut high) = (0.0_f64, f64::from(f32::MAX));
         for element in &self.elements {
             let (mut least, mut most) = interval::<F>(element.bits);
             let factor = match kind {
                 Offset::Minimum => {
-                    let slack = (element.value.abs() + f64::from(offset.abs())) * SLACK;
+                    let slack = (element.value.abs() + f64::from(offset.abs())) * OFFSET_SLACK;
                     least -= f64::from(offset) + slack;
                     most -= f64::from(offset) - slack;
                     element.level
@@ -205,7 +206,8 @@ impl<F: Format> Distinct<F> {
                 continue;
             }
             let (a, b) = (least / factor, most / factor);
-            (low, high) = (low.max(a.min(b) * (1.0 - SLACK)), high.min(a.max(b) * (1.0 + SLACK)));
+            (low, high) =
+                (low.max(a.min(b) * (1.0 - OFFSET_SLACK)), high.min(a.max(b) * (1.0 + OFFSET_SLACK)));
             if low > high {
                 return None;
             }
@@ -238,6 +240,6 @@ fn interval<F: Format>(bits: u32) -> (f64, f64) {
 /// The floats of a format nearest to a value, nearest first.
 fn around<F: Format>(value: f32) -> Vec<f32> {
     let nearest = F::round(value) as i32;
-    let steps = (0..=REACH).flat_map(|step| [step, -step]).skip(1);
+    let steps = (0..=OFFSETS_TRIED).flat_map(|step| [step, -step]).skip(1);
     steps.map(|step| F::value(nearest.wrapping_add(step) as u32)).filter(|near| near.is_finite()).collect()
 }

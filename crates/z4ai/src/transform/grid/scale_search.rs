@@ -1,6 +1,7 @@
-//! Finding a group's scale. A guess of which level the largest element stands for gives an interval of scales; each
-//! element, small ones first, then either narrows the interval or refutes the guess. Any scale that is left and
-//! reproduces every element will do, so the one with the fewest significant bits is kept: it costs least to store.
+//! Finding a group's scale. A guess of which level the largest element stands for gives an interval of
+//! scales; each element, small ones first, then either narrows the interval or refutes the guess. Any scale
+//! that is left and reproduces every element will do, so the one with the fewest significant bits is kept: it
+//! costs least to store.
 
 use super::format::Format;
 use super::levels::Levels;
@@ -83,8 +84,8 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
         !self.is_zero() && self.smallest < self.largest
     }
 
-    /// A scale that reproduces every element, for the first of `largest` that has one. `numbers` receives the level
-    /// number of each element.
+    /// A scale that reproduces every element, for the first of `largest` that has one. `numbers` receives the
+    /// level number of each element.
     pub(crate) fn fit(&self, levels: Levels, largest: &[f64], numbers: &mut Vec<i16>) -> Option<Fit> {
         if self.is_zero() {
             return None;
@@ -110,10 +111,12 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
     pub(crate) fn narrow_from(&self, levels: Levels, scales: (f64, f64)) -> Option<(f64, f64)> {
         let mut interval = Interval::new(levels, scales);
         if levels == Levels::Integers {
-            // The smallest element refutes most guesses at once. In a table its sign, not known here, would matter.
+            // The smallest element refutes most guesses at once. In a table its sign, not known here, would
+            // matter.
             interval.narrow::<F>(self.smallest)?;
         }
-        // Small elements have levels that are beyond doubt, and narrow the interval until large ones have them too.
+        // Small elements have levels that are beyond doubt, and narrow the interval until large ones have
+        // them too.
         let small = self.largest & F::INFINITY;
         let small = small.saturating_sub(3 * (F::INFINITY & F::INFINITY.wrapping_neg())).max(self.smallest);
         for pass in [0..small, small..F::INFINITY] {
@@ -182,19 +185,20 @@ impl Interval {
     }
 }
 
-/// The scales for which the level rounds to this magnitude, a little wider than exact because the product is first
-/// rounded to single precision.
+/// The scales for which the level rounds to this magnitude, a little wider than exact because the product is
+/// first rounded to single precision.
 #[inline(always)]
 fn scales_for<F: Format>(magnitude: u32, reciprocal: f64) -> (f64, f64) {
-    const SLACK: f64 = 1.0 / (1_u64 << 24) as f64;
+    const SCALE_SLACK: f64 = 1.0 / (1_u64 << 24) as f64;
     let (low, high) = F::rounding_interval(magnitude);
-    let slack = if F::WIDTH == 4 { 2.0 * f64::EPSILON } else { SLACK };
+    let slack = if F::WIDTH == 4 { 2.0 * f64::EPSILON } else { SCALE_SLACK };
     (low * reciprocal * (1.0 - slack), high * reciprocal * (1.0 + slack))
 }
 
 /// Scales inside the interval, those with the fewest significant bits first.
 pub(crate) fn candidates((low, high): (f64, f64)) -> impl Iterator<Item = f32> {
-    // Patterns of positive floats are ordered like their values. The conversion rounds, so one step outwards may still be inside.
+    // Patterns of positive floats are ordered like their values. The conversion rounds, so one step outwards
+    // may still be inside.
     let first = (low as f32).to_bits().saturating_sub(1).max(1);
     let last = ((high as f32).to_bits() + 1).min(f32::MAX.to_bits());
     let inside = move |bits: u32| (low..=high).contains(&f64::from(f32::from_bits(bits)));

@@ -1,5 +1,6 @@
-//! Scales of groups that share them: blocks of rows and columns, of which a row shows a part at a time, or scales that were quantised themselves. Each
-//! scale is an interval at first, which all groups that fit it narrow together; a scale that is left then reproduces all of them.
+//! Scales of groups that share them: blocks of rows and columns, of which a row shows a part at a time, or
+//! scales that were quantised themselves. Each scale is an interval at first, which all groups that fit it
+//! narrow together; a scale that is left then reproduces all of them.
 
 use super::format::Format;
 use super::levels::Levels;
@@ -16,16 +17,17 @@ pub(super) struct SharedScales {
 }
 
 /// Scales for which all groups so far have levels.
-struct Shared {
+struct SharedScale {
     interval: (f64, f64),
     members: Vec<usize>,
 }
 
 impl SharedScales {
-    /// Finds scales for the groups of a block, as few as may be. `largest` are numbers that the largest element of a group may stand for.
+    /// Finds scales for the groups of a block, as few as may be. `largest` are numbers that the largest
+    /// element of a group may stand for.
     pub fn find<F: Format>(groups: &[QuantisedGroup<'_, F>], float: Minifloat, largest: &[f64]) -> Self {
         let levels = Levels::Minifloat(float);
-        let mut shared: Vec<Shared> = Vec::new();
+        let mut shared: Vec<SharedScale> = Vec::new();
         for (index, group) in groups.iter().enumerate().filter(|(_, group)| !group.is_zero()) {
             let known = Self::known(group, levels, largest, &shared);
             if let Some((place, interval)) = known {
@@ -36,7 +38,7 @@ impl SharedScales {
             let fits = |&largest: &f64| group.narrow(levels, largest);
             if let Some(interval) = largest.iter().find_map(fits) {
                 let place = shared.partition_point(|known| known.interval.0 < interval.0);
-                shared.insert(place, Shared { interval, members: vec![index] });
+                shared.insert(place, SharedScale { interval, members: vec![index] });
             }
         }
         Self::settle(groups, levels, largest, shared)
@@ -47,12 +49,13 @@ impl SharedScales {
         group: &QuantisedGroup<'_, F>,
         levels: Levels,
         largest: &[f64],
-        shared: &[Shared],
+        shared: &[SharedScale],
     ) -> Option<(usize, (f64, f64))> {
         if group.is_infinite() {
             return None;
         }
-        // The largest elements of all groups stand for the largest numbers, so that their codes have much in common.
+        // The largest elements of all groups stand for the largest numbers, so that their codes have much in
+        // common.
         largest.iter().find_map(|&largest| {
             let (low, high) = group.scales_of_largest(largest);
             // Intervals are short and in order, so the one before may reach in.
@@ -65,12 +68,13 @@ impl SharedScales {
         })
     }
 
-    /// Takes a scale from each interval, the simplest that reproduces all that share it. Those that it does not reproduce get one of their own.
+    /// Takes a scale from each interval, the simplest that reproduces all that share it. Those that it does
+    /// not reproduce get one of their own.
     fn settle<F: Format>(
         groups: &[QuantisedGroup<'_, F>],
         levels: Levels,
         largest: &[f64],
-        shared: Vec<Shared>,
+        shared: Vec<SharedScale>,
     ) -> Self {
         let mut found = vec![None; groups.len()];
         let mut numbered: Vec<Vec<i16>> = vec![Vec::new(); groups.len()];
@@ -92,7 +96,7 @@ impl SharedScales {
             }
             left
         };
-        for Shared { interval, members } in shared {
+        for SharedScale { interval, members } in shared {
             let mut left = members;
             for scale in candidates(interval) {
                 let before = left.len();

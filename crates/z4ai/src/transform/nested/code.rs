@@ -1,8 +1,9 @@
 //! The code itself: which exponent symbols get short codewords, and how many bits each nesting level spends.
 //!
-//! Symbols are ranked by frequency. A level of width `w` names the next `2^w - 1` ranks and keeps one value to say "look
-//! in the next level"; what is left after the last level is either one single symbol or spelled out as a byte. The widths
-//! are chosen to minimise the size of this very block, so a skewed exponent gets one-bit levels and a spread one gets two.
+//! Symbols are ranked by frequency. A level of width `w` names the next `2^w - 1` ranks and keeps one value
+//! to say "look in the next level"; what is left after the last level is either one single symbol or spelled
+//! out as a byte. The widths are chosen to minimise the size of this very block, so a skewed exponent gets
+//! one-bit levels and a spread one gets two.
 
 use crate::error::{Error, Result};
 
@@ -16,8 +17,8 @@ const MAX_RANKS: usize = 15;
 pub(crate) struct Code {
     /// Width in bits (1 or 2) of each level.
     pub(crate) widths: Vec<u32>,
-    /// The symbol of each rank. The entry after the last named rank is the symbol of elements that escape every level,
-    /// when there is only one such symbol.
+    /// The symbol of each rank. The entry after the last named rank is the symbol of elements that escape
+    /// every level, when there is only one such symbol.
     pub(crate) symbols: [u8; 16],
     /// Whether elements that escape every level are spelled out as bytes.
     pub(crate) spelled: bool,
@@ -29,7 +30,8 @@ impl Code {
         self.widths.iter().map(|&width| (1 << width) - 1).sum()
     }
 
-    /// The smallest code for symbols with these frequencies. Each level costs decoding time, so it must earn its place.
+    /// The smallest code for symbols with these frequencies. Each level costs decoding time, so it must earn
+    /// its place.
     pub(crate) fn design(histogram: &[u32; 256]) -> Self {
         let mut order: Vec<u8> = (0..=255).collect();
         order.sort_by_key(|&symbol| (std::cmp::Reverse(histogram[usize::from(symbol)]), symbol));

@@ -6,7 +6,7 @@ use super::geometry::FloatFields;
 use super::model::NestedModel;
 use super::shifts::Shifts;
 use super::steps::Steps;
-use super::streams::{CHUNK, Cursor, GROUP, LOOKAHEAD};
+use super::streams::{Cursor, LOOKAHEAD, NESTED_CHUNK, NESTED_GROUP};
 use super::tail::{Tail, TailWord};
 use crate::arch::{Instructions, dispatch};
 use crate::error::{Error, Result};
@@ -54,15 +54,15 @@ fn decode_words<K: Steps, T: TailWord>(
     let count = element_count(out.len(), geometry, &shifts)?;
     let NestedLayout { code, tails, mut cursor, ends, mut planes } =
         NestedLayout::read(block, geometry, count)?;
-    let mut symbols = [0_u8; CHUNK];
-    for (index, (out, tail)) in out.chunks_mut(CHUNK * T::BYTES).zip(tails).enumerate() {
+    let mut symbols = [0_u8; NESTED_CHUNK];
+    for (index, (out, tail)) in out.chunks_mut(NESTED_CHUNK * T::BYTES).zip(tails).enumerate() {
         let count = out.len() / T::BYTES;
         let (chunk_planes, rest) = planes
             .split_at_checked(tail.stored_length(count))
             .ok_or_else(|| Error::corrupt("a nested block ends in a chunk"))?;
         kernel.decode_nested(&mut cursor, &code, count, &mut symbols, [out, chunk_planes])?;
         let symbols = &mut symbols[..count];
-        shifts.add(index * CHUNK, symbols);
+        shifts.add(index * NESTED_CHUNK, symbols);
         kernel.merge_tail::<T>(symbols, tail, chunk_planes, out)?;
         planes = rest;
     }
@@ -97,17 +97,17 @@ impl<'a> NestedLayout<'a> {
             lengths.push(u32::from_le_bytes(*length) as usize);
             rest = after;
         }
-        let (tails, rest) = rest.split_at_checked(count.div_ceil(CHUNK)).ok_or_else(short)?;
+        let (tails, rest) = rest.split_at_checked(count.div_ceil(NESTED_CHUNK)).ok_or_else(short)?;
         let tails = tails.iter().map(|&byte| Tail::from_byte(byte, geometry)).collect::<Result<Vec<_>>>()?;
         let mut spans = Spans { next: block.len() - rest.len() };
         let mut deeper = lengths.into_iter().map(|length| spans.take(length)).collect::<Result<Vec<_>>>()?;
         let first_bits =
-            code.widths.first().map_or(0, |&width| count.next_multiple_of(GROUP) * width as usize);
+            code.widths.first().map_or(0, |&width| count.next_multiple_of(NESTED_GROUP) * width as usize);
         let first = spans.take(first_bits / 8)?;
         let spelled = if code.spelled { deeper.pop().ok_or_else(short)? } else { (first.0, first.0) };
         let levels: Vec<(usize, usize)> = [first].into_iter().chain(deeper).take(code.widths.len()).collect();
         let chunk_lengths = tails.iter().enumerate().map(|(index, tail)| {
-            tail.stored_length((count - index * CHUNK).min(CHUNK)) // `tails` has one entry per started chunk
+            tail.stored_length((count - index * NESTED_CHUNK).min(NESTED_CHUNK)) // `tails` has one entry per started chunk
         });
         let planes = spans.take(chunk_lengths.sum())?;
         if block.len().checked_sub(planes.1) != Some(LOOKAHEAD) {

@@ -6,7 +6,7 @@ use super::geometry::FloatFields;
 use super::model::NestedModel;
 use super::shifts::Shifts;
 use super::steps::Steps;
-use super::streams::{BitStream, CHUNK, LOOKAHEAD};
+use super::streams::{BitStream, LOOKAHEAD, NESTED_CHUNK};
 use super::tail::{self, TailWord};
 use crate::arch::{Instructions, dispatch};
 use crate::error::Result;
@@ -67,10 +67,10 @@ fn encode_words<K: Steps, T: TailWord>(
 ) -> Result<()> {
     let count = element_count(elements.len(), geometry, &shifts)?;
     let mut symbols = vec![0; count];
-    let chunk_bytes = CHUNK * T::BYTES;
-    let mut tails = Vec::with_capacity(count.div_ceil(CHUNK));
+    let chunk_bytes = NESTED_CHUNK * T::BYTES;
+    let mut tails = Vec::with_capacity(count.div_ceil(NESTED_CHUNK));
     // A loop rather than a closure, which would not be compiled for the kernel's instructions.
-    for (elements, symbols) in elements.chunks(chunk_bytes).zip(symbols.chunks_mut(CHUNK)) {
+    for (elements, symbols) in elements.chunks(chunk_bytes).zip(symbols.chunks_mut(NESTED_CHUNK)) {
         tails.push(tail::split::<T>(elements, geometry, symbols));
     }
     shifts.subtract(0, &mut symbols);

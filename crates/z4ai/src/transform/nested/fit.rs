@@ -2,7 +2,7 @@
 
 use super::model::{NestedModel, geometry};
 use crate::dtype::Dtype;
-use crate::transform::float::scale::{STEPS, Scales};
+use crate::transform::float::scale::{STEPS_PER_OCTAVE, Scales};
 use crate::transform::float::{choose_scales, find_row_length};
 
 impl NestedModel {
@@ -18,7 +18,7 @@ impl NestedModel {
         };
         scales.base = 0;
         for offset in scales.rows.iter_mut().chain(&mut scales.columns) {
-            *offset = (i32::from(*offset) + STEPS / 2).div_euclid(STEPS) as i8;
+            *offset = (i32::from(*offset) + STEPS_PER_OCTAVE / 2).div_euclid(STEPS_PER_OCTAVE) as i8;
         }
         scales.drop_zeros();
         Some(Self { geometry, scales })

@@ -1,5 +1,5 @@
-//! Where sign, exponent and mantissa sit in an element. The nested coder needs nothing else about a number format, so
-//! that one implementation serves every float with at most eight exponent bits.
+//! Where sign, exponent and mantissa sit in an element. The nested coder needs nothing else about a number
+//! format, so that one implementation serves every float with at most eight exponent bits.
 
 /// The bit layout of a float of 1, 2 or 4 bytes: sign on top, then the exponent, then the mantissa.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

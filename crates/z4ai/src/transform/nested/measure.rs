@@ -1,5 +1,6 @@
-//! Sizes and speeds on weights found in the directory that `Z4AI_SETS` names, one raw file `NAME.ROWS.COLUMNS.raw` per tensor
-//! in a folder `SET.DTYPE`. Run with `cargo test --release -p z4ai nested::measure -- --ignored --nocapture`.
+//! Sizes and speeds on weights found in the directory that `Z4AI_SETS` names, one raw file
+//! `NAME.ROWS.COLUMNS.raw` per tensor in a folder `SET.DTYPE`. Run with
+//! `cargo test --release -p z4ai nested::measure -- --ignored --nocapture`.
 
 use super::decode::decode;
 use super::encode::encode;

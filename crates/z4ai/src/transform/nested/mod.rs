@@ -1,8 +1,10 @@
-//! The fast coder for floats: exponents minus whole octaves per row and column as nested bit planes, sign and mantissa as they are.
+//! The fast coder for floats: exponents minus whole octaves per row and column as nested bit planes, sign and
+//! mantissa as they are.
 //!
-//! A block is `code, stream lengths, tail of each chunk, deeper levels, spelled-out symbols, first level, planes of each chunk, sixteen zero bytes`.
-//! Everything about a block but its element count, geometry and shifts is in the block. Decoding has no data-dependent branches except for the rare
-//! spelled-out symbols.
+//! A block is the code, the lengths of the streams, the tail of each chunk, the deeper levels, spelled-out
+//! symbols, the first level, the planes of each chunk, and sixteen zero bytes. Everything about a block but
+//! its element count, geometry and shifts is in the block. Decoding has no data-dependent branches except for
+//! the rare spelled-out symbols.
 
 mod code;
 mod decode;
@@ -18,7 +20,7 @@ mod tail;
 pub(crate) use code::Code;
 pub(crate) use model::NestedModel;
 pub(crate) use steps::Steps;
-pub(crate) use streams::{BitStream, CHUNK, Cursor, GROUP, decode as decode_levels, histogram};
+pub(crate) use streams::{BitStream, Cursor, NESTED_CHUNK, NESTED_GROUP, decode as decode_levels, histogram};
 pub(crate) use tail::{Tail, TailSign, TailWord, merge, store};
 
 use crate::error::{Error, Result};

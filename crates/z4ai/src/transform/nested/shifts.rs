@@ -1,5 +1,6 @@
-//! Row and column shifts: whole octaves taken off the exponents of a row or column before they are coded, so that rows
-//! and columns of different scale share one short code. Where the shifts come from is the caller's business.
+//! Row and column shifts: whole octaves taken off the exponents of a row or column before they are coded, so
+//! that rows and columns of different scale share one short code. Where the shifts come from is the caller's
+//! business.
 
 /// The shifts that apply to one block of a row-major matrix. An empty list shifts nothing.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,8 +1,8 @@
-//! The hot loops of the nested coder. Whole blocks run inside [`Instructions::vectorised`], so that steps are inlined and what is around them is
-//! compiled for the same instructions.
+//! The hot loops of the nested coder. Whole blocks run inside [`Instructions::vectorised`], so that steps are
+//! inlined and what is around them is compiled for the same instructions.
 
 use super::code::Code;
-use super::streams::{self, BitStream, CHUNK, Cursor};
+use super::streams::{self, BitStream, Cursor, NESTED_CHUNK};
 use super::tail::{self, Tail, TailWord};
 use crate::arch::Instructions;
 use crate::error::Result;
@@ -70,15 +70,15 @@ pub(crate) trait Steps: Instructions {
         tail::store::<T>(elements, tail, out);
     }
 
-    /// Decode the next `count` symbols of a chunk to the front of `symbols`; whole groups except at the end of a block.
-    /// The caller will need the memory of `_soon` then.
+    /// Decode the next `count` symbols of a chunk to the front of `symbols`; whole groups except at the end
+    /// of a block. The caller will need the memory of `_soon` then.
     #[inline(always)]
     fn decode_nested(
         self,
         cursor: &mut Cursor<'_>,
         code: &Code,
         count: usize,
-        symbols: &mut [u8; CHUNK],
+        symbols: &mut [u8; NESTED_CHUNK],
         _soon: [&[u8]; 2],
     ) -> Result<()> {
         streams::decode(self, cursor, code, &mut symbols[..count])

@@ -1,24 +1,24 @@
 //! Symbols to nested bit streams and back, one stream per level.
 //!
-//! Thirty-two elements share a word of two-bit fields, strided so that byte `b`, field `k` of the four words of 128
-//! elements belongs to element `32 k + b`: unpacking is then a shift and a mask over whole vectors. The fields of a level that say
-//! "deeper" mark where the bits of the next level land, so a level is one bit-deposit per word, and because every level
-//! has its own stream no level waits for another's position.
+//! Thirty-two elements share a word of two-bit fields, strided so that byte `b`, field `k` of the four words
+//! of 128 elements belongs to element `32 k + b`: unpacking is then a shift and a mask over whole vectors.
+//! The fields of a level that say "deeper" mark where the bits of the next level land, so a level is one
+//! bit-deposit per word, and because every level has its own stream no level waits for another's position.
 
 use super::code::Code;
 use super::steps::Steps;
 use crate::error::{Error, Result};
 
 /// Elements are padded to whole groups of this many, the span of one strided plane of single bits.
-pub(crate) const GROUP: usize = 256;
+pub(crate) const NESTED_GROUP: usize = 256;
 /// Elements decoded at a time; their working arrays stay in the first-level cache.
-pub(crate) const CHUNK: usize = 4096;
+pub(crate) const NESTED_CHUNK: usize = 4096;
 /// Elements per word of two-bit fields.
 const WORD: usize = 32;
 /// Words per chunk.
-const WORDS: usize = CHUNK / WORD;
+const WORDS_PER_CHUNK: usize = NESTED_CHUNK / WORD;
 /// The low bit of every two-bit field.
-const EVEN: u64 = 0x5555_5555_5555_5555;
+const FIELD_LOW_BITS: u64 = 0x5555_5555_5555_5555;
 /// Every other two-bit field, with room to add up to four bits.
 const PAIRS: u64 = 0x3333_3333_3333_3333;
 /// Zero bytes after the last stream, so that a reader may always look at sixteen bytes.
@@ -82,13 +82,13 @@ pub(crate) fn encode<K: Steps>(
     spelled: &mut Vec<u8>,
 ) {
     let rank_of = code.ranks();
-    let mut ranks = [0_u8; CHUNK];
-    for chunk in symbols.chunks(CHUNK) {
-        let padded = chunk.len().next_multiple_of(GROUP);
+    let mut ranks = [0_u8; NESTED_CHUNK];
+    for chunk in symbols.chunks(NESTED_CHUNK) {
+        let padded = chunk.len().next_multiple_of(NESTED_GROUP);
         kernel.ranks_of(&rank_of, chunk, &mut ranks[..chunk.len()]);
         ranks[chunk.len()..padded].fill(0);
         let words = padded / WORD;
-        let mut escapes = [EVEN; WORDS];
+        let mut escapes = [FIELD_LOW_BITS; WORDS_PER_CHUNK];
         let mut base = 0_u8;
         for (level, (&width, stream)) in code.widths.iter().zip(levels.iter_mut()).enumerate() {
             let top = (1_u8 << width) - 1;
@@ -161,8 +161,12 @@ pub(crate) fn decode<K: Steps>(
     code: &Code,
     symbols: &mut [u8],
 ) -> Result<()> {
-    let words = symbols.len().next_multiple_of(GROUP) / WORD;
-    let mut ranks = Ranks { escapes: [EVEN; WORDS], low: [0; WORDS], high: [0; WORDS] };
+    let words = symbols.len().next_multiple_of(NESTED_GROUP) / WORD;
+    let mut ranks = Ranks {
+        escapes: [FIELD_LOW_BITS; WORDS_PER_CHUNK],
+        low: [0; WORDS_PER_CHUNK],
+        high: [0; WORDS_PER_CHUNK],
+    };
     for (level, (&width, position)) in code.widths.iter().zip(&mut cursor.levels).enumerate() {
         match (level, width) {
             (0, 1) => ranks.first_narrow(cursor.block, position, words)?,
@@ -189,12 +193,12 @@ pub(crate) fn decode<K: Steps>(
     Ok(())
 }
 
-/// The elements of a chunk while the levels are read: which still escape, and the ranks summed so far in four-bit
-/// fields, those of even and of odd two-bit fields apart.
+/// The elements of a chunk while the levels are read: which still escape, and the ranks summed so far in
+/// four-bit fields, those of even and of odd two-bit fields apart.
 struct Ranks {
-    escapes: [u64; WORDS],
-    low: [u64; WORDS],
-    high: [u64; WORDS],
+    escapes: [u64; WORDS_PER_CHUNK],
+    low: [u64; WORDS_PER_CHUNK],
+    high: [u64; WORDS_PER_CHUNK],
 }
 
 impl Ranks {
@@ -203,9 +207,9 @@ impl Ranks {
     fn first_wide(&mut self, block: &[u8], position: &mut usize, words: usize) -> Result<()> {
         let start = *position / 8;
         let bytes = block.get(start..start + words * 8).ok_or_else(past_the_end)?;
-        for (word, bytes) in bytes.as_chunks::<8>().0.iter().enumerate().take(WORDS) {
+        for (word, bytes) in bytes.as_chunks::<8>().0.iter().enumerate().take(WORDS_PER_CHUNK) {
             let fields = u64::from_le_bytes(*bytes);
-            self.escapes[word] = fields & fields >> 1 & EVEN;
+            self.escapes[word] = fields & fields >> 1 & FIELD_LOW_BITS;
             self.low[word] = fields & PAIRS;
             self.high[word] = fields >> 2 & PAIRS;
         }
@@ -218,13 +222,13 @@ impl Ranks {
     fn first_narrow(&mut self, block: &[u8], position: &mut usize, words: usize) -> Result<()> {
         let start = *position / 8;
         let bytes = block.get(start..start + words * 4).ok_or_else(past_the_end)?;
-        for (word, bytes) in bytes.as_chunks::<4>().0.iter().enumerate().take(WORDS) {
+        for (word, bytes) in bytes.as_chunks::<4>().0.iter().enumerate().take(WORDS_PER_CHUNK) {
             let mut fields = u64::from(u32::from_le_bytes(*bytes));
             fields = (fields | fields << 16) & 0x0000_ffff_0000_ffff;
             fields = (fields | fields << 8) & 0x00ff_00ff_00ff_00ff;
             fields = (fields | fields << 4) & 0x0f0f_0f0f_0f0f_0f0f;
             fields = (fields | fields << 2) & PAIRS;
-            fields = (fields | fields << 1) & EVEN;
+            fields = (fields | fields << 1) & FIELD_LOW_BITS;
             self.escapes[word] = fields;
             self.low[word] = fields & PAIRS;
             self.high[word] = fields >> 2 & PAIRS;
@@ -233,8 +237,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// Read the next level for the elements that still escape. Depositing the bits is one loop, since each position
-    /// depends on the last; what follows from them is another, which fills vectors.
+    /// Read the next level for the elements that still escape. Depositing the bits is one loop, since each
+    /// position depends on the last; what follows from them is another, which fills vectors.
     #[inline(always)]
     fn descend<K: Steps, const WIDTH: u32>(
         &mut self,
@@ -256,7 +260,7 @@ impl Ranks {
             let fields = *word;
             *low += fields & PAIRS;
             *high += fields >> 2 & PAIRS;
-            *word = if WIDTH == 1 { fields } else { fields & fields >> 1 & EVEN };
+            *word = if WIDTH == 1 { fields } else { fields & fields >> 1 & FIELD_LOW_BITS };
         }
         Ok(())
     }

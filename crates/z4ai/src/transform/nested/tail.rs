@@ -1,10 +1,11 @@
 //! The part of an element that is not its exponent: sign and mantissa, stored as they are.
 //!
-//! Mantissa bits that are zero in a whole chunk and a sign that never changes in it are left out. Of the bits that
-//! remain, whole bytes become byte planes and the odd bits become strided planes of single bits, which unpack with shifts.
+//! Mantissa bits that are zero in a whole chunk and a sign that never changes in it are left out. Of the bits
+//! that remain, whole bytes become byte planes and the odd bits become strided planes of single bits, which
+//! unpack with shifts.
 
 use super::geometry::FloatFields;
-use super::streams::{CHUNK, GROUP};
+use super::streams::{NESTED_CHUNK, NESTED_GROUP};
 use crate::error::{Error, Result};
 use std::ops::{BitAnd, BitOr, Shl, Shr};
 
@@ -77,7 +78,7 @@ impl Tail {
 
 /// Bytes of one plane of single bits.
 pub(crate) fn bit_plane_length(count: usize) -> usize {
-    count.div_ceil(GROUP) * (GROUP / 8)
+    count.div_ceil(NESTED_GROUP) * (NESTED_GROUP / 8)
 }
 
 /// An element as an integer of its own width, so that loops over elements fill whole vectors.
@@ -171,14 +172,14 @@ pub(crate) fn store<T: TailWord>(elements: &[u8], tail: Tail, out: &mut Vec<u8>)
         return;
     }
     let odd_shift = 8 * tail.byte_planes() as u32;
-    for (index, group) in elements.chunks(GROUP * T::BYTES).enumerate() {
-        let mut odd = [0_u8; GROUP];
+    for (index, group) in elements.chunks(NESTED_GROUP * T::BYTES).enumerate() {
+        let mut odd = [0_u8; NESTED_GROUP];
         for (odd, element) in odd.iter_mut().zip(group.chunks_exact(T::BYTES)) {
             *odd = (value(element) >> odd_shift).widen() as u8;
         }
         for plane in 0..tail.bit_planes() {
-            let first = plane * bit_plane + index * (GROUP / 8);
-            pack_bits(&odd, plane, &mut bit_part[first..first + GROUP / 8]);
+            let first = plane * bit_plane + index * (NESTED_GROUP / 8);
+            pack_bits(&odd, plane, &mut bit_part[first..first + NESTED_GROUP / 8]);
         }
     }
 }
@@ -188,7 +189,7 @@ const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
 /// Collect bit `plane` of 256 bytes: bit `k` of byte `b` comes from byte `32 k + b`.
 #[inline(always)]
-fn pack_bits(odd: &[u8; GROUP], plane: usize, packed: &mut [u8]) {
+fn pack_bits(odd: &[u8; NESTED_GROUP], plane: usize, packed: &mut [u8]) {
     let mut words = [0_u64; 4];
     for (index, bytes) in odd.as_chunks::<8>().0.iter().enumerate() {
         words[index % 4] |= (u64::from_le_bytes(*bytes) >> plane & LOW_BITS) << (index / 4);
@@ -200,7 +201,7 @@ fn pack_bits(odd: &[u8; GROUP], plane: usize, packed: &mut [u8]) {
 
 /// The reverse of [`pack_bits`] for all planes of a chunk.
 #[inline(always)]
-fn unpack_bits(packed: &[u8], bit_plane: usize, odd: &mut [u64; CHUNK / 8]) {
+fn unpack_bits(packed: &[u8], bit_plane: usize, odd: &mut [u64; NESTED_CHUNK / 8]) {
     for (plane, packed) in packed.chunks_exact(bit_plane).enumerate() {
         for (packed, odd) in packed.as_chunks::<32>().0.iter().zip(odd.as_chunks_mut::<32>().0) {
             let words = bytemuck::cast::<_, [u64; 4]>(*packed).map(u64::from_le);
@@ -214,18 +215,18 @@ fn unpack_bits(packed: &[u8], bit_plane: usize, odd: &mut [u64; CHUNK / 8]) {
 }
 
 /// The odd bits of a chunk that has none.
-static NO_ODD_BITS: [u8; CHUNK] = [0; CHUNK];
+static NO_ODD_BITS: [u8; NESTED_CHUNK] = [0; NESTED_CHUNK];
 
 /// Put exponents and the stored tail of a chunk together again.
 #[inline(always)]
 pub(crate) fn merge<T: TailWord>(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> Result<()> {
     let short = || Error::corrupt("a nested block ends inside its planes");
-    let count = exponents.len().min(CHUNK);
+    let count = exponents.len().min(NESTED_CHUNK);
     let bit_plane = bit_plane_length(count);
     let (bit_part, byte_part) = planes.split_at_checked(tail.bit_planes() * bit_plane).ok_or_else(short)?;
     let mut unpacked;
     let odd = if tail.bit_planes() > 0 {
-        unpacked = [0; CHUNK / 8];
+        unpacked = [0; NESTED_CHUNK / 8];
         unpack_bits(bit_part, bit_plane, &mut unpacked);
         unpacked = unpacked.map(u64::to_le);
         &bytemuck::cast_slice::<u64, u8>(&unpacked)[..count]

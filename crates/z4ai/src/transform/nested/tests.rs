@@ -82,7 +82,8 @@ fn decode_damaged(block: &[u8], geometry: FloatFields, length: usize) -> Option<
     results.into_iter().next().unwrap().ok()
 }
 
-/// Elements as a mixture of clustered and arbitrary bit patterns: NaN payloads, infinities, zeros and denormals included.
+/// Elements as a mixture of clustered and arbitrary bit patterns: NaN payloads, infinities, zeros and
+/// denormals included.
 fn elements() -> impl Strategy<Value = (Vec<u8>, FloatFields)> {
     let cluster = (any::<u32>(), 0_u32..32);
     (prop::collection::vec(any::<u32>(), 0..3000), cluster, 0..GEOMETRIES.len(), 0_u32..=100).prop_map(
@@ -139,9 +140,16 @@ proptest! {
 #[test]
 fn every_length_around_a_group_comes_back() {
     for geometry in GEOMETRIES {
-        for count in
-            (0..300).chain([511, 512, 513, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 129, 5 * CHUNK + 77])
-        {
+        for count in (0..300).chain([
+            511,
+            512,
+            513,
+            NESTED_CHUNK - 1,
+            NESTED_CHUNK,
+            NESTED_CHUNK + 1,
+            2 * NESTED_CHUNK + 129,
+            5 * NESTED_CHUNK + 77,
+        ]) {
             all_kernels(&weights(count, 50, geometry), geometry, Shifts::default());
         }
     }
@@ -211,7 +219,7 @@ fn truncations_are_refused_and_flips_stay_in_bounds() {
 #[test]
 fn kernels_agree_on_damage_in_long_blocks() {
     for geometry in GEOMETRIES {
-        let elements = weights(2 * CHUNK + 300, 50, geometry);
+        let elements = weights(2 * NESTED_CHUNK + 300, 50, geometry);
         let block = all_kernels(&elements, geometry, Shifts::default());
         for bit in (0..block.len() * 8).step_by(251).chain(0..32 * 8) {
             let mut flipped = block.clone();
@@ -230,7 +238,7 @@ fn mantissas_of_any_length_come_back() {
     for geometry in [FloatFields::BF16, FloatFields::FP16, FloatFields::FP32] {
         for zeros in 0..=geometry.mantissa_bits {
             for (clear, set) in [(0, 0), (1 << geometry.sign_bit(), 0), (0, 1_u32 << geometry.sign_bit())] {
-                let mut elements = weights(CHUNK + 400, 50, geometry);
+                let mut elements = weights(NESTED_CHUNK + 400, 50, geometry);
                 for element in elements.chunks_exact_mut(geometry.width) {
                     let value = element.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
                     let value = (value & u32::MAX << zeros & !clear) | set;

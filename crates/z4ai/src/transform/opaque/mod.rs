@@ -1,4 +1,5 @@
-//! Bytes of unknown structure: zstd, in independent blocks where that costs nothing, else in one block with long-distance matching.
+//! Bytes of unknown structure: zstd, in independent blocks where that costs nothing, else in one block with
+//! long-distance matching.
 
 mod decode;
 mod encode;

@@ -1,5 +1,6 @@
-//! Few distinct elements: the section shares their table and the code of the indices. That is an entropy coder's, or zstd's where indices repeat
-//! those before them, as in the second moments of an optimizer, whose rows and columns each have few values.
+//! Few distinct elements: the section shares their table and the code of the indices. That is an entropy
+//! coder's, or zstd's where indices repeat those before them, as in the second moments of an optimizer, whose
+//! rows and columns each have few values.
 
 mod decode;
 mod encode;

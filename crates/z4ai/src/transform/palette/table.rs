@@ -1,14 +1,14 @@
 //! Tensors with few distinct elements: a sorted table of them and one index per element.
 //!
-//! Quantised weights that share one scale, ternary weights and lookup tables end up here. The table belongs to the whole
-//! tensor, indices to its blocks. Two-byte elements gain nothing from more than 256 entries over coding them as floats;
-//! wider ones may have 4096, their indices split into a low and a high plane.
+//! Quantised weights that share one scale, ternary weights and lookup tables end up here. The table belongs
+//! to the whole tensor, indices to its blocks. Two-byte elements gain nothing from more than 256 entries over
+//! coding them as floats; wider ones may have 4096, their indices split into a low and a high plane.
 
 use crate::error::{Error, Result};
 
 /// Most entries of a palette of elements wider than two bytes.
 const MOST_ENTRIES: usize = 4096;
-/// Elements looked at before the whole tensor is.
+/// Elements looked at before the whole tensor is. Structured: half or double changes no size.
 const FIRST_LOOK: usize = 1024;
 
 /// The distinct elements of a tensor.
@@ -42,8 +42,9 @@ impl Palette {
         if most == 0 {
             return None;
         }
-        let mut lookup = Lookup::new(most);
-        // Equal steps alone would see a single column of a matrix with a power of two of them, so short runs are taken.
+        let mut lookup = EntryIndices::new(most);
+        // Equal steps alone would see a single column of a matrix with a power of two of them, so short runs
+        // are taken.
         let step = (count / (FIRST_LOOK / 16)).max(16) * width;
         let sample = elements.chunks(step).flat_map(|part| part.chunks_exact(width).take(16));
         let (mut seen, mut distinct) = (0, 0);
@@ -100,12 +101,13 @@ impl Palette {
         Ok(Self { width, entries })
     }
 
-    /// The indices of a block of the tensor that the palette was made from. `None` if an element is not in the palette.
+    /// The indices of a block of the tensor that the palette was made from. `None` if an element is not in
+    /// the palette.
     pub(crate) fn encode(&self, elements: &[u8]) -> Option<Indices> {
         if self.width == 2 && self.len() <= 256 {
             return self.encode_directly(elements);
         }
-        let mut lookup = Lookup::new(self.entries.len());
+        let mut lookup = EntryIndices::new(self.entries.len());
         for (index, &entry) in self.entries.iter().enumerate() {
             lookup.insert(entry);
             lookup.set_index(entry, index as u16);
@@ -120,7 +122,8 @@ impl Palette {
         Some(Indices { low: indices.iter().map(|&index| index as u8).collect(), high })
     }
 
-    /// The same for elements of two bytes and indices of one, which are looked up without a search.
+    /// The indices of elements of two bytes in a palette of at most 256, which are looked up without a
+    /// search.
     fn encode_directly(&self, elements: &[u8]) -> Option<Indices> {
         const ABSENT: u16 = u16::MAX;
         let mut places = vec![ABSENT; 1 << 16];
@@ -185,13 +188,13 @@ fn number(element: &[u8]) -> u64 {
     element.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// A small open-addressed hash table from elements to indices. It never holds more than a palette and one element, so there
-/// is always a free slot.
-struct Lookup {
+/// A small open-addressed hash table from elements to indices. It never holds more than a palette and one
+/// element, so there is always a free slot.
+struct EntryIndices {
     slots: Vec<Option<(u64, u16)>>,
 }
 
-impl Lookup {
+impl EntryIndices {
     /// A table for this many entries, at most a quarter full.
     fn new(most: usize) -> Self {
         Self { slots: vec![None; 4 * (most + 1).next_power_of_two()] }

@@ -11,6 +11,9 @@ impl PlanesModel {
     /// Decodes a block of whole elements.
     pub(super) fn decode_block(&self, reader: &mut Reader, out: &mut [u8]) -> Result<()> {
         let width = self.planes.len();
+        if let [model] = &self.planes[..] {
+            return model.decode_into(reader, out);
+        }
         let mut buffer = [0u8; PLANE_CHUNK];
         for (offset, model) in self.planes.iter().enumerate() {
             let mut decoder = model.decoder(reader, out.len() / width)?;

@@ -7,6 +7,9 @@ use crate::error::Result;
 impl PlanesModel {
     /// Makes the model for whole elements of `width` bytes.
     pub fn fit(bytes: &[u8], width: usize) -> Result<Self> {
+        if width == 1 {
+            return Ok(Self { planes: vec![PlaneModel::choose(&plane::histogram_of(bytes), 4)?] });
+        }
         let mut plane = Vec::with_capacity(bytes.len() / width);
         let plane = |offset: usize| {
             plane.clear();

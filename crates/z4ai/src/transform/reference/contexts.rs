@@ -1,8 +1,9 @@
-//! Which context each class and exponent has. There are far more pairs of them than tables are worth, so pairs with similar counts share one: they are put in the order of
-//! how large their differences are, and neighbours are merged as long as that costs less than a table.
+//! Which context each class and exponent has. There are far more pairs of them than tables are worth, so
+//! pairs with similar counts share one: they are put in the order of how large their differences are, and
+//! neighbours are merged as long as that costs less than a table.
 
 use super::counts::Counts;
-use super::{CLASSES, EXPONENTS, MAX_CONTEXTS};
+use super::{CHUNK_CLASSES, EXPONENT_NUMBERS, MAX_CONTEXTS};
 use crate::entropy::plane;
 use crate::entropy::rans::Tables;
 use crate::entropy::table::{FrequencyTable, Histogram, MAX_PRECISION, SYMBOLS, entropy_bits};
@@ -12,7 +13,7 @@ use crate::frame::wire::Reader;
 /// The contexts and their tables.
 #[derive(Debug)]
 pub(super) struct Contexts {
-    map: [[u8; EXPONENTS]; CLASSES],
+    map: [[u8; EXPONENT_NUMBERS]; CHUNK_CLASSES],
     /// Bit *c*: class *c* occurs.
     used: u16,
     /// How many contexts there are; the coder wants a power of two, so more tables may follow theirs.
@@ -69,7 +70,7 @@ impl Contexts {
         groups.sort_by_cached_key(|group| (group.size(), group.pairs[0]));
         merge(&mut groups);
         let mut used = 0u16;
-        let mut map = [[u8::MAX; EXPONENTS]; CLASSES];
+        let mut map = [[u8::MAX; EXPONENT_NUMBERS]; CHUNK_CLASSES];
         for (context, group) in (0u8..).zip(&groups) {
             for &(class, exponent) in &group.pairs {
                 used |= 1 << class;
@@ -91,7 +92,11 @@ impl Contexts {
         Ok((Self::new(map, used, tables)?, bits))
     }
 
-    fn new(map: [[u8; EXPONENTS]; CLASSES], used: u16, mut tables: Vec<FrequencyTable>) -> Result<Self> {
+    fn new(
+        map: [[u8; EXPONENT_NUMBERS]; CHUNK_CLASSES],
+        used: u16,
+        mut tables: Vec<FrequencyTable>,
+    ) -> Result<Self> {
         let count = tables.len();
         let last = tables.last().cloned();
         let last = last.unwrap_or_else(|| FrequencyTable::normalise(&[0; SYMBOLS], MAX_PRECISION));
@@ -100,7 +105,7 @@ impl Contexts {
     }
 
     /// The contexts of a class by exponent number, or an error if the section does not have the class.
-    pub fn of_class(&self, class: u8) -> Result<&[u8; EXPONENTS]> {
+    pub fn of_class(&self, class: u8) -> Result<&[u8; EXPONENT_NUMBERS]> {
         self.map
             .get(usize::from(class))
             .filter(|_| self.used >> class & 1 != 0)
@@ -108,7 +113,7 @@ impl Contexts {
     }
 
     /// The contexts of all classes.
-    pub fn rows(&self) -> &[[u8; EXPONENTS]; CLASSES] {
+    pub fn rows(&self) -> &[[u8; EXPONENT_NUMBERS]; CHUNK_CLASSES] {
         &self.map
     }
 
@@ -138,7 +143,7 @@ impl Contexts {
         if used & 1 != 0 {
             return Err(Error::corrupt("contexts of chunks without differences"));
         }
-        let mut map = [[0; EXPONENTS]; CLASSES];
+        let mut map = [[0; EXPONENT_NUMBERS]; CHUNK_CLASSES];
         let mut tables = Vec::new();
         if used != 0 {
             let count = usize::from(reader.u8()?);
@@ -146,12 +151,12 @@ impl Contexts {
                 return Err(Error::corrupt(format!("{count} contexts")));
             }
             if count > 1 {
-                let rows = plane::read_bytes(reader, used.count_ones() as usize * EXPONENTS)?;
+                let rows = plane::read_bytes(reader, used.count_ones() as usize * EXPONENT_NUMBERS)?;
                 if rows.iter().any(|&context| usize::from(context) >= count) {
                     return Err(Error::corrupt("a context without a table"));
                 }
-                let classes = (0..CLASSES).filter(|class| used >> class & 1 != 0);
-                for (class, row) in classes.zip(rows.chunks_exact(EXPONENTS)) {
+                let classes = (0..CHUNK_CLASSES).filter(|class| used >> class & 1 != 0);
+                for (class, row) in classes.zip(rows.chunks_exact(EXPONENT_NUMBERS)) {
                     map[class].copy_from_slice(row);
                 }
             }
@@ -166,7 +171,7 @@ impl Contexts {
     }
 
     fn used_classes(&self) -> impl Iterator<Item = usize> {
-        (0..CLASSES).filter(|class| self.used >> class & 1 != 0)
+        (0..CHUNK_CLASSES).filter(|class| self.used >> class & 1 != 0)
     }
 }
 
@@ -206,7 +211,7 @@ mod tests {
         let mut counts = [0; SYMBOLS];
         counts[..200].fill(1);
         let table = FrequencyTable::normalise(&counts, MAX_PRECISION);
-        let contexts = Contexts::new([[0; EXPONENTS]; CLASSES], 2, vec![table]).unwrap();
+        let contexts = Contexts::new([[0; EXPONENT_NUMBERS]; CHUNK_CLASSES], 2, vec![table]).unwrap();
         let mut bytes = Vec::new();
         contexts.write(&mut bytes).unwrap();
         let read = |symbols| Contexts::read(&mut Reader::new(&bytes, "contexts"), symbols);

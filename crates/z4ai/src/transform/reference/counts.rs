@@ -1,18 +1,19 @@
-//! Chunks as the encoder sees them: differences and their class, and how often each symbol occurs in each class and with each exponent of the reference.
+//! Chunks as the encoder sees them: differences and their class, and how often each symbol occurs in each
+//! class and with each exponent of the reference.
 
 use super::classes::Classes;
 use super::decay::Decay;
 use super::element::Word;
 use super::steps::Steps;
 use super::symbols::Alphabet;
-use super::{CHUNK, CLASSES, EXPONENTS, Fields, listed};
+use super::{CHUNK_CLASSES, EXPONENT_NUMBERS, ElementFields, REFERENCE_CHUNK, listed};
 use crate::arch::{self, dispatch};
 use crate::entropy::table::{Histogram, SYMBOLS};
 
 /// What the differences of a section are taken from and how exponents are told apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View {
-    pub fields: Fields,
+    pub fields: ElementFields,
     pub decay: Decay,
     /// The exponent from which numbers are counted downwards; all above share its number.
     pub top_exponent: usize,
@@ -21,20 +22,26 @@ pub(crate) struct View {
 /// One chunk, transformed.
 #[derive(Debug)]
 pub(crate) struct ChunkScratch<W> {
-    pub differences: [W; CHUNK],
-    pub symbols: [u8; CHUNK],
-    /// The exponents' numbers, below [`EXPONENTS`].
-    pub exponents: [u8; CHUNK],
+    pub differences: [W; REFERENCE_CHUNK],
+    pub symbols: [u8; REFERENCE_CHUNK],
+    /// The exponents' numbers, below [`EXPONENT_NUMBERS`].
+    pub exponents: [u8; REFERENCE_CHUNK],
     pub length: usize,
 }
 
 impl<W: Word> Default for ChunkScratch<W> {
     fn default() -> Self {
-        Self { differences: [W::default(); CHUNK], symbols: [0; CHUNK], exponents: [0; CHUNK], length: 0 }
+        Self {
+            differences: [W::default(); REFERENCE_CHUNK],
+            symbols: [0; REFERENCE_CHUNK],
+            exponents: [0; REFERENCE_CHUNK],
+            length: 0,
+        }
     }
 }
 
-/// How elements move from those of the reference, for kernels: the numbers of a [`View`] whose exponents fit a byte.
+/// How elements move from those of the reference, for kernels: the numbers of a [`View`] whose exponents fit
+/// a byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Movement {
     pub rate: i32,
@@ -53,9 +60,10 @@ impl View {
 }
 
 impl<W: Word> ChunkScratch<W> {
-    /// Transforms a chunk of at most [`CHUNK`] elements and says how many bits the differences have in all; if none, nothing else may have been made.
+    /// Transforms a chunk of at most [`REFERENCE_CHUNK`] elements and says how many bits the differences have
+    /// in all; if none, nothing else may have been made.
     pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View) -> u32 {
-        self.length = (bytes.len() / W::BYTES).min(CHUNK);
+        self.length = (bytes.len() / W::BYTES).min(REFERENCE_CHUNK);
         if view.decay.rate == 0 && bytes == reference {
             return 0;
         }
@@ -83,7 +91,7 @@ impl<W: Word> ChunkScratch<W> {
     }
 }
 
-/// The numbers of the exponents of at most [`CHUNK`] elements.
+/// The numbers of the exponents of at most [`REFERENCE_CHUNK`] elements.
 #[inline(always)]
 pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &mut [u8]) {
     let exponents = reference.chunks_exact(W::BYTES).map(
@@ -107,14 +115,15 @@ pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &
     }
 }
 
-/// The number of an exponent so far below the top: each its own at first, then four and then eight together, so that optimizer states have numbers too.
+/// The number of an exponent so far below the top: each its own at first, then four and then eight together,
+/// so that optimizer states have numbers too.
 #[inline(always)]
 fn exponent_number(below: u8) -> u8 {
     below.min(16) + below.saturating_sub(16).min(32) / 4 + below.saturating_sub(48).min(56) / 8
 }
 
 /// The exponent that only few elements exceed.
-pub(super) fn top_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize {
+pub(super) fn top_exponent<W: Word>(reference: &[u8], fields: ElementFields) -> usize {
     let mut counts = vec![0u32; fields.exponents()];
     let stride = (reference.len() / W::BYTES).div_ceil(EXPONENT_SAMPLE) | 1;
     let mut sampled = 0;
@@ -133,17 +142,17 @@ pub(super) fn top_exponent<W: Word>(reference: &[u8], fields: Fields) -> usize {
     top.unwrap_or(0)
 }
 
-/// Elements looked at for the range of exponents.
+/// Elements looked at for the range of exponents. Deltas: half and double change less than 0.001 %.
 const EXPONENT_SAMPLE: usize = 1 << 14;
 
 /// How often each symbol occurs with each exponent's number.
-type Cells = [Histogram; EXPONENTS];
+type Cells = [Histogram; EXPONENT_NUMBERS];
 
 /// How often each symbol occurs, by class and exponent.
 #[derive(Debug)]
 pub(super) struct Counts {
     /// The cells of each class that occurs.
-    cells: [Option<Vec<Histogram>>; CLASSES],
+    cells: [Option<Vec<Histogram>>; CHUNK_CLASSES],
     /// How many chunks have each class.
     pub classes: Histogram,
     /// Bits that are no symbols: those below symbols, and the sets of elements that chunks list.
@@ -156,7 +165,8 @@ impl Default for Counts {
     }
 }
 
-/// Neighbours are counted in so many tables in turn: where most are equal, each increment of a single one would wait for the one before.
+/// Neighbours are counted in so many tables in turn: where most are equal, each increment of a single one
+/// would wait for the one before.
 const BANKS: usize = 4;
 
 /// These tables for one class.
@@ -167,9 +177,9 @@ impl Counts {
     pub fn of<W: Word>(bytes: &[u8], reference: &[u8], view: View, classes: &Classes) -> Self {
         let alphabet = Alphabet::of_width(W::BYTES);
         let mut counts = Self::default();
-        let mut banks: [Option<Banks>; CLASSES] = Default::default();
+        let mut banks: [Option<Banks>; CHUNK_CLASSES] = Default::default();
         let mut scratch = ChunkScratch::<W>::default();
-        let length = CHUNK * W::BYTES;
+        let length = REFERENCE_CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
             let bits = scratch.transform(chunk, base, view);
             let symbols = &scratch.symbols[..scratch.length];
@@ -186,12 +196,12 @@ impl Counts {
                 #[inline(always)]
                 || alphabet.all_raw_bits(symbols),
             );
-            let banks = banks[usize::from(class) % CLASSES].get_or_insert_with(empty_banks);
+            let banks = banks[usize::from(class) % CHUNK_CLASSES].get_or_insert_with(empty_banks);
             count(banks, symbols, &scratch.exponents);
         }
         for (cells, banks) in counts.cells.iter_mut().zip(banks) {
             *cells = banks.map(|banks| {
-                let mut cells = vec![[0; SYMBOLS]; EXPONENTS];
+                let mut cells = vec![[0; SYMBOLS]; EXPONENT_NUMBERS];
                 banks.iter().for_each(|bank| add(&mut cells, bank));
                 cells
             });
@@ -222,24 +232,24 @@ impl Counts {
 }
 
 fn empty_banks() -> Banks {
-    vec![[[0; SYMBOLS]; EXPONENTS]; BANKS]
+    vec![[[0; SYMBOLS]; EXPONENT_NUMBERS]; BANKS]
 }
 
 fn add(mine: &mut [Histogram], theirs: &[Histogram]) {
     mine.as_flattened_mut().iter_mut().zip(theirs.as_flattened()).for_each(|(sum, count)| *sum += count);
 }
 
-fn count(banks: &mut Banks, symbols: &[u8], exponents: &[u8; CHUNK]) {
+fn count(banks: &mut Banks, symbols: &[u8], exponents: &[u8; REFERENCE_CHUNK]) {
     let Some(banks) = banks.first_chunk_mut::<BANKS>() else { return };
     let (groups, rest) = symbols.as_chunks::<BANKS>();
     let (numbers, _) = exponents.as_chunks::<BANKS>();
     for (symbols, numbers) in groups.iter().zip(numbers) {
         for bank in 0..BANKS {
-            banks[bank][usize::from(numbers[bank]) % EXPONENTS][usize::from(symbols[bank])] += 1;
+            banks[bank][usize::from(numbers[bank]) % EXPONENT_NUMBERS][usize::from(symbols[bank])] += 1;
         }
     }
     for (&symbol, &number) in rest.iter().zip(&exponents[symbols.len() - rest.len()..]) {
-        banks[0][usize::from(number) % EXPONENTS][usize::from(symbol)] += 1;
+        banks[0][usize::from(number) % EXPONENT_NUMBERS][usize::from(symbol)] += 1;
     }
 }
 
@@ -257,7 +267,7 @@ mod tests {
         rate: i32,
         top: usize,
     ) {
-        let fields = Fields::of(dtype).unwrap();
+        let fields = ElementFields::of(dtype).unwrap();
         let view = View { fields, decay: Decay::new(rate, fields), top_exponent: top % fields.exponents() };
         let bytes = |value: u64| value.to_le_bytes()[..W::BYTES].to_vec();
         let base: Vec<u8> = elements.iter().flat_map(|&(base, ..)| bytes(base)).collect();
@@ -267,7 +277,7 @@ mod tests {
             kernel.run(|| {
                 let mut scratch = ChunkScratch::<W>::default();
                 let bits = scratch.transform(&current, &base, view);
-                let mut numbers = [0; CHUNK];
+                let mut numbers = [0; REFERENCE_CHUNK];
                 exponent_numbers::<W>(&base, view, &mut numbers);
                 let mut sum = 0;
                 for (index, (current, base)) in
@@ -290,7 +300,7 @@ mod tests {
     proptest! {
         #[test]
         fn kernels_agree(
-            elements in prop::collection::vec((any::<u64>(), any::<u64>(), 0u32..64), 0..CHUNK),
+            elements in prop::collection::vec((any::<u64>(), any::<u64>(), 0u32..64), 0..REFERENCE_CHUNK),
             rate in prop_oneof![Just(0), any::<i32>(), -100_000..100_000i32],
             top in 0usize..256,
         ) {

@@ -4,7 +4,7 @@ use super::element::Word;
 use super::model::ReferenceModel;
 use super::raw_bits::RawReader;
 use super::steps::{CodedBlock, CodedChunk, Steps};
-use super::{CHUNK, CLASSES, for_width, listed};
+use super::{CHUNK_CLASSES, REFERENCE_CHUNK, for_width, listed};
 use crate::arch::dispatch;
 use crate::entropy::rans::{self, LANES};
 use crate::error::{Error, Result};
@@ -71,7 +71,7 @@ impl<'m, 'f: 'm> CodedBlock<'m, 'f> {
         out: &mut [u8],
     ) -> Result<Self> {
         let count = out.len() / W::BYTES;
-        let classes = model.classes.decode(reader, count.div_ceil(CHUNK))?;
+        let classes = model.classes.decode(reader, count.div_ceil(REFERENCE_CHUNK))?;
         let chunks = coded_chunks(model, &classes)?;
         let length = reader.length()?;
         let sets = listed::read(&classes, reader.take(length)?)?;
@@ -103,7 +103,7 @@ fn restore_listed<W: Word>(
     reference: &[u8],
     out: &mut [u8],
 ) -> Result<()> {
-    let (length, mut sets) = (CHUNK * W::BYTES, sets.iter());
+    let (length, mut sets) = (REFERENCE_CHUNK * W::BYTES, sets.iter());
     for ((out, base), &class) in out.chunks_mut(length).zip(reference.chunks(length)).zip(classes) {
         let count = listed::count_of(class);
         if class != 0 && count.is_none() {
@@ -130,10 +130,10 @@ fn restore_listed<W: Word>(
 
 /// The chunks that have symbols.
 fn coded_chunks(model: &ReferenceModel, classes: &[u8]) -> Result<Vec<CodedChunk>> {
-    if classes.iter().any(|&class| usize::from(class) >= CLASSES && listed::count_of(class).is_none()) {
+    if classes.iter().any(|&class| usize::from(class) >= CHUNK_CLASSES && listed::count_of(class).is_none()) {
         return Err(Error::corrupt("a chunk of an unknown class"));
     }
-    let coded = (0..).zip(classes).filter(|(_, class)| **class != 0 && usize::from(**class) < CLASSES);
+    let coded = (0..).zip(classes).filter(|(_, class)| **class != 0 && usize::from(**class) < CHUNK_CLASSES);
     coded
         .map(|(number, &class)| model.contexts.of_class(class).map(|_| CodedChunk { number, class }))
         .collect()
@@ -144,10 +144,11 @@ mod tests {
     use super::*;
     use crate::arch::Kernel;
     use crate::dtype::Dtype;
-    use crate::transform::reference::Fields;
+    use crate::transform::reference::ElementFields;
     use proptest::prelude::*;
 
-    /// Elements of two bytes and others at various distances from them; small ones have contexts of their own.
+    /// Elements of two bytes and others at various distances from them; small ones have contexts of their
+    /// own.
     fn pair(count: usize, seed: u64, reach: u32) -> (Vec<u8>, Vec<u8>) {
         let mut state = seed | 1;
         let mut random = move || {
@@ -168,13 +169,13 @@ mod tests {
 
         #[test]
         fn two_blocks_are_what_each_is(
-            counts in [(1usize..160).prop_map(|chunks| chunks * CHUNK).boxed(), (1usize..40_000).boxed()],
+            counts in [(1usize..160).prop_map(|chunks| chunks * REFERENCE_CHUNK).boxed(), (1usize..40_000).boxed()],
             seed in any::<u64>(),
             reach in 0u32..15,
             damage in any::<(bool, prop::sample::Index, u8)>(),
         ) {
             let (current, base) = pair(counts[0] + counts[1], seed, reach);
-            let fields = Fields::of(Dtype::Bf16).unwrap();
+            let fields = ElementFields::of(Dtype::Bf16).unwrap();
             let (model, _) = ReferenceModel::fit(fields, &current, &base).unwrap();
             let (first, second) = current.split_at(2 * counts[0]);
             let (first_base, second_base) = base.split_at(2 * counts[0]);

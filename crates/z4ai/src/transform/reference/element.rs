@@ -1,4 +1,5 @@
-//! The arithmetic of one element, in words of its own width so that compilers vectorise it. Everything wraps, so that any pair of bit patterns, NaNs included, comes back.
+//! The arithmetic of one element, in words of its own width so that compilers vectorise it. Everything wraps,
+//! so that any pair of bit patterns, NaNs included, comes back.
 
 use super::decay::Decay;
 use super::encode::DeltaScratch;
@@ -16,7 +17,8 @@ pub(crate) trait Word: Copy + Default + Send + Sync + 'static {
     /// The exponent field.
     fn exponent(self, mantissa_bits: u32) -> usize;
 
-    /// How far the magnitude of `current` is above that of `base`, in steps between neighbouring floats, less what decay predicts; as a zigzag number.
+    /// How far the magnitude of `current` is above that of `base`, in steps between neighbouring floats, less
+    /// what decay predicts; as a zigzag number.
     fn difference<const DECAY: bool>(current: Self, base: Self, decay: Decay) -> Self;
 
     /// The element with this difference from `base`.
@@ -98,9 +100,9 @@ macro_rules! word {
 
             fn with_scratch<R>(work: impl FnOnce(&mut DeltaScratch<Self>) -> R) -> R {
                 thread_local! {
-                    static SCRATCH: RefCell<DeltaScratch<$unsigned>> = RefCell::default();
+                    static DELTA_SCRATCH: RefCell<DeltaScratch<$unsigned>> = RefCell::default();
                 }
-                SCRATCH.with_borrow_mut(work)
+                DELTA_SCRATCH.with_borrow_mut(work)
             }
         }
     };
@@ -113,7 +115,7 @@ word!(u64, i64, |decay: Decay, base: u64| decay.steps(base));
 
 #[cfg(test)]
 mod tests {
-    use super::super::Fields;
+    use super::super::ElementFields;
     use super::*;
     use crate::dtype::Dtype;
     use proptest::prelude::*;
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_pair_of_small_floats_survives() {
-        let decay = Decay::new(-1 << 28, Fields::of(Dtype::F8E4M3).unwrap());
+        let decay = Decay::new(-1 << 28, ElementFields::of(Dtype::F8E4M3).unwrap());
         for pair in 0..1u64 << 16 {
             survives::<u8>(pair & 0xff, pair >> 8, decay);
         }
@@ -137,9 +139,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_pair_survives(current in any::<u64>(), base in any::<u64>(), rate in any::<i32>()) {
-            survives::<u16>(current, base, Decay::new(rate, Fields::of(Dtype::Bf16).unwrap()));
-            survives::<u32>(current, base, Decay::new(rate, Fields::of(Dtype::F32).unwrap()));
-            survives::<u64>(current, base, Decay::new(rate, Fields::of(Dtype::F64).unwrap()));
+            survives::<u16>(current, base, Decay::new(rate, ElementFields::of(Dtype::Bf16).unwrap()));
+            survives::<u32>(current, base, Decay::new(rate, ElementFields::of(Dtype::F32).unwrap()));
+            survives::<u64>(current, base, Decay::new(rate, ElementFields::of(Dtype::F64).unwrap()));
         }
     }
 

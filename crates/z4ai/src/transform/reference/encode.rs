@@ -4,16 +4,18 @@ use super::counts::ChunkScratch;
 use super::element::Word;
 use super::model::ReferenceModel;
 use super::steps::Steps;
-use super::{CHUNK, for_width};
+use super::{REFERENCE_CHUNK, for_width};
 use super::{listed, raw_bits};
 use crate::arch::dispatch;
 use crate::entropy::rans::{self, LANES, lanes_for};
 use crate::error::{Error, Result};
 use crate::frame::wire::put_length;
 
-/// Streams of as many bytes have all lanes, however few symbols they are: with those a decoder is several times as fast.
+/// Streams of as many bytes have all lanes, however few symbols they are: with those a decoder is several
+/// times as fast. Deltas: half or double changes no size.
 const LONG: usize = 1 << 12;
-/// The same in blocks of [`LARGE`] elements or more, of which the cost of lanes is a small part in any case.
+/// Bytes of streams that have all lanes in blocks of [`LARGE`] elements or more, of which the cost of lanes
+/// is a small part in any case. Deltas: half and double of either change at most 0.001 %.
 const LONG_OF_LARGE: usize = 1 << 10;
 const LARGE: usize = 1 << 16;
 
@@ -27,7 +29,8 @@ impl ReferenceModel {
     }
 }
 
-/// What is put together for a block before it is coded. Blocks are about equally long, so each thread keeps the memory.
+/// What is put together for a block before it is coded. Blocks are about equally long, so each thread keeps
+/// the memory.
 #[derive(Debug, Default)]
 pub(crate) struct DeltaScratch<W> {
     classes: Vec<u8>,
@@ -65,7 +68,7 @@ impl<W: Word> DeltaScratch<W> {
     fn encode_symbols(&self, model: &ReferenceModel, out: &mut Vec<u8>) {
         let Self { classes, symbols, contexts, .. } = self;
         let tables = model.contexts.tables.encoder();
-        let long = if classes.len() * CHUNK < LARGE { LONG } else { LONG_OF_LARGE };
+        let long = if classes.len() * REFERENCE_CHUNK < LARGE { LONG } else { LONG_OF_LARGE };
         let start = out.len();
         for lanes in [lanes_for(symbols.len()), LANES] {
             out.truncate(start);
@@ -89,7 +92,7 @@ impl<W: Word> DeltaScratch<W> {
         contexts.clear();
         differences.clear();
         let mut scratch = ChunkScratch::<W>::default();
-        let length = CHUNK * W::BYTES;
+        let length = REFERENCE_CHUNK * W::BYTES;
         for (chunk, base) in bytes.chunks(length).zip(reference.chunks(length)) {
             let bits = scratch.transform(chunk, base, model.view);
             let found = &scratch.symbols[..scratch.length];
@@ -101,14 +104,14 @@ impl<W: Word> DeltaScratch<W> {
             if listed::count_of(class).is_some() {
                 // A last chunk may be shorter, and has zeros in the end.
                 listed.extend_from_slice(found);
-                listed.resize(listed.len().next_multiple_of(CHUNK), 0);
+                listed.resize(listed.len().next_multiple_of(REFERENCE_CHUNK), 0);
                 continue;
             }
             symbols.extend_from_slice(found);
             differences.extend_from_slice(&scratch.differences[..scratch.length]);
             if !model.contexts.is_single() {
                 let row = model.contexts.of_class(class)?;
-                let mut found = [0; CHUNK];
+                let mut found = [0; REFERENCE_CHUNK];
                 dispatch!(kernel => kernel.contexts(row, &scratch.exponents, &mut found));
                 contexts.extend_from_slice(&found[..scratch.length]);
             }

@@ -6,18 +6,18 @@ use super::counts::{Counts, View, top_exponent};
 use super::decay::Decay;
 use super::element::Word;
 use super::model::ReferenceModel;
-use super::{Fields, for_width};
+use super::{ElementFields, for_width};
 use crate::entropy::plane::PlaneModel;
 use crate::entropy::table::entropy_bits;
 use crate::error::Result;
 use crate::threads;
 
 /// Elements counted by one thread at a time.
-const STRETCH: usize = 1 << 21;
+const ELEMENTS_PER_TASK: usize = 1 << 21;
 
 impl ReferenceModel {
     /// Makes the model for whole elements against as many, and estimates the bits that they will take.
-    pub fn fit(fields: Fields, bytes: &[u8], reference: &[u8]) -> Result<(Self, u64)> {
+    pub fn fit(fields: ElementFields, bytes: &[u8], reference: &[u8]) -> Result<(Self, u64)> {
         let (view, levels, counts) = for_width!(fields, measure, fields, bytes, reference);
         let (contexts, symbol_bits) = Contexts::choose(&counts)?;
         let classes = PlaneModel::choose(&counts.classes, 0)?;
@@ -26,14 +26,14 @@ impl ReferenceModel {
     }
 }
 
-fn measure<W: Word>(fields: Fields, bytes: &[u8], reference: &[u8]) -> (View, Classes, Counts) {
+fn measure<W: Word>(fields: ElementFields, bytes: &[u8], reference: &[u8]) -> (View, Classes, Counts) {
     let view = View {
         fields,
         decay: Decay::find::<W>(bytes, reference, fields),
         top_exponent: top_exponent::<W>(reference, fields),
     };
     let levels = Classes::choose::<W>(bytes, reference, view);
-    let stretch = STRETCH * W::BYTES;
+    let stretch = ELEMENTS_PER_TASK * W::BYTES;
     let stretches = bytes.chunks(stretch).zip(reference.chunks(stretch));
     let counts =
         threads::map(stretches, |(bytes, reference)| Counts::of::<W>(bytes, reference, view, &levels));

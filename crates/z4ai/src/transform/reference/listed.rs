@@ -1,24 +1,26 @@
-//! Chunks in which a few elements have the smallest difference, one step towards zero, and the others none, as decay leaves them. Which elements these are is all that is to be said, and one number says it: the place
-//! of their set among all sets of as many. It is shorter than a symbol for each element, and nothing has to be decoded for those without a difference.
+//! Chunks in which a few elements have the smallest difference, one step towards zero, and the others none,
+//! as decay leaves them. Which elements these are is all that is to be said, and one number says it: the
+//! place of their set among all sets of as many. It is shorter than a symbol for each element, and nothing
+//! has to be decoded for those without a difference.
 
-use super::{CHUNK, CLASSES, EXPONENTS};
+use super::{CHUNK_CLASSES, EXPONENT_NUMBERS, REFERENCE_CHUNK};
 use crate::entropy::bits::{BitReader, BitWriter};
 use crate::entropy::table::{entropy_bits, log2_1024};
 use crate::error::{Error, Result};
 
 /// The most elements of such a chunk that have a difference.
-pub(super) const MOST: usize = 8;
+pub(super) const MOST_LISTED: usize = 8;
 /// The class of chunks with one such element; more elements have the classes that follow.
-const FIRST_CLASS: u8 = CLASSES as u8;
+const FIRST_CLASS: u8 = CHUNK_CLASSES as u8;
 
 /// `SETS[k][n]` is how many sets of *k* there are of *n*.
-static SETS: [[u64; CHUNK + 1]; MOST + 1] = {
-    let mut sets = [[0; CHUNK + 1]; MOST + 1];
+static SETS: [[u64; REFERENCE_CHUNK + 1]; MOST_LISTED + 1] = {
+    let mut sets = [[0; REFERENCE_CHUNK + 1]; MOST_LISTED + 1];
     let mut all = 0;
-    while all <= CHUNK {
+    while all <= REFERENCE_CHUNK {
         sets[0][all] = 1;
         let mut size = 1;
-        while size <= MOST && all > 0 {
+        while size <= MOST_LISTED && all > 0 {
             sets[size][all] = sets[size][all - 1] + sets[size - 1][all - 1];
             size += 1;
         }
@@ -30,39 +32,41 @@ static SETS: [[u64; CHUNK + 1]; MOST + 1] = {
 /// How many elements a chunk lists, if its class is one of those that do.
 pub(super) fn count_of(class: u8) -> Option<usize> {
     let count = usize::from(class.checked_sub(FIRST_CLASS)?) + 1;
-    (count <= MOST).then_some(count)
+    (count <= MOST_LISTED).then_some(count)
 }
 
 /// The class that a chunk with these symbols, whose differences have so many bits in all, may have.
 #[inline(always)]
 pub(super) fn class_of(bits: u32, symbols: &[u8]) -> Option<u8> {
-    let few = bits > 0 && bits as usize <= MOST;
+    let few = bits > 0 && bits as usize <= MOST_LISTED;
     (few && symbols.iter().all(|&symbol| symbol <= 1)).then(|| FIRST_CLASS - 1 + bits as u8)
 }
 
-/// The number of a set of so many elements in two parts: how many low bits are written as they are, and how many values the rest has, no more than 256.
+/// The number of a set of so many elements in two parts: how many low bits are written as they are, and how
+/// many values the rest has, no more than 256.
 fn parts_of(count: usize) -> (u32, u64) {
-    let last = SETS.get(count).map_or(0, |sets| sets[CHUNK] - 1);
+    let last = SETS.get(count).map_or(0, |sets| sets[REFERENCE_CHUNK] - 1);
     let low = (u64::BITS - last.leading_zeros()).saturating_sub(8);
     (low, (last >> low) + 1)
 }
 
-/// The rests of so many sets are written as one number, so that no more than a part of a bit is lost for each.
-const TOGETHER: usize = 7;
+/// The rests of so many sets are written as one number, so that no more than a part of a bit is lost for
+/// each.
+const SETS_TOGETHER: usize = 7;
 
 /// In how many bits every number below this one can be written.
 fn width(range: u64) -> u32 {
     u64::BITS - (range - 1).leading_zeros()
 }
 
-/// The number of the set of elements whose symbol is 1 and not 0; there are no more than [`MOST`].
-fn number(symbols: &[u8; CHUNK]) -> u64 {
+/// The number of the set of elements whose symbol is 1 and not 0; there are no more than [`MOST_LISTED`].
+fn number(symbols: &[u8; REFERENCE_CHUNK]) -> u64 {
     let (mut number, mut sets) = (0, SETS[1..].iter());
     for (start, word) in (0..).step_by(8).zip(symbols.as_chunks().0) {
         let mut ones = u64::from_le_bytes(*word);
         while ones != 0 {
             let place = start + ones.trailing_zeros() as usize / 8;
-            number += sets.next().map_or(0, |sets| sets[place % CHUNK]);
+            number += sets.next().map_or(0, |sets| sets[place % REFERENCE_CHUNK]);
             ones &= ones - 1;
         }
     }
@@ -70,10 +74,10 @@ fn number(symbols: &[u8; CHUNK]) -> u64 {
 }
 
 /// The places of the set with this number and so many elements, the last first.
-pub(super) fn places(mut number: u64, count: usize) -> Result<[usize; MOST]> {
-    let mut end = CHUNK;
-    let mut places = [0; MOST];
-    for (sets, place) in SETS[1..=count.min(MOST)].iter().rev().zip(&mut places) {
+pub(super) fn places(mut number: u64, count: usize) -> Result<[usize; MOST_LISTED]> {
+    let mut end = REFERENCE_CHUNK;
+    let mut places = [0; MOST_LISTED];
+    for (sets, place) in SETS[1..=count.min(MOST_LISTED)].iter().rev().zip(&mut places) {
         // The highest place below which no more sets are than this number says.
         let next = sets[..end].partition_point(|&sets| sets <= number);
         *place = next.checked_sub(1).ok_or_else(no_set)?;
@@ -83,7 +87,8 @@ pub(super) fn places(mut number: u64, count: usize) -> Result<[usize; MOST]> {
     if number == 0 { Ok(places) } else { Err(no_set()) }
 }
 
-/// Appends the sets of chunks with these classes, of which those that list their elements have these symbols, as a bit stream.
+/// Appends the sets of chunks with these classes, of which those that list their elements have these symbols,
+/// as a bit stream.
 pub(super) fn write(classes: &[u8], symbols: &[u8], out: &mut Vec<u8>) {
     let counts: Vec<usize> = classes.iter().filter_map(|&class| count_of(class)).collect();
     let mut bits = BitWriter::new(out);
@@ -92,7 +97,7 @@ pub(super) fn write(classes: &[u8], symbols: &[u8], out: &mut Vec<u8>) {
         bits.put((value >> 32) as u32, width.saturating_sub(32));
     };
     let numbers: Vec<u64> = symbols.as_chunks().0.iter().map(number).collect();
-    for (counts, numbers) in counts.chunks(TOGETHER).zip(numbers.chunks(TOGETHER)) {
+    for (counts, numbers) in counts.chunks(SETS_TOGETHER).zip(numbers.chunks(SETS_TOGETHER)) {
         let sets = || counts.iter().map(|&count| parts_of(count)).zip(numbers);
         let (mut rests, mut range) = (0, 1);
         for ((low, radix), number) in sets() {
@@ -117,7 +122,7 @@ pub(super) fn read(classes: &[u8], bytes: &[u8]) -> Result<Vec<u64>> {
         let low = bits.get(width.min(32))?;
         Ok(u64::from(bits.get(width.saturating_sub(32))?) << 32 | u64::from(low))
     };
-    for counts in counts.chunks(TOGETHER) {
+    for counts in counts.chunks(SETS_TOGETHER) {
         let mut rests = get(width(counts.iter().map(|&count| parts_of(count).1).product()))?;
         for (low, radix) in counts.iter().map(|&count| parts_of(count)) {
             numbers.push((rests % radix) << low | get(low)?);
@@ -140,20 +145,21 @@ fn no_set() -> Error {
 
 /// About how many bits the set of so many elements takes, in 1/1024 bits.
 pub(super) fn cost_1024(count: usize) -> u64 {
-    SETS.get(count).map_or(0, |sets| u64::from(log2_1024(sets[CHUNK])) + 1024 / (2 * TOGETHER as u64))
+    SETS.get(count)
+        .map_or(0, |sets| u64::from(log2_1024(sets[REFERENCE_CHUNK])) + 1024 / (2 * SETS_TOGETHER as u64))
 }
 
 /// What chunks would take that could list their elements.
 #[derive(Debug, Clone)]
 pub(super) struct Estimate {
-    chunks: [u32; MOST],
+    chunks: [u32; MOST_LISTED],
     /// How many elements have each of the two symbols, by the number of elements and of the exponent.
-    symbols: [[[u32; 2]; EXPONENTS]; MOST],
+    symbols: [[[u32; 2]; EXPONENT_NUMBERS]; MOST_LISTED],
 }
 
 impl Default for Estimate {
     fn default() -> Self {
-        Self { chunks: [0; MOST], symbols: [[[0; 2]; EXPONENTS]; MOST] }
+        Self { chunks: [0; MOST_LISTED], symbols: [[[0; 2]; EXPONENT_NUMBERS]; MOST_LISTED] }
     }
 }
 
@@ -163,7 +169,7 @@ impl Estimate {
         let Some(cells) = self.symbols.get_mut(count.wrapping_sub(1)) else { return };
         self.chunks[count - 1] += 1;
         for (&symbol, &exponent) in symbols.iter().zip(exponents) {
-            cells[usize::from(exponent) % EXPONENTS][usize::from(symbol & 1)] += 1;
+            cells[usize::from(exponent) % EXPONENT_NUMBERS][usize::from(symbol & 1)] += 1;
         }
     }
 
@@ -174,12 +180,13 @@ impl Estimate {
         mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Whether sets take fewer bits than symbols, whose contexts know the exponents, or hardly more: they are decoded faster. Sets need the exact number of elements as the class; chunks with symbols may name it or
-    /// not.
+    /// Whether sets take fewer bits than symbols, whose contexts know the exponents, or hardly more: they are
+    /// decoded faster. Sets need the exact number of elements as the class; chunks with symbols may name it
+    /// or not.
     pub fn favours_sets(&self) -> bool {
         let classes = 1024 * entropy_bits(&self.chunks);
         let sets = (1..).zip(&self.chunks).map(|(count, chunks)| u64::from(*chunks) * cost_1024(count));
-        let mut together = [[0; 2]; EXPONENTS];
+        let mut together = [[0; 2]; EXPONENT_NUMBERS];
         for cells in &self.symbols {
             let cells = cells.as_flattened().iter();
             together.as_flattened_mut().iter_mut().zip(cells).for_each(|(sum, count)| *sum += count);
@@ -190,7 +197,8 @@ impl Estimate {
     }
 }
 
-/// About how many bits so many zeros and ones take, in 1/1024 bits. Ones are rare, so that the logarithm of the share of zeros, which rounding would spoil, is that of its series.
+/// About how many bits so many zeros and ones take, in 1/1024 bits. Ones are rare, so that the logarithm of
+/// the share of zeros, which rounding would spoil, is that of its series.
 fn symbols_1024([zeros, ones]: [u32; 2]) -> u64 {
     /// 1024 / ln(2).
     const NATURAL: u64 = 1477;
@@ -210,7 +218,7 @@ mod tests {
 
     #[test]
     fn sets_have_as_many_bits_as_they_need() {
-        let parts: Vec<_> = (1..=MOST).map(parts_of).collect();
+        let parts: Vec<_> = (1..=MOST_LISTED).map(parts_of).collect();
         let low = [(0, 256), (7, 255), (14, 169), (20, 167), (26, 132), (31, 172), (36, 192), (41, 187)];
         assert_eq!(parts, low);
         assert_eq!((class_of(0, &[0]), class_of(9, &[1; 9]), class_of(2, &[0, 2])), (None, None, None));
@@ -219,7 +227,7 @@ mod tests {
 
     #[test]
     fn numbers_beyond_the_last_set_are_refused() {
-        let last = SETS[2][CHUNK] - 1;
+        let last = SETS[2][REFERENCE_CHUNK] - 1;
         assert_eq!(places(last, 2).unwrap()[..2], [255, 254]);
         assert!(places(last + 1, 2).is_err());
         // A rest of 255 where there are 255.
@@ -242,8 +250,9 @@ mod tests {
         let estimate = |exponent: fn(bool) -> u8| {
             let mut estimate = Estimate::default();
             for chunk in 0..500usize {
-                let symbols: Vec<u8> =
-                    (0..CHUNK).map(|place| u8::from(place == chunk * 31 % CHUNK)).collect();
+                let symbols: Vec<u8> = (0..REFERENCE_CHUNK)
+                    .map(|place| u8::from(place == chunk * 31 % REFERENCE_CHUNK))
+                    .collect();
                 let exponents: Vec<u8> = symbols.iter().map(|&symbol| exponent(symbol == 1)).collect();
                 estimate.add(1, &symbols, &exponents);
             }
@@ -264,9 +273,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_survive(chunks in prop::collection::vec(prop::collection::btree_set(0..CHUNK, 1..=MOST), 0..50)) {
+        fn sets_survive(chunks in prop::collection::vec(prop::collection::btree_set(0..REFERENCE_CHUNK, 1..=MOST_LISTED), 0..50)) {
             let has = |place: usize, chunk: usize| u8::from(chunks[chunk].contains(&place));
-            let symbols: Vec<u8> = (0..chunks.len() * CHUNK).map(|at| has(at % CHUNK, at / CHUNK)).collect();
+            let symbols: Vec<u8> = (0..chunks.len() * REFERENCE_CHUNK).map(|at| has(at % REFERENCE_CHUNK, at / REFERENCE_CHUNK)).collect();
             let classes: Vec<u8> = chunks.iter().map(|set| FIRST_CLASS - 1 + set.len() as u8).collect();
             let mut bytes = Vec::new();
             write(&classes, &symbols, &mut bytes);

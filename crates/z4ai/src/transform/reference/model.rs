@@ -1,11 +1,12 @@
-//! What all blocks of a section share: the decay, which exponents are told apart, the contexts, and how the classes of chunks are coded.
+//! What all blocks of a section share: the decay, which exponents are told apart, the contexts, and how the
+//! classes of chunks are coded.
 
 use super::classes::Classes;
 use super::contexts::Contexts;
 use super::counts::{Movement, View};
 use super::decay::Decay;
 use super::symbols::Alphabet;
-use super::{CHUNK, CLASSES, EXPONENTS, Fields};
+use super::{CHUNK_CLASSES, EXPONENT_NUMBERS, ElementFields, REFERENCE_CHUNK};
 use crate::entropy::plane::PlaneModel;
 use crate::entropy::rans::DecoderTables;
 use crate::error::{Error, Result};
@@ -29,7 +30,7 @@ impl ReferenceModel {
     }
 
     /// The contexts of each class by the number of an exponent.
-    pub fn context_rows(&self) -> &[[u8; EXPONENTS]; CLASSES] {
+    pub fn context_rows(&self) -> &[[u8; EXPONENT_NUMBERS]; CHUNK_CLASSES] {
         self.contexts.rows()
     }
 
@@ -44,7 +45,7 @@ impl Transform for ReferenceModel {
     const NAME: &'static str = "reference";
 
     fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
-        let fields = section.dtype.and_then(Fields::of);
+        let fields = section.dtype.and_then(ElementFields::of);
         let fields =
             fields.ok_or_else(|| Error::corrupt("float differences of a dtype that is not a float"))?;
         let rate = i32::try_from(reader.signed()?);
@@ -84,7 +85,7 @@ impl Transform for ReferenceModel {
     }
 
     fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
-        let classes = self.classes.skip(reader, elements.div_ceil(CHUNK))?;
+        let classes = self.classes.skip(reader, elements.div_ceil(REFERENCE_CHUNK))?;
         let sets = reader.length()?;
         reader.take(sets)?;
         let stream = if reader.u8()? == 0 { 0 } else { reader.length()? };

@@ -1,5 +1,7 @@
-//! The raw low bits of large differences. They are dealt out to lanes, element *i* to lane *i* mod 8, each of which holds between 16 and 31 bits and takes the next word of a
-//! stream that all share when it has fewer; so vector registers take them eight at a time. Short blocks have one lane, because a lane costs some bytes.
+//! The raw low bits of large differences. They are dealt out to lanes, element *i* to lane *i* mod 8, each of
+//! which holds between 16 and 31 bits and takes the next word of a stream that all share when it has fewer;
+//! so vector registers take them eight at a time. Short blocks have one lane, because a lane costs some
+//! bytes.
 
 use super::element::Word;
 use super::steps::Steps;
@@ -12,9 +14,10 @@ use crate::frame::wire::Reader;
 pub(crate) const RAW_LANES: usize = 8;
 /// Bits of a word, the most that are taken at once.
 pub(crate) const WORD_BITS: u32 = 16;
-/// Blocks of fewer bytes have one lane if no more than [`FEW`] of these are raw.
-const SHORT: usize = 1 << 15;
-const FEW: usize = 1 << 10;
+/// Blocks of fewer bytes have one lane if no more than [`FEW_RAW_BYTES`] of these are raw. Deltas: half and
+/// double of either change less than 0.001 %.
+const SHORT_BLOCK: usize = 1 << 15;
+const FEW_RAW_BYTES: usize = 1 << 10;
 
 /// The lanes: their bits, the next one lowest, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +31,9 @@ impl RawLanes {
     const END: Self = Self { bits: [0; RAW_LANES], counts: [WORD_BITS; RAW_LANES] };
 }
 
-/// Appends the raw bits of differences with these symbols to their block: nothing if there are none; else the number of lanes, each lane (a set bit above its bits tells how many there are) and the
-/// words. `memory` is what the words of another block were put together in, or will be.
+/// Appends the raw bits of differences with these symbols to their block: nothing if there are none; else the
+/// number of lanes, each lane (a set bit above its bits tells how many there are) and the words. `memory` is
+/// what the words of another block were put together in, or will be.
 pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], memory: &mut Vec<u8>, out: &mut Vec<u8>) {
     let alphabet = Alphabet::of_width(W::BYTES);
     let total = arch::vectorised(
@@ -40,7 +44,7 @@ pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], memory: &mut Vec
         return;
     }
     let raw = (total / 8) as usize;
-    let lanes = if raw <= FEW && out.len() + raw <= SHORT { 1 } else { RAW_LANES };
+    let lanes = if raw <= FEW_RAW_BYTES && out.len() + raw <= SHORT_BLOCK { 1 } else { RAW_LANES };
     let (mut state, mut words) = (RawLanes::END, RawWords::with_room_for(total, std::mem::take(memory)));
     // The decoder runs forwards, so the encoder runs backwards: it ends with what the decoder begins with.
     let raw = RawDifferences { alphabet, lanes, symbols, differences };
@@ -101,7 +105,7 @@ impl<W: Word> RawDifferences<'_, W> {
     /// Puts their raw bits before those that the lanes hold, the last ones first.
     pub fn write(self, state: &mut RawLanes, words: &mut RawWords) {
         let Self { alphabet, lanes, symbols, differences } = self;
-        for (symbols, differences) in symbols.chunks(PIECE).zip(differences.chunks(PIECE)).rev() {
+        for (symbols, differences) in symbols.chunks(RAW_PIECE).zip(differences.chunks(RAW_PIECE)).rev() {
             if alphabet.all_raw_bits(symbols) > 0 {
                 put_piece(alphabet, lanes, symbols, differences, state, words);
             }
@@ -110,7 +114,7 @@ impl<W: Word> RawDifferences<'_, W> {
 
     /// The whole pieces, and what comes after them.
     pub fn split(self) -> (Self, Self) {
-        let whole = self.symbols.len() / PIECE * PIECE;
+        let whole = self.symbols.len() / RAW_PIECE * RAW_PIECE;
         let (symbols, last) = self.symbols.split_at(whole);
         let (differences, last_differences) = self.differences.split_at(whole.min(self.differences.len()));
         (Self { symbols, differences, ..self }, Self { symbols: last, differences: last_differences, ..self })
@@ -183,7 +187,7 @@ impl<'a> RawReader<'a> {
 
     /// Reads the next piece of differences from `done` on, lane by lane, and says where it ends.
     pub fn read_piece<W: Word>(&mut self, done: usize, symbols: &[u8], differences: &mut [W]) -> usize {
-        let end = symbols.len().min(done + PIECE);
+        let end = symbols.len().min(done + RAW_PIECE);
         let alphabet = Alphabet::of_width(W::BYTES);
         self.take_groups(alphabet, &symbols[done..end], &mut differences[done..end]);
         end
@@ -240,7 +244,7 @@ impl<'a> RawReader<'a> {
 }
 
 /// Differences that are read together; a kernel's pieces are as long.
-pub(crate) const PIECE: usize = 4 * RAW_LANES;
+pub(crate) const RAW_PIECE: usize = 4 * RAW_LANES;
 
 fn misplaced_end() -> Error {
     Error::corrupt("the raw bits of a delta do not end where they should")

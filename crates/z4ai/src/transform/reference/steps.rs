@@ -4,15 +4,15 @@ use super::counts::{ChunkScratch, View, exponent_numbers};
 use super::element::Word;
 use super::model::ReferenceModel;
 use super::raw_bits::{RawDifferences, RawLanes, RawReader, RawWords};
-use super::{CHUNK, EXPONENTS};
+use super::{EXPONENT_NUMBERS, REFERENCE_CHUNK};
 use crate::arch::Instructions;
 use crate::entropy::rans;
 use crate::error::Result;
 
 /// Steps that kernels override.
 pub(crate) trait Steps: rans::Steps {
-    /// Fills `chunk` with the differences of elements from those of their base, the symbols and the numbers of the base's exponents, and says how many
-    /// bits the differences have in all.
+    /// Fills `chunk` with the differences of elements from those of their base, the symbols and the numbers
+    /// of the base's exponents, and says how many bits the differences have in all.
     fn differences<W: Word>(
         self,
         view: View,
@@ -34,13 +34,13 @@ pub(crate) trait Steps: rans::Steps {
     }
 
     /// The contexts of elements whose exponents have these numbers, modulo 32.
-    fn contexts(self, row: &[u8; EXPONENTS], numbers: &[u8], contexts: &mut [u8]) {
+    fn contexts(self, row: &[u8; EXPONENT_NUMBERS], numbers: &[u8], contexts: &mut [u8]) {
         contexts_from(0, row, numbers, contexts);
     }
 
-    /// Makes at most [`CHUNK`] elements that moved by what decay says and nothing else.
+    /// Makes at most [`REFERENCE_CHUNK`] elements that moved by what decay says and nothing else.
     fn restore_decayed<W: Word>(self, view: View, base: &[u8], out: &mut [u8]) {
-        apply(self, &[W::default(); CHUNK], base, view, out);
+        apply(self, &[W::default(); REFERENCE_CHUNK], base, view, out);
     }
 
     /// Makes the elements of all chunks that have symbols, from `block.made` on.
@@ -48,7 +48,8 @@ pub(crate) trait Steps: rans::Steps {
         restore::<W, Self>(self, block, base, out)
     }
 
-    /// Whether [`Steps::restore_pair`] is faster than restoring one block after the other, for elements of so many bytes.
+    /// Whether [`Steps::restore_pair`] is faster than restoring one block after the other, for elements of so
+    /// many bytes.
     fn has_fast_pairs(self, _width: usize) -> bool {
         false
     }
@@ -92,9 +93,9 @@ pub(crate) fn read_differences<W: Word>(raw: &mut RawReader, symbols: &[u8], dif
 }
 
 /// Looks contexts up one by one, from `contexts[done]` on.
-pub(crate) fn contexts_from(done: usize, row: &[u8; EXPONENTS], numbers: &[u8], contexts: &mut [u8]) {
+pub(crate) fn contexts_from(done: usize, row: &[u8; EXPONENT_NUMBERS], numbers: &[u8], contexts: &mut [u8]) {
     for (context, &number) in contexts.iter_mut().zip(numbers).skip(done) {
-        *context = row[usize::from(number) % EXPONENTS];
+        *context = row[usize::from(number) % EXPONENT_NUMBERS];
     }
 }
 
@@ -107,10 +108,10 @@ pub(crate) fn restore<W: Word, K: Steps>(
 ) -> Result<()> {
     let CodedBlock { model, chunks, made, stream, raw } = block;
     let Some(stream) = stream else { return Ok(()) };
-    let mut skip = *made % CHUNK;
-    for chunk in chunks.iter().skip(*made / CHUNK) {
-        let start = chunk.number as usize * CHUNK;
-        let place = (start + skip) * W::BYTES..out.len().min((start + CHUNK) * W::BYTES);
+    let mut skip = *made % REFERENCE_CHUNK;
+    for chunk in chunks.iter().skip(*made / REFERENCE_CHUNK) {
+        let start = chunk.number as usize * REFERENCE_CHUNK;
+        let place = (start + skip) * W::BYTES..out.len().min((start + REFERENCE_CHUNK) * W::BYTES);
         let (row, base) = (model.contexts.of_class(chunk.class)?, &base[place.clone()]);
         restore_chunk::<W, K>(kernel, model, row, stream, raw, base, &mut out[place])?;
         skip = 0;
@@ -122,16 +123,17 @@ pub(crate) fn restore<W: Word, K: Steps>(
 fn restore_chunk<W: Word, K: Steps>(
     kernel: K,
     model: &ReferenceModel,
-    row: &[u8; EXPONENTS],
+    row: &[u8; EXPONENT_NUMBERS],
     stream: &mut rans::SymbolDecoder,
     raw: &mut RawReader,
     base: &[u8],
     out: &mut [u8],
 ) -> Result<()> {
     let count = out.len() / W::BYTES;
-    let (mut numbers, mut symbols, mut offsets) = ([0; CHUNK], [0; CHUNK], [0; CHUNK]);
+    let (mut numbers, mut symbols, mut offsets) =
+        ([0; REFERENCE_CHUNK], [0; REFERENCE_CHUNK], [0; REFERENCE_CHUNK]);
     if !model.contexts.is_single() {
-        let mut found = [0; CHUNK];
+        let mut found = [0; REFERENCE_CHUNK];
         exponent_numbers::<W>(base, model.view, &mut numbers);
         kernel.contexts(row, &numbers, &mut found);
         let precision = model.contexts.tables.precision();
@@ -139,7 +141,7 @@ fn restore_chunk<W: Word, K: Steps>(
     }
     let offsets = if !model.contexts.is_single() { &offsets[..count] } else { &[] };
     kernel.decode_symbols(stream, offsets, &mut symbols[..count])?;
-    let mut differences = [W::default(); CHUNK];
+    let mut differences = [W::default(); REFERENCE_CHUNK];
     kernel.read_differences(raw, &symbols[..count], &mut differences);
     apply(kernel, &differences, base, model.view, out);
     Ok(())
@@ -148,7 +150,7 @@ fn restore_chunk<W: Word, K: Steps>(
 /// Makes elements from their differences to those of the base.
 pub(crate) fn apply<W: Word>(
     kernel: impl Instructions,
-    differences: &[W; CHUNK],
+    differences: &[W; REFERENCE_CHUNK],
     base: &[u8],
     view: View,
     out: &mut [u8],

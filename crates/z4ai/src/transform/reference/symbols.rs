@@ -1,4 +1,5 @@
-//! Differences as symbols: small ones are symbols themselves; of larger ones the symbol has the length and the first bits, and the bits below are raw.
+//! Differences as symbols: small ones are symbols themselves; of larger ones the symbol has the length and
+//! the first bits, and the bits below are raw.
 
 use super::element::Word;
 
@@ -61,7 +62,8 @@ impl Alphabet {
         symbols.chunks(1 << 16).map(|symbols| u64::from(piece(symbols))).sum()
     }
 
-    /// The difference with this symbol and zeros for raw bits; symbols that no difference of the width has are refused before.
+    /// The difference with this symbol and zeros for raw bits; symbols that no difference of the width has
+    /// are refused before.
     #[inline(always)]
     pub fn first(self, symbol: u8) -> u64 {
         let symbol = u32::from(symbol);

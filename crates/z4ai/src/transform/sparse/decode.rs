@@ -24,7 +24,8 @@ impl SparseModel {
     }
 }
 
-/// How many elements a bitmap says are not zero, if it fits `count` elements. This is the length of the dense rest.
+/// How many elements a bitmap says are not zero, if it fits `count` elements. This is the length of the dense
+/// rest.
 pub(crate) fn dense_count(bitmap: &[u8], count: usize) -> Result<usize> {
     let unused =
         bitmap.len().checked_mul(8).and_then(|bits| bits.checked_sub(count)).filter(|&unused| unused < 8);

@@ -69,7 +69,8 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
         let mut bits = 0;
         for (bit, element) in group.iter().enumerate() {
             let (zero, minus) = zeros.look(element);
-            // Every element is written and the next one overwrites a zero: cheaper than a branch that nobody can predict.
+            // Every element is written and the next one overwrites a zero: cheaper than a branch that nobody
+            // can predict.
             if let Some(place) = places.get_mut(length) {
                 *place = *element;
             }

@@ -8,20 +8,20 @@ use crate::threads;
 use crate::transform::float::FloatModel;
 use crate::transform::planes::PlanesModel;
 
-/// Zeros per 256 elements from which the bitmap pays for itself.
-const WORTH_IT: usize = 48;
-/// Elements looked at by [`detect`].
-const LOOKED_AT: usize = 4096;
+/// Zeros per 256 elements from which the bitmap pays for itself. Structured: half or double changes no size.
+const SPARSE_GAIN: usize = 48;
+/// Elements looked at by [`detect`]. Structured: half or double changes no size.
+const SPARSE_SAMPLE: usize = 4096;
 
 /// Whether enough elements are zero, judged by a sample.
 pub(crate) fn detect(elements: &[u8], width: usize, is_float: bool) -> bool {
     let zeros = Zeros { width: width.max(1), has_sign: is_float };
     let count = elements.len() / zeros.width;
-    let step = (count / (LOOKED_AT / 16)).max(16) * zeros.width;
+    let step = (count / (SPARSE_SAMPLE / 16)).max(16) * zeros.width;
     let sample = elements.chunks(step).flat_map(|part| part.chunks_exact(zeros.width).take(16));
     let (seen, found) =
         sample.fold((0, 0), |(seen, found), element| (seen + 1, found + usize::from(zeros.look(element).0)));
-    seen > 0 && found * 256 >= seen * WORTH_IT
+    seen > 0 && found * 256 >= seen * SPARSE_GAIN
 }
 
 impl SparseModel {

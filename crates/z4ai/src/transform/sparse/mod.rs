@@ -1,7 +1,9 @@
-//! Pruned tensors: a bitmap of the elements that are not zero, and those elements one after the other, coded with a model of their own.
+//! Pruned tensors: a bitmap of the elements that are not zero, and those elements one after the other, coded
+//! with a model of their own.
 //!
-//! Pruning by a mask turns negative weights into minus zero, so floats have a second bitmap with the signs of the zeros, present only when there
-//! is a minus zero. The dense rest has lost its place, so its model knows no rows or columns.
+//! Pruning by a mask turns negative weights into minus zero, so floats have a second bitmap with the signs of
+//! the zeros, present only when there is a minus zero. The dense rest has lost its place, so its model knows
+//! no rows or columns.
 
 mod decode;
 mod encode;

@@ -4,7 +4,8 @@ use crate::arch::Instructions;
 
 /// Steps that kernels override.
 pub(crate) trait Steps: Instructions {
-    /// Puts the next elements of `dense` where bits of `bitmap` are set, from the low end of each byte, and zeros elsewhere.
+    /// Puts the next elements of `dense` where bits of `bitmap` are set, from the low end of each byte, and
+    /// zeros elsewhere.
     fn spread<const WIDTH: usize>(self, bitmap: &[u8], dense: &[[u8; WIDTH]], elements: &mut [[u8; WIDTH]]) {
         spread(bitmap, dense, elements);
     }
@@ -25,7 +26,8 @@ pub(crate) fn spread<const WIDTH: usize>(bitmap: &[u8], dense: &[[u8; WIDTH]], e
             continue;
         }
         for (bit, element) in elements.iter_mut().enumerate() {
-            // The next dense element is read either way and masked out where a zero belongs: cheaper than a branch that nobody can predict.
+            // The next dense element is read either way and masked out where a zero belongs: cheaper than a
+            // branch that nobody can predict.
             let present = mask >> bit & 1;
             let value = dense.get(position).copied().unwrap_or([0; WIDTH]);
             *element = value.map(|byte| byte & present.wrapping_neg());

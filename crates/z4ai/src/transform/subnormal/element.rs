@@ -1,13 +1,13 @@
-//! Elements as symbols: an exponent and the top two bits below the first one, with the bits that are left verbatim.
+//! Elements as symbols: an exponent and the top two bits below the first one, with the bits that are left
+//! verbatim.
 
 use crate::entropy::table::SYMBOLS;
+use crate::transform::float::JOINT_BITS;
 
 /// Bits of a mantissa.
 const MANTISSA_BITS: u32 = 10;
-/// Bits below the first one that are part of the symbol.
-const JOINT_BITS: u32 = 2;
 /// Exponents, counted from zero over the subnormal ones up to that of infinity.
-const EXPONENTS: u32 = 32 + MANTISSA_BITS;
+const SUBNORMAL_EXPONENTS: u32 = 32 + MANTISSA_BITS;
 /// Exponents that have no verbatim bits: all that they can say is in the symbol.
 const BARE_EXPONENTS: u32 = JOINT_BITS + 1;
 
@@ -54,7 +54,10 @@ const fn meaning(symbol: u32) -> Meaning {
         (1 << (exponent - 1) | below >> JOINT_BITS, below & ((1 << JOINT_BITS) - 1) == 0)
     } else {
         let exponent_field = exponent - MANTISSA_BITS;
-        (exponent_field << MANTISSA_BITS | joint << (MANTISSA_BITS - JOINT_BITS), exponent < EXPONENTS)
+        (
+            exponent_field << MANTISSA_BITS | joint << (MANTISSA_BITS - JOINT_BITS),
+            exponent < SUBNORMAL_EXPONENTS,
+        )
     };
     Meaning { magnitude: magnitude as u16 & 0x7fff, bits: bits as u8, occurs }
 }

@@ -2,24 +2,24 @@
 
 use super::element::MEANINGS;
 use super::model::{SubnormalModel, SubnormalSigns, fill_symbols};
-use super::steps::TOGETHER;
+use super::steps::ELEMENTS_TOGETHER;
 use crate::arch;
 use crate::entropy::rans::{self, most_lanes_for};
-use crate::transform::float::CHUNK;
+use crate::transform::float::FLOAT_CHUNK;
 
 impl SubnormalModel {
     /// Appends the block of whole elements `bytes`, the first of which is element `start` of the section.
     pub(super) fn encode_block(&self, bytes: &[u8], start: usize, out: &mut Vec<u8>) {
         let count = bytes.len() / 2;
         let (mut symbols, mut contexts) = (vec![0; count], vec![0; count]);
-        let mut expected = [0; CHUNK];
+        let mut expected = [0; FLOAT_CHUNK];
         arch::vectorised(
             #[inline(always)]
             || {
                 fill_symbols(bytes, &mut symbols);
-                for (index, contexts) in contexts.chunks_mut(CHUNK).enumerate() {
+                for (index, contexts) in contexts.chunks_mut(FLOAT_CHUNK).enumerate() {
                     let expected = &mut expected[..contexts.len()];
-                    self.contexts(start + index * CHUNK, expected);
+                    self.contexts(start + index * FLOAT_CHUNK, expected);
                     contexts.iter_mut().zip(expected).for_each(|(to, &mut from)| *to = from as u8);
                 }
             },
@@ -32,11 +32,12 @@ impl SubnormalModel {
     }
 }
 
-/// Appends what the symbols of elements leave open: of each its sign, if `SIGNS` is 1, and above that its verbatim bits.
+/// Appends what the symbols of elements leave open: of each its sign, if `SIGNS` is 1, and above that its
+/// verbatim bits.
 pub(super) fn write_bits<const SIGNS: u32>(bytes: &[u8], symbols: &[u8], out: &mut Vec<u8>) {
     let (elements, _) = bytes.as_chunks::<2>();
     let (mut pending, mut count) = (0u64, 0);
-    for (elements, symbols) in elements.chunks(TOGETHER).zip(symbols.chunks(TOGETHER)) {
+    for (elements, symbols) in elements.chunks(ELEMENTS_TOGETHER).zip(symbols.chunks(ELEMENTS_TOGETHER)) {
         for (&element, &symbol) in elements.iter().zip(symbols) {
             let bits = u32::from(MEANINGS[usize::from(symbol)].bits);
             let element = u16::from_le_bytes(element);

@@ -1,20 +1,21 @@
-//! Chooses what a section shares. Zeros count here: how many there are is what tells rows and columns of the smallest numbers apart.
+//! Chooses what a section shares. Zeros count here: how many there are is what tells rows and columns of the
+//! smallest numbers apart.
 
 use super::element::MEANINGS;
-use super::model::{CONTEXTS, PRECISION, SubnormalModel, SubnormalSigns, context, fill_symbols};
+use super::model::{
+    MOST_SUBNORMAL_CONTEXTS, SUBNORMAL_PRECISION, SubnormalModel, SubnormalSigns, context, fill_symbols,
+};
 use crate::arch;
 use crate::entropy::plane;
 use crate::entropy::rans::Tables;
 use crate::entropy::table::{FrequencyTable, Histogram, SYMBOLS, entropy_bits};
 use crate::error::Result;
 use crate::threads;
-use crate::transform::float::CHUNK;
 use crate::transform::float::scale::Scales;
+use crate::transform::float::{FLOAT_CHUNK, ROW_WITHOUT_SHAPE};
 
 /// Elements that scales are compared on, about.
 const COMPARED_ELEMENTS: usize = 1 << 15;
-/// Elements per row where nobody knows of rows: short enough to follow the scale from tensor to tensor in a concatenation.
-const ROW_WITHOUT_SHAPE: usize = 1024;
 /// Quarters of an octave that a context spans.
 const USUAL_STEP: i64 = 2;
 const OTHER_STEPS: [i64; 2] = [1, 4];
@@ -54,8 +55,8 @@ impl SubnormalModel {
         }
         let Candidate { scales, window, .. } = best;
         let counts = threads::map(symbols.chunks(block).enumerate(), |(index, part)| {
-            let pieces = part.chunks(CHUNK).enumerate();
-            let pieces = pieces.map(|(piece, symbols)| (index * block + piece * CHUNK, symbols));
+            let pieces = part.chunks(FLOAT_CHUNK).enumerate();
+            let pieces = pieces.map(|(piece, symbols)| (index * block + piece * FLOAT_CHUNK, symbols));
             window.count(&scales, pieces)
         });
         let mut counts = counts.into_iter();
@@ -68,7 +69,8 @@ impl SubnormalModel {
     }
 }
 
-/// A table with these counts. Two symbols at least have a frequency, and both must be symbols that floats have.
+/// A table with these counts. Two symbols at least have a frequency, and both must be symbols that floats
+/// have.
 fn table(counts: &Histogram) -> FrequencyTable {
     let mut counts = *counts;
     let spare = MEANINGS.iter().enumerate().filter(|(_, meaning)| meaning.occurs).map(|(symbol, _)| symbol);
@@ -78,7 +80,7 @@ fn table(counts: &Histogram) -> FrequencyTable {
         }
         counts[symbol] = counts[symbol].max(1);
     }
-    FrequencyTable::normalise(&counts, PRECISION)
+    FrequencyTable::normalise(&counts, SUBNORMAL_PRECISION)
 }
 
 /// The sign that all elements have, if they have the same.
@@ -149,10 +151,11 @@ struct Candidate {
 
 impl Candidate {
     fn new(scales: Scales, symbols: &[u8]) -> Self {
-        let pieces = symbols.len().div_ceil(CHUNK);
-        let stride = pieces.div_ceil(COMPARED_ELEMENTS / CHUNK).max(1);
-        let sample =
-            || symbols.chunks(CHUNK).enumerate().step_by(stride).map(|(at, part)| (at * CHUNK, part));
+        let pieces = symbols.len().div_ceil(FLOAT_CHUNK);
+        let stride = pieces.div_ceil(COMPARED_ELEMENTS / FLOAT_CHUNK).max(1);
+        let sample = || {
+            symbols.chunks(FLOAT_CHUNK).enumerate().step_by(stride).map(|(at, part)| (at * FLOAT_CHUNK, part))
+        };
         let window = ContextWindow::choose(&scales, sample().map(|(start, part)| (start, part.len())));
         let counts = window.count(&scales, sample());
         let sampled: usize = sample().map(|(_, part)| part.len()).sum();
@@ -168,10 +171,10 @@ impl Candidate {
     }
 }
 
-type SymbolHistograms = Box<[Histogram; CONTEXTS]>;
+type SymbolHistograms = Box<[Histogram; MOST_SUBNORMAL_CONTEXTS]>;
 
 fn empty_counts() -> SymbolHistograms {
-    Box::new([[0; SYMBOLS]; CONTEXTS])
+    Box::new([[0; SYMBOLS]; MOST_SUBNORMAL_CONTEXTS])
 }
 
 /// Which expectations have contexts of their own.
@@ -186,7 +189,7 @@ impl ContextWindow {
     fn choose(scales: &Scales, sample: impl Iterator<Item = (usize, usize)>) -> Self {
         let mut counts = vec![0u32; 1 << 11];
         let last = counts.len() as i16 - 1;
-        let mut expected = [0; CHUNK];
+        let mut expected = [0; FLOAT_CHUNK];
         for (start, length) in sample {
             let expected = &mut expected[..length];
             arch::vectorised(
@@ -199,19 +202,23 @@ impl ContextWindow {
         let lowest = counts.iter().position(|&count| count > 0).unwrap_or(0);
         let highest = counts.iter().rposition(|&count| count > 0).unwrap_or(0);
         let first = |place: usize| place as i16 - 512;
-        if highest - lowest < CONTEXTS {
+        if highest - lowest < MOST_SUBNORMAL_CONTEXTS {
             return Self { first: first(lowest), contexts: (highest - lowest + 1).next_power_of_two() };
         }
-        let inside =
-            |place: usize| counts[place..place + CONTEXTS].iter().map(|&count| u64::from(count)).sum::<u64>();
-        let most = (lowest..=highest + 1 - CONTEXTS).max_by_key(|&place| inside(place)).unwrap_or(lowest);
-        Self { first: first(most), contexts: CONTEXTS }
+        let inside = |place: usize| {
+            counts[place..place + MOST_SUBNORMAL_CONTEXTS].iter().map(|&count| u64::from(count)).sum::<u64>()
+        };
+        let most = (lowest..=highest + 1 - MOST_SUBNORMAL_CONTEXTS)
+            .max_by_key(|&place| inside(place))
+            .unwrap_or(lowest);
+        Self { first: first(most), contexts: MOST_SUBNORMAL_CONTEXTS }
     }
 
-    /// How often each symbol occurs in each context, in pieces that are no longer than a chunk and have the number of their first element.
+    /// How often each symbol occurs in each context, in pieces that are no longer than a chunk and have the
+    /// number of their first element.
     fn count<'s>(self, scales: &Scales, pieces: impl Iterator<Item = (usize, &'s [u8])>) -> SymbolHistograms {
         let mut counts = empty_counts();
-        let mut expected = [0; CHUNK];
+        let mut expected = [0; FLOAT_CHUNK];
         for (start, symbols) in pieces {
             let expected = &mut expected[..symbols.len()];
             arch::vectorised(
@@ -223,7 +230,7 @@ impl ContextWindow {
                 },
             );
             for (&context, &symbol) in expected.iter().zip(symbols) {
-                counts[context as usize & (CONTEXTS - 1)][usize::from(symbol)] += 1;
+                counts[context as usize & (MOST_SUBNORMAL_CONTEXTS - 1)][usize::from(symbol)] += 1;
             }
         }
         counts

@@ -1,4 +1,5 @@
-//! What all blocks of a section share: the scales of rows and columns, which are contexts here, the frequency tables, and the sign if it is constant.
+//! What all blocks of a section share: the scales of rows and columns, which are contexts here, the frequency
+//! tables, and the sign if it is constant.
 
 use super::element::{MEANINGS, symbol};
 use crate::dtype::Dtype;
@@ -10,9 +11,9 @@ use crate::transform::float::scale::Scales;
 use crate::transform::{Contents, Position, Transform};
 
 /// The precision of the tables. With another bit they would be larger than a core's caches like.
-pub(super) const PRECISION: u32 = 10;
+pub(super) const SUBNORMAL_PRECISION: u32 = 10;
 /// The most contexts.
-pub(super) const CONTEXTS: usize = 16;
+pub(super) const MOST_SUBNORMAL_CONTEXTS: usize = 16;
 
 /// The shared description of a section.
 #[derive(Debug)]
@@ -63,12 +64,13 @@ impl Transform for SubnormalModel {
             2 => SubnormalSigns::Negative,
             _ => return Err(Error::corrupt("unknown signs of subnormal floats")),
         };
-        let contexts = 1usize.checked_shl(u32::from(flags >> 2)).filter(|&contexts| contexts <= CONTEXTS);
+        let contexts =
+            1usize.checked_shl(u32::from(flags >> 2)).filter(|&contexts| contexts <= MOST_SUBNORMAL_CONTEXTS);
         let contexts = contexts.ok_or_else(|| Error::corrupt("too many contexts of subnormal floats"))?;
         let scales = Scales::read(reader, elements)?;
         let first = i16::try_from(reader.signed()?);
         let first = first.map_err(|_| Error::corrupt("the first context's scale is out of range"))?;
-        let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, PRECISION));
+        let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, SUBNORMAL_PRECISION));
         let tables: Vec<_> = tables.collect::<Result<_>>()?;
         let occurs = |table: &FrequencyTable| {
             MEANINGS.iter().zip(table.frequencies).all(|(meaning, count)| meaning.occurs || count == 0)

@@ -16,7 +16,8 @@ pub(crate) trait Steps: Instructions {
     }
 }
 
-/// The bits that the symbols of subnormal floats leave open: of each element its sign, if signs differ, and above it the low bits of its magnitude.
+/// The bits that the symbols of subnormal floats leave open: of each element its sign, if signs differ, and
+/// above it the low bits of its magnitude.
 #[derive(Debug)]
 pub(crate) struct VerbatimBits<'a> {
     pub bytes: &'a [u8],
@@ -29,13 +30,14 @@ pub(crate) struct VerbatimBits<'a> {
 }
 
 /// Elements whose bits are read at once: a word holds them, wherever in a byte they begin.
-pub(super) const TOGETHER: usize = 4;
+pub(super) const ELEMENTS_TOGETHER: usize = 4;
 
 /// Reads what [`super::encode::write_bits`] wrote, and makes the elements.
 #[derive(Debug)]
 pub(crate) struct Restorer<'a> {
     pub verbatim: VerbatimBits<'a>,
-    /// The magnitude of each symbol, with the sign if all have the same, and above it how many bits follow in the stream.
+    /// The magnitude of each symbol, with the sign if all have the same, and above it how many bits follow in
+    /// the stream.
     table: [u32; SYMBOLS],
 }
 
@@ -63,8 +65,8 @@ impl<'a> Restorer<'a> {
     #[inline(always)]
     fn restore_with<const SIGNS: u32>(&mut self, symbols: &[u8], out: &mut [u8]) {
         let (elements, _) = out.as_chunks_mut::<2>();
-        let (groups, rest) = elements.as_chunks_mut::<TOGETHER>();
-        let (group_symbols, rest_symbols) = symbols.as_chunks::<TOGETHER>();
+        let (groups, rest) = elements.as_chunks_mut::<ELEMENTS_TOGETHER>();
+        let (group_symbols, rest_symbols) = symbols.as_chunks::<ELEMENTS_TOGETHER>();
         for (elements, symbols) in groups.iter_mut().zip(group_symbols) {
             self.restore_group::<SIGNS>(symbols, elements);
         }

@@ -1,19 +1,20 @@
-//! The nested coder with NEON. There is no bit deposit, so a word of 32 fields goes through a register byte by byte: each byte finds its bits by the number
-//! of fields that are chosen before it, and moves them to its own chosen fields. Symbols and ranks are looked up sixteen at a time.
+//! The nested coder with NEON. There is no bit deposit, so a word of 32 fields goes through a register byte
+//! by byte: each byte finds its bits by the number of fields that are chosen before it, and moves them to its
+//! own chosen fields. Symbols and ranks are looked up sixteen at a time.
 
 use super::Neon;
 use crate::arch::Portable;
 use crate::transform::nested::Steps;
 use std::arch::aarch64::*;
 
-/// Words with fewer chosen fields than this are dealt out field by field. With 4, fast decoding takes 9.7 instructions per element in `make bench-arm`;
-/// other numbers were not tried.
-const FEW: u32 = 4;
+/// Words with fewer chosen fields than this are dealt out field by field. With 4, fast decoding takes 9.7
+/// instructions per element in `make bench-arm`; other numbers were not tried.
+const FEW_FIELDS: u32 = 4;
 
 impl Steps for Neon {
     #[inline(always)]
     fn deposit<const WIDTH: u32>(self, bits: u64, escapes: u64) -> u64 {
-        if escapes.count_ones() < FEW {
+        if escapes.count_ones() < FEW_FIELDS {
             return Portable.deposit::<WIDTH>(bits, escapes);
         }
         // SAFETY: a `Neon` exists only where the CPU has these instructions.
@@ -22,7 +23,7 @@ impl Steps for Neon {
 
     #[inline(always)]
     fn extract<const WIDTH: u32>(self, fields: u64, escapes: u64) -> u64 {
-        if escapes.count_ones() < FEW {
+        if escapes.count_ones() < FEW_FIELDS {
             return Portable.extract::<WIDTH>(fields, escapes);
         }
         // SAFETY: a `Neon` exists only where the CPU has these instructions.
@@ -31,8 +32,8 @@ impl Steps for Neon {
 
     #[inline(always)]
     fn symbols_of_ranks(self, low: &[u64; 4], high: &[u64; 4], symbols: &[u8; 16], out: &mut [u8; 128]) {
-        // SAFETY: a `Neon` exists only where the CPU has these instructions; the loads and stores take exactly the 32 bytes of `low` and `high`, the 16 of
-        // `symbols` and the 128 of `out`.
+        // SAFETY: a `Neon` exists only where the CPU has these instructions; the loads and stores take
+        // exactly the 32 bytes of `low` and `high`, the 16 of `symbols` and the 128 of `out`.
         unsafe {
             let (table, nibble) = (vld1q_u8(symbols.as_ptr()), vdupq_n_u8(15));
             let out = out.as_mut_ptr();
@@ -51,7 +52,8 @@ impl Steps for Neon {
     fn ranks_of(self, table: &[u8; 256], symbols: &[u8], ranks: &mut [u8]) {
         let (pieces, rest) = symbols.as_chunks::<16>();
         let (made, last) = ranks.split_at_mut(symbols.len() - rest.len());
-        // SAFETY: a `Neon` exists only where the CPU has these instructions; the loads and stores take exactly 64 bytes of the table and 16 of each piece.
+        // SAFETY: a `Neon` exists only where the CPU has these instructions; the loads and stores take
+        // exactly 64 bytes of the table and 16 of each piece.
         unsafe {
             let [a, b, c, d] = [0, 64, 128, 192].map(|quarter| vld1q_u8_x4(table.as_ptr().add(quarter)));
             let quarter = vdupq_n_u8(64);

@@ -12,22 +12,17 @@ use std::arch::aarch64::*;
 
 impl Steps for Neon {
     fn decode_symbols(self, stream: &mut SymbolDecoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
-        let SymbolDecoder { tables, states, lanes, words } = stream;
-        if *lanes < LANES {
-            return rans::decode_symbols(self, stream, offsets, out);
-        }
-        let states = &mut states[..*lanes];
-        // SAFETY: a `Neon` exists only where the CPU has these instructions.
-        let (done, bytes) = unsafe {
-            match (states.len() > LANES, offsets.is_empty()) {
-                (false, true) => decode::<1, false>(tables, states, offsets, words, out),
-                (false, false) => decode::<1, true>(tables, states, offsets, words, out),
-                (true, true) => decode::<2, false>(tables, states, offsets, words, out),
-                (true, false) => decode::<2, true>(tables, states, offsets, words, out),
+        rans::decode_by_groups(self, stream, offsets, out, |tables, states, words, out| {
+            // SAFETY: a `Neon` exists only where the CPU has these instructions.
+            unsafe {
+                match (states.len() > LANES, offsets.is_empty()) {
+                    (false, true) => decode::<1, false>(tables, states, offsets, words, out),
+                    (false, false) => decode::<1, true>(tables, states, offsets, words, out),
+                    (true, true) => decode::<2, false>(tables, states, offsets, words, out),
+                    (true, false) => decode::<2, true>(tables, states, offsets, words, out),
+                }
             }
-        };
-        stream.skip_words(bytes);
-        stream.decode_from(done, offsets, out)
+        })
     }
 
     fn encode_symbols(
@@ -42,20 +37,16 @@ impl Steps for Neon {
         if lanes < LANES {
             return rans::encode_symbols(self, tables, lanes, states, symbols, contexts, words);
         }
-        let whole = symbols.len() / lanes * lanes;
-        let (symbols, last) = symbols.split_at(whole);
-        let (contexts, last_contexts) = contexts.split_at(whole.min(contexts.len()));
-        let end = words.len();
-        // The last group is one group for any number of lanes that it may have.
-        let end = rans::encode_groups::<MOST_LANES>(tables, states, last, last_contexts, words, end);
-        let states = &mut states[..lanes];
-        // SAFETY: a `Neon` exists only where the CPU has these instructions.
-        unsafe {
-            match lanes > LANES {
-                false => encode::encode::<1>(tables, states, symbols, contexts, words, end),
-                true => encode::encode::<2>(tables, states, symbols, contexts, words, end),
+        let groups = |states: &mut [u32], symbols: &[u8], contexts: &[u8], words: &mut [u8], end| {
+            // SAFETY: a `Neon` exists only where the CPU has these instructions.
+            unsafe {
+                match lanes > LANES {
+                    false => encode::encode::<1>(tables, states, symbols, contexts, words, end),
+                    true => encode::encode::<2>(tables, states, symbols, contexts, words, end),
+                }
             }
-        }
+        };
+        rans::encode_by_groups(tables, lanes, states, symbols, contexts, words, groups)
     }
 }
 
@@ -82,7 +73,8 @@ fn store_states<const PARTS: usize>(registers: &States<PARTS>, states: &mut [u32
     }
 }
 
-/// Decodes whole groups of symbols while the words certainly suffice for the next, and returns how many symbols and bytes of words that were.
+/// Decodes whole groups of symbols while the words certainly suffice for the next, and returns how many
+/// symbols and bytes of words that were.
 #[target_feature(enable = "neon")]
 fn decode<const PARTS: usize, const OFFSETS: bool>(
     tables: &DecoderTables,
@@ -96,15 +88,16 @@ fn decode<const PARTS: usize, const OFFSETS: bool>(
     if OFFSETS {
         groups = groups.min(offsets.len() / lanes);
     }
-    let lookup = Lookup::new(tables);
+    let lookup = TableLookup::new(tables);
     let mut registers = load_states::<PARTS>(states);
     let (mut group, mut bytes) = (0, 0usize);
     // A group takes at most one word per lane, and each load reaches 16 bytes.
     while group < groups && words.len() - bytes >= 2 * lanes + 16 {
         for (part, state) in registers.iter_mut().enumerate() {
             let start = group * lanes + part * LANES;
-            // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`; each refill takes at most 16 bytes of words, of which
-            // there were enough for all parts of the group.
+            // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`;
+            // each refill takes at most 16 bytes of words, of which there were enough for all parts of the
+            // group.
             unsafe {
                 let mut entries = [[vdupq_n_u32(0); 2]; LANES / 8];
                 for (vector, (state, entry)) in state.iter_mut().zip(&mut entries).enumerate() {
@@ -135,7 +128,7 @@ fn pack_symbols(low: Eight, high: Eight) -> uint8x16_t {
 }
 
 /// The decoder's table with the constants of a step.
-struct Lookup<'a> {
+struct TableLookup<'a> {
     slots: &'a [u32],
     index_mask: uint16x8_t,
     slot_mask: uint32x4_t,
@@ -143,7 +136,7 @@ struct Lookup<'a> {
     precision: int32x4_t,
 }
 
-impl<'a> Lookup<'a> {
+impl<'a> TableLookup<'a> {
     #[target_feature(enable = "neon")]
     fn new(tables: &'a DecoderTables) -> Self {
         let slots = tables.slots();
@@ -164,11 +157,12 @@ impl<'a> Lookup<'a> {
         [vmovl_u16(vget_low_u16(offsets)), vmovl_high_u16(offsets)]
     }
 
-    /// The table's entries for eight states whose contexts begin at these offsets, and the states without the symbol.
+    /// The table's entries for eight states whose contexts begin at these offsets, and the states without the
+    /// symbol.
     ///
     /// # Safety
     ///
-    /// The offsets must come from [`Lookup::masked`], or be zero.
+    /// The offsets must come from [`TableLookup::masked`], or be zero.
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn entry(&self, state: Eight, offset: Eight) -> (Eight, Eight) {
@@ -205,7 +199,8 @@ impl<'a> Lookup<'a> {
     #[inline]
     #[target_feature(enable = "neon")]
     fn without(&self, state: uint32x4_t, entry: uint32x4_t) -> uint32x4_t {
-        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it is ready before the entry is.
+        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it
+        // is ready before the entry is.
         let quotient = vsubq_u32(vshlq_u32(state, self.precision), vdupq_n_u32(1 << 12));
         vmlaq_u32(vshrq_n_u32::<8>(entry), vshrq_n_u32::<20>(entry), quotient)
     }

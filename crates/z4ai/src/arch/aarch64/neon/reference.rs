@@ -1,10 +1,11 @@
-//! Floats against a reference with NEON: contexts from a table in registers, and raw bits for eight lanes at a time.
+//! Floats against a reference with NEON: contexts from a table in registers, and raw bits for eight lanes at
+//! a time.
 
 mod raw_bits;
 
 use super::Neon;
 use crate::transform::reference::{
-    self, Alphabet, EXPONENTS, RAW_LANES, RawDifferences, RawLanes, RawReader, RawWords, Steps, Word,
+    self, Alphabet, EXPONENT_NUMBERS, RAW_LANES, RawDifferences, RawLanes, RawReader, RawWords, Steps, Word,
 };
 use std::arch::aarch64::*;
 
@@ -32,7 +33,7 @@ impl Steps for Neon {
         }
     }
 
-    fn contexts(self, row: &[u8; EXPONENTS], numbers: &[u8], contexts: &mut [u8]) {
+    fn contexts(self, row: &[u8; EXPONENT_NUMBERS], numbers: &[u8], contexts: &mut [u8]) {
         // SAFETY: a `Neon` exists only where the CPU has these instructions.
         let done = unsafe { look_up(row, numbers, contexts) };
         reference::contexts_from(done, row, numbers, contexts);
@@ -46,8 +47,8 @@ fn has_raw_loop<W: Word>() -> bool {
 
 /// `table[index % 32]` for whole registers of indices; returns how many bytes those were.
 #[target_feature(enable = "neon")]
-fn look_up(table: &[u8; EXPONENTS], indices: &[u8], found: &mut [u8]) -> usize {
-    let (mut done, modulus) = (0, vdupq_n_u8(EXPONENTS as u8 - 1));
+fn look_up(table: &[u8; EXPONENT_NUMBERS], indices: &[u8], found: &mut [u8]) -> usize {
+    let (mut done, modulus) = (0, vdupq_n_u8(EXPONENT_NUMBERS as u8 - 1));
     // SAFETY: the table has 32 bytes.
     let table = unsafe { vld1q_u8_x2(table.as_ptr()) };
     for (indices, found) in indices.chunks_exact(16).zip(found.chunks_exact_mut(16)) {

@@ -1,4 +1,5 @@
-//! Words that eight lanes exchange with a stream: which lanes do is a set, by which the shuffle is looked up that moves the words.
+//! Words that eight lanes exchange with a stream: which lanes do is a set, by which the shuffle is looked up
+//! that moves the words.
 
 use crate::arch::shuffles::{BYTES_OF_WORDS, SPREAD_WORDS, WORDS_TO_END};
 use std::arch::aarch64::*;
@@ -10,9 +11,9 @@ pub(super) type Eight = [uint32x4_t; 2];
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn set_of(lanes: Eight) -> usize {
-    const BITS: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+    const LANE_BITS: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
     // SAFETY: there are eight numbers.
-    let bits = unsafe { vld1q_u16(BITS.as_ptr()) };
+    let bits = unsafe { vld1q_u16(LANE_BITS.as_ptr()) };
     usize::from(vaddvq_u16(vandq_u16(low_halves(lanes), bits)))
 }
 

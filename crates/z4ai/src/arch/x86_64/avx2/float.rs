@@ -1,9 +1,9 @@
-//! Float heads with AVX2: rANS symbols, scales and verbatim bits put together in registers. The entropy coder waits for memory and multiplications much of
-//! the time; the rest of the work fills these gaps.
+//! Float heads with AVX2: rANS symbols, scales and verbatim bits put together in registers. The entropy coder
+//! waits for memory and multiplications much of the time; the rest of the work fills these gaps.
 #![allow(unsafe_code)]
 
 use super::Avx2;
-use super::rans::{Lookup, SpilledIndices, load_states, reach, store_states};
+use super::rans::{SpilledIndices, TableLookup, load_states, reach, store_states};
 use crate::arch::x86_64::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
 use crate::arch::x86_64::prefetch;
 use crate::entropy::rans::LANES;
@@ -14,14 +14,14 @@ use std::arch::x86_64::*;
 impl Steps for Avx2 {
     fn decode_heads(self, chunk: &mut HeadChunk, heads: &mut [u16]) -> Result<()> {
         // SAFETY: an `Avx2` exists only where the CPU has these instructions.
-        unsafe { decode_chunk::<Loops>(self, chunk, heads) }
+        unsafe { decode_chunk::<HeadLoopSet>(self, chunk, heads) }
     }
 }
 
 /// The loops for this instruction set.
-struct Loops;
+struct HeadLoopSet;
 
-impl HeadLoops for Loops {
+impl HeadLoops for HeadLoopSet {
     unsafe fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
         call: HeadCall,
     ) -> (usize, usize) {
@@ -39,7 +39,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
     let HeadCall { tables, inputs: HeadInputs { format, packed, .. }, states, words, range, escaped, heads } =
         call;
     let (count, lanes) = (heads.len(), PARTS * LANES);
-    let lookup = Lookup::new(tables);
+    let lookup = TableLookup::new(tables);
     let assembly = Assembly::<BITS>::new(format);
     let mut registers = load_states::<PARTS>(states);
     let mut parts = LowBits::<BITS>::new(count, range.start);
@@ -70,7 +70,8 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
         }
     }
     while done < range.end && words.len() - bytes >= reach(lanes) {
-        // The places of the next groups are on their way while these are put together. Behind the last they are not used.
+        // The places of the next groups are on their way while these are put together. Behind the last they
+        // are not used.
         let ahead = if done + lanes < count { lanes } else { 0 };
         for (state, places) in registers.iter_mut().zip(&mut places) {
             if done == parts.end {
@@ -79,8 +80,10 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
             // The next chunk's fields follow. They are read in more places at once than CPUs look ahead from.
             let ahead_of_fields = packed.as_ptr().wrapping_add(count / 8 * BITS + done / 8 * BITS);
             prefetch::<_MM_HINT_T0, _>(ahead_of_fields);
-            // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `octaves` and `escaped` agree; there were words for all
-            // parts, and each refill takes at most 16 bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
+            // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of
+            // `octaves` and `escaped` agree; there were words for all parts, and each refill takes at most 16
+            // bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and
+            // end.
             unsafe {
                 let octave = _mm256_set1_epi16(*octaves.as_ptr().add(done / LANES));
                 let mut entries = [_mm256_setzero_si256(); LANES / 8];
@@ -149,7 +152,8 @@ fn escapes_of(symbols: [__m256i; 2]) -> u32 {
     _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(bytes, last), bytes)) as u32
 }
 
-/// Where the parts of packed fields are, for as many fields as the shifts stay the same. See `low_bits` for how fields are stored.
+/// Where the parts of packed fields are, for as many fields as the shifts stay the same. See `low_bits` for
+/// how fields are stored.
 pub(in crate::arch) struct LowBits<const BITS: usize> {
     eights: BitField<BITS, 8>,
     fours: BitField<BITS, 4>,
@@ -197,7 +201,8 @@ impl<const BITS: usize> LowBits<BITS> {
 
 /// Where the parts of WIDTH bits of packed fields are, if fields of BITS bits have such parts.
 struct BitField<const BITS: usize, const WIDTH: usize> {
-    /// Where the byte of field 0 would be, if its bits were in the place of these; may lie before the packed fields.
+    /// Where the byte of field 0 would be, if its bits were in the place of these; may lie before the packed
+    /// fields.
     start: isize,
     shift: __m128i,
 }
@@ -214,7 +219,8 @@ impl<const BITS: usize, const WIDTH: usize> BitField<BITS, WIDTH> {
         Self { start, shift: _mm_cvtsi32_si128((turn * WIDTH) as i32) }
     }
 
-    /// The parts of the 32 fields from `field` on, in their place below bit 8, or at bit 0 if that is bit 8; zero if there are none.
+    /// The parts of the 32 fields from `field` on, in their place below bit 8, or at bit 0 if that is bit 8;
+    /// zero if there are none.
     ///
     /// # Safety
     ///
@@ -225,7 +231,8 @@ impl<const BITS: usize, const WIDTH: usize> BitField<BITS, WIDTH> {
         if BITS & WIDTH == 0 {
             return _mm256_setzero_si256();
         }
-        // SAFETY: wider parts take POSITION bits of each field and come first; of the bytes that follow, those of 32 fields are inside.
+        // SAFETY: wider parts take POSITION bits of each field and come first; of the bytes that follow,
+        // those of 32 fields are inside.
         let stored =
             unsafe { _mm256_loadu_si256(packed.as_ptr().offset(self.start + field as isize).cast()) };
         let bits = _mm256_srl_epi16(stored, self.shift);
@@ -251,7 +258,8 @@ impl<const BITS: usize> Assembly<BITS> {
         Self { sign: _mm256_set1_epi16(sign as i16) }
     }
 
-    /// Sixteen heads. Octaves are above as many zero bits as symbols have mantissa bits, so that they can be added as they are.
+    /// Sixteen heads. Octaves are above as many zero bits as symbols have mantissa bits, so that they can be
+    /// added as they are.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn head(&self, symbols: __m256i, fields: __m256i, octaves: __m256i) -> __m256i {

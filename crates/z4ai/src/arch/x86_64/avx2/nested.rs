@@ -1,5 +1,5 @@
-//! The nested coder on x86 with AVX2 and BMI2: the shared code compiled for those instructions, with bit deposit, bit
-//! extract and the sixteen-entry byte shuffle where the portable kernel loops.
+//! The nested coder on x86 with AVX2 and BMI2: the shared code compiled for those instructions, with bit
+//! deposit, bit extract and the sixteen-entry byte shuffle where the portable kernel loops.
 
 use super::Avx2;
 use crate::transform::nested::Steps;
@@ -29,8 +29,9 @@ impl Steps for Avx2 {
 
     #[inline(always)]
     fn symbols_of_ranks(self, low: &[u64; 4], high: &[u64; 4], symbols: &[u8; 16], out: &mut [u8; 128]) {
-        // SAFETY: an `Avx2` exists only where the CPU has AVX2; the loads and stores take exactly the 32 bytes of `low` and
-        // `high`, the 16 of `symbols` and the four quarters of `out`, with no need of alignment.
+        // SAFETY: an `Avx2` exists only where the CPU has AVX2; the loads and stores take exactly the 32
+        // bytes of `low` and `high`, the 16 of `symbols` and the four quarters of `out`, with no need of
+        // alignment.
         unsafe {
             let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(symbols.as_ptr().cast()));
             let nibble = _mm256_set1_epi8(15);

@@ -12,14 +12,10 @@ use std::arch::x86_64::*;
 
 impl Steps for Avx2 {
     fn decode_symbols(self, stream: &mut SymbolDecoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
-        let SymbolDecoder { tables, states, lanes, words } = stream;
-        if *lanes < LANES {
-            return rans::decode_symbols(self, stream, offsets, out);
-        }
-        // SAFETY: an `Avx2` exists only where the CPU has these instructions.
-        let (done, bytes) = unsafe { decode_groups(tables, &mut states[..*lanes], offsets, words, out) };
-        stream.skip_words(bytes);
-        stream.decode_from(done, offsets, out)
+        rans::decode_by_groups(self, stream, offsets, out, |tables, states, words, out| {
+            // SAFETY: an `Avx2` exists only where the CPU has these instructions.
+            unsafe { decode_groups(tables, states, offsets, words, out) }
+        })
     }
 
     fn encode_symbols(
@@ -34,19 +30,16 @@ impl Steps for Avx2 {
         if lanes < LANES {
             return rans::encode_symbols(self, tables, lanes, states, symbols, contexts, words);
         }
-        let whole = symbols.len() / lanes * lanes;
-        let (symbols, last) = symbols.split_at(whole);
-        let (contexts, last_contexts) = contexts.split_at(whole.min(contexts.len()));
-        let end = words.len();
-        // The last group is one group for any number of lanes that it may have.
-        let end = rans::encode_groups::<MOST_LANES>(tables, states, last, last_contexts, words, end);
-        let states = &mut states[..lanes];
-        // SAFETY: an `Avx2` exists only where the CPU has these instructions.
-        unsafe { encode::encode_groups(tables, states, symbols, contexts, words, end) }
+        let groups = |states: &mut [u32], symbols: &[u8], contexts: &[u8], words: &mut [u8], end| {
+            // SAFETY: an `Avx2` exists only where the CPU has these instructions.
+            unsafe { encode::encode_groups(tables, states, symbols, contexts, words, end) }
+        };
+        rans::encode_by_groups(tables, lanes, states, symbols, contexts, words, groups)
     }
 }
 
-/// For each 8-bit mask of lanes that want a word: the byte shuffle that moves the next words to the lanes that want one, and zeros to the others.
+/// For each 8-bit mask of lanes that want a word: the byte shuffle that moves the next words to the lanes
+/// that want one, and zeros to the others.
 pub(in crate::arch) static WORDS_TO_LANES: [RefillShuffle; 256] = words_to_lanes();
 
 /// A byte shuffle, aligned so that none lies in two cache lines.
@@ -72,15 +65,17 @@ const fn words_to_lanes() -> [RefillShuffle; 256] {
     table
 }
 
-/// Bytes of words that a group of [`LANES`] symbols may look at: it reads at most one word per lane, and each load reaches 16 bytes.
-pub(in crate::arch) const REACH: usize = reach(LANES);
+/// Bytes of words that a group of [`LANES`] symbols may look at: it reads at most one word per lane, and each
+/// load reaches 16 bytes.
+pub(in crate::arch) const GROUP_REACH: usize = reach(LANES);
 
-/// The same for a group of so many symbols.
+/// Bytes of words that a group of so many symbols may look at.
 pub(in crate::arch) const fn reach(lanes: usize) -> usize {
     2 * lanes + 16
 }
 
-/// Decodes whole groups while the words certainly suffice for the next; there are [`LANES`] or twice as many states.
+/// Decodes whole groups while the words certainly suffice for the next; there are [`LANES`] or twice as many
+/// states.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 fn decode_groups(
     tables: &DecoderTables,
@@ -110,14 +105,15 @@ fn decode<const PARTS: usize, const OFFSETS: bool>(
     if OFFSETS {
         groups = groups.min(offsets.len() / lanes);
     }
-    let lookup = Lookup::new(tables);
+    let lookup = TableLookup::new(tables);
     let mut registers = load_states::<PARTS>(states);
     let (mut group, mut bytes) = (0, 0usize);
     while group < groups && words.len() - bytes >= reach(lanes) {
         for (part, state) in registers.iter_mut().enumerate() {
             let start = group * lanes + part * LANES;
-            // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`; each refill takes at most 16 bytes of words, of which
-            // there were enough for all parts of the group.
+            // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`;
+            // each refill takes at most 16 bytes of words, of which there were enough for all parts of the
+            // group.
             unsafe {
                 let offset = |vector: usize| {
                     if !OFFSETS {
@@ -181,7 +177,8 @@ pub(in crate::arch) fn pack_symbols(entries: [__m256i; 4]) -> __m256i {
     _mm256_permutevar8x32_epi32(packed, order)
 }
 
-/// `table[index]` for eight indices. Plain loads beat the gather instruction on the CPUs where that is microcoded, and are not slower elsewhere.
+/// `table[index]` for eight indices. Plain loads beat the gather instruction on the CPUs where that is
+/// microcoded, and are not slower elsewhere.
 ///
 /// # Safety
 ///
@@ -204,8 +201,8 @@ pub(in crate::arch) unsafe fn look_up<N: Copy + Into<i32>>(table: *const N, inde
     )
 }
 
-/// Eight numbers of 32 bits as four of 64. Compilers take such moves apart into one for each half, of which CPUs do no more than one per cycle; with them the
-/// moves would take as long as all the rest of a step.
+/// Eight numbers of 32 bits as four of 64. Compilers take such moves apart into one for each half, of which
+/// CPUs do no more than one per cycle; with them the moves would take as long as all the rest of a step.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(in crate::arch) fn pairs_of(numbers: __m256i) -> [u64; 4] {
@@ -221,8 +218,9 @@ pub(in crate::arch) fn pairs_of(numbers: __m256i) -> [u64; 4] {
     [first, second, third, fourth]
 }
 
-/// Eight table indices, spilled to memory: loading an index from there takes fewer instructions than extracting it from a register, and stored early,
-/// the dependent loads overlap with the next group's arithmetic.
+/// Eight table indices, spilled to memory: loading an index from there takes fewer instructions than
+/// extracting it from a register, and stored early, the dependent loads overlap with the next group's
+/// arithmetic.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(32))]
 pub(in crate::arch) struct SpilledIndices([u32; 8]);
@@ -231,7 +229,8 @@ impl SpilledIndices {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn store(&mut self, index: __m256i) {
-        // SAFETY: there are as many numbers, aligned like a register. Compilers would move what is not volatile out of the register all the same.
+        // SAFETY: there are as many numbers, aligned like a register. Compilers would move what is not
+        // volatile out of the register all the same.
         unsafe { self.0.as_mut_ptr().cast::<__m256i>().write_volatile(index) }
     }
 
@@ -243,14 +242,14 @@ impl SpilledIndices {
 }
 
 /// The decoder's table with the constants of a step.
-pub(in crate::arch) struct Lookup<'a> {
+pub(in crate::arch) struct TableLookup<'a> {
     slots: &'a [u32],
     index_mask: __m256i,
     slot_mask: __m256i,
     precision: __m128i,
 }
 
-impl<'a> Lookup<'a> {
+impl<'a> TableLookup<'a> {
     #[target_feature(enable = "avx2")]
     pub fn new(tables: &'a DecoderTables) -> Self {
         let slots = tables.slots();
@@ -270,11 +269,12 @@ impl<'a> Lookup<'a> {
         _mm256_and_si256(offsets, self.index_mask)
     }
 
-    /// The table's entries for eight states whose contexts begin at these offsets, and the states without the symbol.
+    /// The table's entries for eight states whose contexts begin at these offsets, and the states without the
+    /// symbol.
     ///
     /// # Safety
     ///
-    /// The offsets must come from [`Lookup::masked`], or be zero.
+    /// The offsets must come from [`TableLookup::masked`], or be zero.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn entry(&self, state: __m256i, offset: __m256i) -> (__m256i, __m256i) {
@@ -295,17 +295,18 @@ impl<'a> Lookup<'a> {
     #[target_feature(enable = "avx2")]
     fn without(&self, state: __m256i, entry: __m256i) -> __m256i {
         let frequency = _mm256_srli_epi32::<20>(entry);
-        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it is ready before the entry is.
+        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it
+        // is ready before the entry is.
         let quotient = _mm256_sub_epi32(_mm256_srl_epi32(state, self.precision), _mm256_set1_epi32(1 << 12));
         let rest = _mm256_mullo_epi32(frequency, quotient);
         _mm256_add_epi32(rest, _mm256_srli_epi32::<8>(entry))
     }
 
-    /// [`Lookup::entry`] of eight states whose entries are at these places.
+    /// [`TableLookup::entry`] of eight states whose entries are at these places.
     ///
     /// # Safety
     ///
-    /// The places must have been made by [`Lookup::index`] with offsets of contexts that the table has.
+    /// The places must have been made by [`TableLookup::index`] with offsets of contexts that the table has.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn entry_at(&self, state: __m256i, places: &SpilledIndices) -> (__m256i, __m256i) {

@@ -10,12 +10,12 @@ use super::Avx2;
 use crate::entropy::rans::LANES;
 use crate::error::{Error, Result};
 use crate::transform::reference::{
-    self, Alphabet, ChunkScratch, CodedBlock, EXPONENTS, RawDifferences, RawLanes, RawReader, RawWords,
-    Steps, View, Word,
+    self, Alphabet, ChunkScratch, CodedBlock, EXPONENT_NUMBERS, RawDifferences, RawLanes, RawReader,
+    RawWords, Steps, View, Word,
 };
 
 /// The loop that restores reads no further than this from the words that it needs.
-const MARGIN: usize = 4 * LANES;
+const RESTORE_MARGIN: usize = 4 * LANES;
 
 impl Steps for Avx2 {
     fn differences<W: Word>(
@@ -53,7 +53,7 @@ impl Steps for Avx2 {
         }
     }
 
-    fn contexts(self, row: &[u8; EXPONENTS], numbers: &[u8], contexts: &mut [u8]) {
+    fn contexts(self, row: &[u8; EXPONENT_NUMBERS], numbers: &[u8], contexts: &mut [u8]) {
         // SAFETY: an `Avx2` exists only where the CPU has these instructions.
         let done = unsafe { look_up::look_up(row, numbers, contexts) };
         reference::contexts_from(done, row, numbers, contexts);
@@ -62,7 +62,13 @@ impl Steps for Avx2 {
     fn restore_decayed<W: Word>(self, view: View, base: &[u8], out: &mut [u8]) {
         // SAFETY: an `Avx2` exists only where the CPU has these instructions.
         let done = unsafe { restore::decay::<W>(view.movement(), base, out) };
-        reference::apply(self, &[W::default(); reference::CHUNK], &base[done..], view, &mut out[done..]);
+        reference::apply(
+            self,
+            &[W::default(); reference::REFERENCE_CHUNK],
+            &base[done..],
+            view,
+            &mut out[done..],
+        );
     }
 
     fn restore<W: Word>(self, block: &mut CodedBlock, base: &[u8], out: &mut [u8]) -> Result<()> {
@@ -81,13 +87,14 @@ impl Avx2 {
         let bytes = unsafe { restore::restore::<W>(block, None, base, out) };
         let Some(stream) = &mut block.stream else { return Ok(()) };
         stream.skip_words(bytes);
-        if stream.words.len() > MARGIN {
+        if stream.words.len() > RESTORE_MARGIN {
             return Ok(());
         }
-        let (mut padded, left) = ([0; 2 * MARGIN], stream.words.len());
+        let (mut padded, left) = ([0; 2 * RESTORE_MARGIN], stream.words.len());
         padded.iter_mut().zip(stream.words).for_each(|(padded, word)| *padded = *word);
         // SAFETY: as above.
-        let bytes = unsafe { restore::restore::<W>(block, Some(&padded[..left + MARGIN]), base, out) };
+        let bytes =
+            unsafe { restore::restore::<W>(block, Some(&padded[..left + RESTORE_MARGIN]), base, out) };
         if bytes > left {
             return Err(Error::truncated("entropy-coded stream"));
         }

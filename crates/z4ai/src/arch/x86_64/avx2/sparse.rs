@@ -1,4 +1,5 @@
-//! Elements put between zeros with AVX2: a byte of a bitmap chooses the shuffle that moves the next elements to their places.
+//! Elements put between zeros with AVX2: a byte of a bitmap chooses the shuffle that moves the next elements
+//! to their places.
 #![allow(unsafe_code)]
 
 use super::Avx2;
@@ -14,7 +15,8 @@ impl Steps for Avx2 {
     }
 }
 
-/// Makes groups of eight for which `dense` certainly suffices; returns how many groups and how many elements of `dense` those took.
+/// Makes groups of eight for which `dense` certainly suffices; returns how many groups and how many elements
+/// of `dense` those took.
 #[target_feature(enable = "avx2,popcnt")]
 fn spread<const WIDTH: usize>(
     bitmap: &[u8],
@@ -28,7 +30,8 @@ fn spread<const WIDTH: usize>(
     let (mut group, mut taken) = (0, 0);
     while group < groups && dense.len() - taken >= 8 {
         let set = usize::from(bitmap[group]);
-        // SAFETY: there are eight elements from `8 * group` on and eight dense ones from `taken` on; the tables have an entry for each set of bits.
+        // SAFETY: there are eight elements from `8 * group` on and eight dense ones from `taken` on; the
+        // tables have an entry for each set of bits.
         unsafe {
             let place = elements.as_mut_ptr().add(8 * group).cast::<__m128i>();
             let next = dense.as_ptr().add(taken);

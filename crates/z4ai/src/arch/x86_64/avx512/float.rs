@@ -1,31 +1,29 @@
-//! Float heads with AVX-512: as [`crate::arch::avx2::heads`], with sixteen states in a register and 32 heads at once.
+//! Float heads with AVX-512: as [`crate::arch::avx2::heads`], with sixteen states in a register and 32 heads
+//! at once.
 #![allow(unsafe_code)]
 
 use super::Avx512;
-use super::rans::step::{Lookup, SpilledIndices};
+use super::rans::step::{SpilledIndices, TableLookup};
 use super::rans::{load_states, reach, store_states};
 use crate::arch::x86_64::avx2::LowBits;
 use crate::arch::x86_64::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
-use crate::arch::x86_64::prefetch;
+use crate::arch::x86_64::{PREFETCHED, prefetch};
 use crate::entropy::rans::LANES;
 use crate::error::Result;
 use crate::transform::float::{HeadChunk, HeadFormat, HeadInputs, HeadSign, JOINT_BITS, Steps};
 use std::arch::x86_64::*;
 
-/// How far ahead of what is read and written memory is asked for, in bytes of words and in heads.
-const AHEAD: usize = 2048;
-
 impl Steps for Avx512 {
     fn decode_heads(self, chunk: &mut HeadChunk, heads: &mut [u16]) -> Result<()> {
         // SAFETY: an `Avx512` exists only where the CPU has these instructions.
-        unsafe { decode_chunk::<Loops>(self, chunk, heads) }
+        unsafe { decode_chunk::<HeadLoopSet>(self, chunk, heads) }
     }
 }
 
 /// The loops for this instruction set.
-struct Loops;
+struct HeadLoopSet;
 
-impl HeadLoops for Loops {
+impl HeadLoops for HeadLoopSet {
     unsafe fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BITS: usize>(
         call: HeadCall,
     ) -> (usize, usize) {
@@ -43,7 +41,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
     let HeadCall { tables, inputs: HeadInputs { format, packed, .. }, states, words, range, escaped, heads } =
         call;
     let (count, lanes) = (heads.len(), PARTS * LANES);
-    let lookup = Lookup::new(tables);
+    let lookup = TableLookup::new(tables);
     let assembly = Assembly::<BITS>::new(format);
     let registers = load_states::<PARTS>(states);
     let ([mut first, mut second], [mut third, mut fourth]) = (registers[0], registers[PARTS - 1]);
@@ -75,19 +73,23 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
         }
     }
     while done < range.end && words.len() - bytes >= reach(lanes) {
-        // The places of the next groups are on their way while these are put together. Behind the last they are not used.
+        // The places of the next groups are on their way while these are put together. Behind the last they
+        // are not used.
         let ahead = if done + lanes < count { lanes } else { 0 };
         for places in &mut places {
             if done == parts.end {
                 parts = LowBits::new(count, done);
             }
-            // Words, heads and fields are in more places than CPUs look ahead from by themselves. The next chunk's fields follow.
+            // Words, heads and fields are in more places than CPUs look ahead from by themselves. The next
+            // chunk's fields follow.
             let ahead_of_fields = packed.as_ptr().wrapping_add(count / 8 * BITS + done / 8 * BITS);
             prefetch::<_MM_HINT_T0, _>(ahead_of_fields);
-            prefetch::<_MM_HINT_T0, _>(words.as_ptr().wrapping_add(bytes + AHEAD));
-            prefetch::<_MM_HINT_ET0, _>(heads.as_ptr().wrapping_add(done + AHEAD));
-            // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of `octaves` and `escaped` agree; there were words for all
-            // parts, and each refill takes at most 32 bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and end.
+            prefetch::<_MM_HINT_T0, _>(words.as_ptr().wrapping_add(bytes + PREFETCHED));
+            prefetch::<_MM_HINT_ET0, _>(heads.as_ptr().wrapping_add(done + PREFETCHED));
+            // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of
+            // `octaves` and `escaped` agree; there were words for all parts, and each refill takes at most 32
+            // bytes of them; `packed` holds `count` fields, and `done` is between where the parts begin and
+            // end.
             unsafe {
                 let low = lookup.entries(&places[0]);
                 let high = lookup.entries(&places[1]);
@@ -95,7 +97,8 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
                 places[0].store(lookup.index(next_first, offset(done + ahead, 0)));
                 let next_second = lookup.refill(lookup.without(second, high), words.as_ptr(), &mut bytes);
                 places[1].store(lookup.index(next_second, offset(done + ahead, 1)));
-                // The parts take turns, so that all states stay in registers without a copy of the loop for each.
+                // The parts take turns, so that all states stay in registers without a copy of the loop for
+                // each.
                 (first, second, third, fourth) = if PARTS == 1 {
                     (next_first, next_second, third, fourth)
                 } else {
@@ -130,7 +133,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
 #[target_feature(enable = "avx512f,avx512bw")]
 fn symbols_of(low: __m512i, high: __m512i) -> __m512i {
     /// The lower half of each entry.
-    static EVEN: [u16; 32] = {
+    static EVEN_WORDS: [u16; 32] = {
         let mut even = [0; 32];
         let mut at = 0;
         while at < 32 {
@@ -140,7 +143,7 @@ fn symbols_of(low: __m512i, high: __m512i) -> __m512i {
         even
     };
     // SAFETY: there are as many numbers as a register has.
-    let even = unsafe { _mm512_loadu_si512(EVEN.as_ptr().cast()) };
+    let even = unsafe { _mm512_loadu_si512(EVEN_WORDS.as_ptr().cast()) };
     _mm512_and_si512(_mm512_permutex2var_epi16(low, even, high), _mm512_set1_epi16(0xff))
 }
 
@@ -161,7 +164,8 @@ impl<const BITS: usize> Assembly<BITS> {
         Self { sign: _mm512_set1_epi16(sign as i16) }
     }
 
-    /// Heads. Octaves are above as many zero bits as symbols have mantissa bits, so that they can be added as they are.
+    /// Heads. Octaves are above as many zero bits as symbols have mantissa bits, so that they can be added as
+    /// they are.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn heads(&self, symbols: __m512i, fields: __m512i, octaves: __m512i) -> __m512i {

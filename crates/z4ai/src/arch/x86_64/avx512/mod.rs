@@ -1,5 +1,5 @@
-//! The AVX-512 kernel. It wants the instructions that CPUs have had since Ice Lake and Zen 4, among them byte permutations and expansion. Steps
-//! without a version of their own run as for AVX2.
+//! The AVX-512 kernel. It wants the instructions that CPUs have had since Ice Lake and Zen 4, among them byte
+//! permutations and expansion. Steps without a version of their own run as for AVX2.
 
 mod adaptive;
 mod float;

@@ -7,7 +7,7 @@ mod store;
 
 use super::Avx512;
 use crate::error::Result;
-use crate::transform::nested::{self, BitStream, CHUNK, Code, Cursor, Steps, Tail, TailWord};
+use crate::transform::nested::{self, BitStream, Code, Cursor, NESTED_CHUNK, Steps, Tail, TailWord};
 
 impl Steps for Avx512 {
     #[inline(always)]
@@ -43,7 +43,7 @@ impl Steps for Avx512 {
         cursor: &mut Cursor<'_>,
         code: &Code,
         count: usize,
-        symbols: &mut [u8; CHUNK],
+        symbols: &mut [u8; NESTED_CHUNK],
         soon: [&[u8]; 2],
     ) -> Result<()> {
         // SAFETY: an `Avx512` exists only where the CPU has these instructions.

@@ -8,18 +8,14 @@ use super::Avx512;
 use crate::entropy::rans::{self, DecoderTables, EncoderTables, LANES, MOST_LANES, Steps, SymbolDecoder};
 use crate::error::Result;
 use std::arch::x86_64::*;
-use step::{Lookup, SpilledIndices};
+use step::{SpilledIndices, TableLookup};
 
 impl Steps for Avx512 {
     fn decode_symbols(self, stream: &mut SymbolDecoder, offsets: &[u16], out: &mut [u8]) -> Result<()> {
-        let SymbolDecoder { tables, states, lanes, words } = stream;
-        if *lanes < LANES {
-            return rans::decode_symbols(self, stream, offsets, out);
-        }
-        // SAFETY: an `Avx512` exists only where the CPU has these instructions.
-        let (done, bytes) = unsafe { decode_groups(tables, &mut states[..*lanes], offsets, words, out) };
-        stream.skip_words(bytes);
-        stream.decode_from(done, offsets, out)
+        rans::decode_by_groups(self, stream, offsets, out, |tables, states, words, out| {
+            // SAFETY: an `Avx512` exists only where the CPU has these instructions.
+            unsafe { decode_groups(tables, states, offsets, words, out) }
+        })
     }
 
     fn encode_symbols(
@@ -34,29 +30,28 @@ impl Steps for Avx512 {
         let Some(compact) = tables.compact().filter(|_| lanes >= LANES) else {
             return self.0.encode_symbols(tables, lanes, states, symbols, contexts, words);
         };
-        let whole = symbols.len() / lanes * lanes;
-        let (symbols, last) = symbols.split_at(whole);
-        let (contexts, last_contexts) = contexts.split_at(whole.min(contexts.len()));
-        let end = words.len();
-        // The last group is one group for any number of lanes that it may have.
-        let end = rans::encode_groups::<MOST_LANES>(tables, states, last, last_contexts, words, end);
-        let (states, precision) = (&mut states[..lanes], tables.precision());
-        // SAFETY: an `Avx512` exists only where the CPU has these instructions, and those of AVX2.
-        unsafe {
-            let start = encode::encode_groups(compact, precision, states, symbols, contexts, words, end);
-            start.unwrap_or_else(|| {
-                super::super::avx2::encode_groups(tables, states, symbols, contexts, words, end)
-            })
-        }
+        let precision = tables.precision();
+        let groups = |states: &mut [u32], symbols: &[u8], contexts: &[u8], words: &mut [u8], end| {
+            // SAFETY: an `Avx512` exists only where the CPU has these instructions, and those of AVX2.
+            unsafe {
+                let start = encode::encode_groups(compact, precision, states, symbols, contexts, words, end);
+                start.unwrap_or_else(|| {
+                    super::super::avx2::encode_groups(tables, states, symbols, contexts, words, end)
+                })
+            }
+        };
+        rans::encode_by_groups(tables, lanes, states, symbols, contexts, words, groups)
     }
 }
 
-/// Bytes of words that a group of so many symbols may look at: it reads at most one word per lane, and no load reaches further than the words of its own lanes.
+/// Bytes of words that a group of so many symbols may look at: it reads at most one word per lane, and no
+/// load reaches further than the words of its own lanes.
 pub(in crate::arch) const fn reach(lanes: usize) -> usize {
     2 * lanes
 }
 
-/// Decodes whole groups while the words certainly suffice for the next; there are [`LANES`] or twice as many states.
+/// Decodes whole groups while the words certainly suffice for the next; there are [`LANES`] or twice as many
+/// states.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")]
 fn decode_groups(
     tables: &DecoderTables,
@@ -86,15 +81,16 @@ fn decode<const PARTS: usize, const OFFSETS: bool>(
     if OFFSETS {
         groups = groups.min(offsets.len() / lanes);
     }
-    let lookup = Lookup::new(tables);
+    let lookup = TableLookup::new(tables);
     let index_mask = _mm512_set1_epi32((tables.slots().len() - 1) as i32);
     let mut registers = load_states::<PARTS>(states);
     let (mut group, mut bytes) = (0, 0usize);
     while group < groups && words.len() - bytes >= reach(lanes) {
         for (vector, state) in registers.as_flattened_mut().iter_mut().enumerate() {
             let start = group * lanes + 16 * vector;
-            // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`; each refill takes at most 32 bytes of words, of which
-            // there were enough for all lanes of the group.
+            // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`;
+            // each refill takes at most 32 bytes of words, of which there were enough for all lanes of the
+            // group.
             unsafe {
                 let offset = if OFFSETS {
                     let offsets = _mm256_loadu_si256(offsets.as_ptr().add(start).cast());

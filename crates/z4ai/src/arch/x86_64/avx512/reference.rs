@@ -1,4 +1,5 @@
-//! Floats against a reference with AVX-512: differences 64 elements at a time, and two blocks of two-byte elements restored in turn.
+//! Floats against a reference with AVX-512: differences 64 elements at a time, and two blocks of two-byte
+//! elements restored in turn.
 
 mod differences;
 mod raw_bits;
@@ -8,8 +9,8 @@ use super::Avx512;
 use crate::entropy::rans::LANES;
 use crate::error::Result;
 use crate::transform::reference::{
-    ChunkScratch, CodedBlock, EXPONENTS, RAW_LANES, RawDifferences, RawLanes, RawReader, RawWords, Steps,
-    View, Word,
+    ChunkScratch, CodedBlock, EXPONENT_NUMBERS, RAW_LANES, RawDifferences, RawLanes, RawReader, RawWords,
+    Steps, View, Word,
 };
 
 impl Steps for Avx512 {
@@ -42,7 +43,7 @@ impl Steps for Avx512 {
         self.0.read_differences(raw, symbols, differences);
     }
 
-    fn contexts(self, row: &[u8; EXPONENTS], numbers: &[u8], contexts: &mut [u8]) {
+    fn contexts(self, row: &[u8; EXPONENT_NUMBERS], numbers: &[u8], contexts: &mut [u8]) {
         self.0.contexts(row, numbers, contexts);
     }
 

@@ -1,4 +1,5 @@
-//! Subnormal floats from their symbols and verbatim bits with AVX-512: 32 at a time, whose bits begin where the widths before them add up to.
+//! Subnormal floats from their symbols and verbatim bits with AVX-512: 32 at a time, whose bits begin where
+//! the widths before them add up to.
 #![allow(unsafe_code)]
 
 use super::Avx512;
@@ -24,7 +25,7 @@ impl Steps for Avx512 {
 }
 
 /// Elements that are made together.
-const GROUP: usize = 32;
+const SUBNORMAL_GROUP: usize = 32;
 /// Bytes that are loaded for them, more than they can have bits in.
 const LOADED: usize = 64;
 
@@ -39,7 +40,8 @@ fn restore<const SIGNS: i16>(symbols: &[u8], verbatim: &mut VerbatimBits, out: &
     let before = _mm512_set_epi64(B, B, A, A, 0, 0, 0, 0);
     let (first, second) = (_mm512_set_epi64(C, C, B, B, A, A, 0, 0), before);
     let mut done = 0;
-    for (symbols, out) in symbols.chunks_exact(GROUP).zip(out.chunks_exact_mut(2 * GROUP)) {
+    for (symbols, out) in symbols.chunks_exact(SUBNORMAL_GROUP).zip(out.chunks_exact_mut(2 * SUBNORMAL_GROUP))
+    {
         let Some(bytes) = verbatim.bytes.get(verbatim.position / 8..).filter(|rest| rest.len() >= LOADED)
         else {
             break;
@@ -50,7 +52,8 @@ fn restore<const SIGNS: i16>(symbols: &[u8], verbatim: &mut VerbatimBits, out: &
             (_mm512_cvtepu8_epi16(symbols), _mm512_loadu_si512(bytes.as_ptr().cast()))
         };
         let exponent = _mm512_srli_epi16::<2>(symbol);
-        // The first bit and the two below it, moved to where they belong: a shift to the left, then a constant one to the right.
+        // The first bit and the two below it, moved to where they belong: a shift to the left, then a
+        // constant one to the right.
         let top = _mm512_or_si512(_mm512_and_si512(symbol, _mm512_set1_epi16(3)), _mm512_set1_epi16(4));
         let subnormal = _mm512_srli_epi16::<3>(_mm512_sllv_epi16(top, exponent));
         let normal = _mm512_slli_epi16::<8>(_mm512_sub_epi16(symbol, _mm512_set1_epi16(40)));
@@ -82,7 +85,7 @@ fn restore<const SIGNS: i16>(symbols: &[u8], verbatim: &mut VerbatimBits, out: &
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), element) };
         let last = _mm512_extracti32x4_epi32::<3>(sum);
         verbatim.position += _mm_extract_epi16::<7>(last) as usize;
-        done += GROUP;
+        done += SUBNORMAL_GROUP;
     }
     done
 }

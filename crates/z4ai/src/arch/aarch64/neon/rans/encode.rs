@@ -6,7 +6,8 @@ use crate::entropy::rans::{EncoderTables, LANES};
 use crate::entropy::table::EncoderSymbol;
 use std::arch::aarch64::*;
 
-/// Encodes whole groups, whose words end at `end`, from the last to the first, and returns where the words begin.
+/// Encodes whole groups, whose words end at `end`, from the last to the first, and returns where the words
+/// begin.
 #[target_feature(enable = "neon")]
 pub(super) fn encode<const PARTS: usize>(
     tables: &EncoderTables,
@@ -19,10 +20,11 @@ pub(super) fn encode<const PARTS: usize>(
     let entries = tables.entries();
     assert!(entries.len().is_power_of_two() && entries.len() <= 1 << 16);
     assert!(contexts.is_empty() || contexts.len() == symbols.len());
-    // Each step stores 16 bytes that end where the words so far begin, and moves that place by two bytes per symbol at most.
+    // Each step stores 16 bytes that end where the words so far begin, and moves that place by two bytes per
+    // symbol at most.
     assert!(end <= words.len() && end >= 2 * symbols.len() + 16);
     let index_mask = vdupq_n_u16((entries.len() - 1) as u16);
-    let constants = Constants::new(tables.precision());
+    let constants = EncoderRegisters::new(tables.precision());
     let mut registers = load_states::<PARTS>(states);
     let mut start = end;
     for group in (0..symbols.len() / (PARTS * LANES)).rev() {
@@ -39,7 +41,8 @@ pub(super) fn encode<const PARTS: usize>(
                 };
                 let index = vcombine_u8(vzip1_u8(symbols, contexts), vzip2_u8(symbols, contexts));
                 let index = vandq_u16(vreinterpretq_u16_u8(index), index_mask);
-                // SAFETY: the indices are masked below the power-of-two number of entries, and `start` is at least 16 before each step (see above).
+                // SAFETY: the indices are masked below the power-of-two number of entries, and `start` is at
+                // least 16 before each step (see above).
                 *state = unsafe { constants.step(entries, *state, index, words.as_mut_ptr(), &mut start) };
             }
         }
@@ -49,14 +52,14 @@ pub(super) fn encode<const PARTS: usize>(
 }
 
 /// What the steps of a stream share.
-struct Constants {
+struct EncoderRegisters {
     /// By which a frequency becomes the least state that is too large for it.
     limit_shift: int32x4_t,
     /// `2^precision`.
     size: uint32x4_t,
 }
 
-impl Constants {
+impl EncoderRegisters {
     #[target_feature(enable = "neon")]
     fn new(precision: u32) -> Self {
         Self { limit_shift: vdupq_n_s32(31 - precision as i32), size: vdupq_n_u32(1 << precision) }
@@ -125,7 +128,8 @@ impl Constants {
 #[target_feature(enable = "neon")]
 unsafe fn four(entries: &[EncoderSymbol], indices: u64) -> (uint32x4_t, uint32x4_t) {
     let entries = entries.as_ptr().cast::<u64>();
-    // SAFETY: the caller vouches for the indices; an entry is eight bytes without padding, and such loads need no alignment.
+    // SAFETY: the caller vouches for the indices; an entry is eight bytes without padding, and such loads
+    // need no alignment.
     unsafe {
         let first = vld1q_lane_u64::<0>(entries.add(indices as u16 as usize), vdupq_n_u64(0));
         let first = vld1q_lane_u64::<1>(entries.add((indices >> 16) as u16 as usize), first);

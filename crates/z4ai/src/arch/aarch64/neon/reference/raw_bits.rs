@@ -2,11 +2,12 @@
 
 use super::super::words::{Eight, load, low_halves, next_words, put_words, set_of, store, widened};
 use crate::transform::reference::{
-    Alphabet, PIECE, RAW_LANES, RawLanes, RawReader, RawWords, WORD_BITS, Word,
+    Alphabet, RAW_LANES, RAW_PIECE, RawLanes, RawReader, RawWords, WORD_BITS, Word,
 };
 use std::arch::aarch64::*;
 
-/// Reads differences of two or four bytes in whole pieces, as long as these have no raw bits, or have them in eight lanes and the words certainly suffice; returns how many.
+/// Reads differences of two or four bytes in whole pieces, as long as these have no raw bits, or have them in
+/// eight lanes and the words certainly suffice; returns how many.
 #[target_feature(enable = "neon")]
 pub(super) fn read<W: Word>(
     alphabet: Alphabet,
@@ -15,22 +16,23 @@ pub(super) fn read<W: Word>(
     differences: &mut [W],
 ) -> usize {
     /// A piece takes at most one word for each 16 bits of an element, and each load reaches 16 bytes.
-    const REACH: usize = 4 * PIECE + 16;
-    let pieces = symbols.len().min(differences.len()) / PIECE;
+    const RAW_REACH: usize = 4 * RAW_PIECE + 16;
+    let pieces = symbols.len().min(differences.len()) / RAW_PIECE;
     let split = RawSplit::new(alphabet);
     let mut lanes = RawRegisters::load(&raw.state);
     let (mut piece, mut bytes) = (0, 0);
     while piece < pieces {
-        // SAFETY: there are `PIECE` symbols and differences from this one on; a piece moves `bytes` by at most REACH - 16.
+        // SAFETY: there are `RAW_PIECE` symbols and differences from this one on; a piece moves `bytes` by at
+        // most REACH - 16.
         unsafe {
-            let place = symbols.as_ptr().add(piece * PIECE);
-            let out = differences.as_mut_ptr().add(piece * PIECE);
+            let place = symbols.as_ptr().add(piece * RAW_PIECE);
+            let out = differences.as_mut_ptr().add(piece * RAW_PIECE);
             let most = vmaxvq_u8(vmaxq_u8(vld1q_u8(place), vld1q_u8(place.add(16))));
             let direct = u32::from(most) < alphabet.direct();
-            if !direct && (raw.lanes != RAW_LANES || raw.words.len() - bytes < REACH) {
+            if !direct && (raw.lanes != RAW_LANES || raw.words.len() - bytes < RAW_REACH) {
                 break;
             }
-            for group in (0..PIECE).step_by(RAW_LANES) {
+            for group in (0..RAW_PIECE).step_by(RAW_LANES) {
                 let mut numbers = widened(vld1_u8(place.add(group)));
                 if !direct {
                     numbers = lanes.read::<W>(&split, numbers, raw.words.as_ptr(), &mut bytes);
@@ -42,10 +44,11 @@ pub(super) fn read<W: Word>(
     }
     lanes.store(&mut raw.state);
     raw.words = raw.words.get(bytes..).unwrap_or_default();
-    piece * PIECE
+    piece * RAW_PIECE
 }
 
-/// Puts the raw bits of whole groups of differences of two or four bytes before those that the eight lanes hold.
+/// Puts the raw bits of whole groups of differences of two or four bytes before those that the eight lanes
+/// hold.
 #[target_feature(enable = "neon")]
 pub(super) fn write<W: Word>(
     alphabet: Alphabet,
@@ -107,7 +110,8 @@ fn right(numbers: uint32x4_t, bits: uint32x4_t) -> uint32x4_t {
 struct RawSplit {
     /// The last symbol without raw bits.
     last_direct: uint32x4_t,
-    /// What the highest bit and those below it of a difference with raw bits are: bits of the symbol's position, and one above them.
+    /// What the highest bit and those below it of a difference with raw bits are: bits of the symbol's
+    /// position, and one above them.
     top_mask: uint32x4_t,
     top_one: uint32x4_t,
     /// To the right.
@@ -142,7 +146,8 @@ impl RawSplit {
     #[inline]
     #[target_feature(enable = "neon")]
     fn first(&self, symbols: Eight, widths: Eight, large: Eight) -> Eight {
-        // The bits of the position that are in the difference are those of the symbol, because the first position is that of a multiple of theirs.
+        // The bits of the position that are in the difference are those of the symbol, because the first
+        // position is that of a multiple of theirs.
         each(|at| {
             let top = vorrq_u32(vandq_u32(symbols[at], self.top_mask), self.top_one);
             vbslq_u32(large[at], vshlq_u32(top, vreinterpretq_s32_u32(widths[at])), symbols[at])

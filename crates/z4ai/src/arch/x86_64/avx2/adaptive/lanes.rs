@@ -1,4 +1,5 @@
-//! What the kernels of the adaptive coder share: its eight lanes in a register each, their tables, and their stream of words.
+//! What the kernels of the adaptive coder share: its eight lanes in a register each, their tables, and their
+//! stream of words.
 #![allow(unsafe_code)]
 
 use crate::arch::x86_64::avx2::WORDS_TO_LANES;
@@ -81,14 +82,14 @@ impl FilterRegisters {
 }
 
 /// The states of the lanes, and where in their window of words they are.
-pub(in crate::arch) struct Stream {
+pub(in crate::arch) struct WordRegisters {
     pub states: __m256i,
     active: __m256i,
     words: *const u16,
     used: usize,
 }
 
-impl Stream {
+impl WordRegisters {
     /// Takes over from a decoder, for the lanes of a set, at most so many steps.
     #[target_feature(enable = "avx2")]
     pub fn new(decoder: &MixedDecoder, lanes: u8, steps: usize) -> Self {
@@ -123,7 +124,8 @@ impl Stream {
         // States are below 2^31, so the signed comparison is right.
         let small = _mm256_cmpgt_epi32(_mm256_set1_epi32(STATE_MIN as i32), states);
         let mask = usize::from(self.active(small));
-        // SAFETY: each step takes at most eight words, and for each step there were as many; the table has an entry for each mask.
+        // SAFETY: each step takes at most eight words, and for each step there were as many; the table has an
+        // entry for each mask.
         let (fresh, order) = unsafe {
             (
                 _mm_loadu_si128(self.words.add(self.used).cast()),

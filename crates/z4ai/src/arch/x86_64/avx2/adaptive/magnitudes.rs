@@ -1,7 +1,8 @@
-//! Magnitudes of the adaptive coder with AVX2: the eight lanes of a step in one register. What each lane has learnt stays in registers for a whole run.
+//! Magnitudes of the adaptive coder with AVX2: the eight lanes of a step in one register. What each lane has
+//! learnt stays in registers for a whole run.
 #![allow(unsafe_code)]
 
-use super::lanes::{FilterRegisters, Stream, load, load_each, store};
+use super::lanes::{FilterRegisters, WordRegisters, load, load_each, store};
 use crate::arch::x86_64::avx2::rans::{look_up, pairs_of};
 use crate::entropy::rans::{MIXED_LANES, MixedTable};
 use crate::entropy::table::MAX_PRECISION;
@@ -28,7 +29,7 @@ pub(in crate::arch) fn decode(decoder: &mut MagnitudeDecoder, first: usize, run:
     assert!(LAST_RATE + steps <= run.row_rates.len());
     assert!(decoder.tables.len() > context_mask);
     let tables = decoder.tables.as_ptr();
-    let mut stream = Stream::new(decoder, run.lanes, steps - run.done);
+    let mut stream = WordRegisters::new(decoder, run.lanes, steps - run.done);
     let columns = Columns::new(run);
     let rates = StepRates::new(run);
     let mut places = FilterRegisters::new(run.kernels, run.lanes);
@@ -43,8 +44,9 @@ pub(in crate::arch) fn decode(decoder: &mut MagnitudeDecoder, first: usize, run:
     };
     while run.done < steps {
         let step = run.done;
-        // SAFETY: `step` is below the number of steps, with which the lengths above agree. A table has a symbol for each slot and a share for each symbol, and there are
-        // tables for all contexts of the mask.
+        // SAFETY: `step` is below the number of steps, with which the lengths above agree. A table has a
+        // symbol for each slot and a share for each symbol, and there are tables for all contexts of the
+        // mask.
         unsafe {
             let (column, above) = columns.load(step);
             let sum = _mm256_add_epi32(_mm256_add_epi32(base, column), _mm256_add_epi32(rows, kernels));
@@ -111,8 +113,10 @@ struct FoundMagnitudes {
 }
 
 impl FoundMagnitudes {
-    /// The symbols at `places`, in bytes from the first table on; their shares, in numbers of 32 bits from it on, behind `shares`; and the moves of four times the symbol and `below`, modulo their
-    /// number. A symbol goes on to the next tables as it is, since in a register it would wait for the other lanes, and their way there and back takes longer than the look-up.
+    /// The symbols at `places`, in bytes from the first table on; their shares, in numbers of 32 bits from it
+    /// on, behind `shares`; and the moves of four times the symbol and `below`, modulo their number. A symbol
+    /// goes on to the next tables as it is, since in a register it would wait for the other lanes, and their
+    /// way there and back takes longer than the look-up.
     ///
     /// # Safety
     ///
@@ -239,7 +243,8 @@ impl Columns {
         let halves = |both: __m256i| (_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both));
         let ((a, c), (b, d)) = (halves(first), halves(second));
         for (lane, two) in [a, b, c, d].into_iter().enumerate() {
-            // SAFETY: as many columns as there are steps follow each place; a column has two numbers of 32 bits.
+            // SAFETY: as many columns as there are steps follow each place; a column has two numbers of 32
+            // bits.
             unsafe {
                 _mm_storel_epi64(self.0[2 * lane].add(step).cast(), two);
                 _mm_storeh_pd(self.0[2 * lane + 1].add(step).cast(), _mm_castsi128_pd(two));

@@ -1,11 +1,11 @@
 //! Signs of the adaptive coder with AVX2: the eight lanes of a step in one register.
 #![allow(unsafe_code)]
 
-use super::lanes::{FilterRegisters, Stream, lanes_of, load, load_each, store};
+use super::lanes::{FilterRegisters, WordRegisters, lanes_of, load, load_each, store};
 use crate::arch::x86_64::avx2::rans::look_up;
 use crate::entropy::mixing::{PROBABILITY_BITS, SUM_BITS, SUMS};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder};
-use crate::transform::adaptive::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
+use crate::transform::adaptive::{BIASES, FILTER_PLACES, NEIGHBOURHOODS, SignRun};
 use std::arch::x86_64::*;
 
 /// Decodes the signs of a run.
@@ -14,7 +14,7 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
     let steps = run.steps;
     assert!(run.classes.len() >= steps && run.lessons.len() >= steps);
     assert!(run.places.iter().all(|place| place + steps <= run.columns.len()));
-    let mut stream = Stream::new(decoder, run.lanes, steps);
+    let mut stream = WordRegisters::new(decoder, run.lanes, steps);
     let columns = run.columns.as_mut_ptr();
     // SAFETY: the places are inside, and as many columns as there are steps follow each.
     let places = run.places.map(|place| unsafe { columns.add(place) });
@@ -32,10 +32,11 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
     };
     for step in 0..steps {
         let above = lanes_of(run.above.of(run.first + step, run.signs));
-        // SAFETY: `step` is below the number of steps, with which the lengths above agree; indices are made to be inside their tables.
+        // SAFETY: `step` is below the number of steps, with which the lengths above agree; indices are made
+        // to be inside their tables.
         let negative = unsafe {
             let column = load_each(&sources, step);
-            let most = PLACES as i32 - 1;
+            let most = FILTER_PLACES as i32 - 1;
             let place = _mm256_slli_epi32::<3>(_mm256_min_epu32(kernels.each, all(most)));
             let neighbours = _mm256_or_si256(_mm256_and_si256(left, all(2)), _mm256_and_si256(above, all(1)));
             let neighbours = _mm256_or_si256(neighbours, _mm256_and_si256(corner, all(4)));

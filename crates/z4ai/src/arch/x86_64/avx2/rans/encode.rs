@@ -36,10 +36,11 @@ fn encode<const PARTS: usize>(
     let entries = tables.entries();
     assert!(entries.len().is_power_of_two() && entries.len() <= 1 << 16);
     assert!(contexts.is_empty() || contexts.len() == symbols.len());
-    // Each vector stores 16 bytes that end where the words so far begin, and moves that place by two bytes per symbol at most.
+    // Each vector stores 16 bytes that end where the words so far begin, and moves that place by two bytes
+    // per symbol at most.
     assert!(end <= words.len() && end >= 2 * symbols.len() + 16);
     let index_mask = _mm256_set1_epi16((entries.len() - 1) as u16 as i16);
-    let constants = Constants::new(tables.precision());
+    let constants = EncoderRegisters::new(tables.precision());
     let mut registers = load_states::<PARTS>(states);
     let mut start = end;
     for group in (0..symbols.len() / (PARTS * LANES)).rev() {
@@ -55,7 +56,8 @@ fn encode<const PARTS: usize>(
             };
             let even = _mm256_and_si256(_mm256_unpacklo_epi8(symbols, contexts), index_mask);
             let odd = _mm256_and_si256(_mm256_unpackhi_epi8(symbols, contexts), index_mask);
-            // SAFETY: the indices are masked below the power-of-two number of entries, and `start` is at least 16 before each step (see above).
+            // SAFETY: the indices are masked below the power-of-two number of entries, and `start` is at
+            // least 16 before each step (see above).
             unsafe {
                 let words = words.as_mut_ptr();
                 let index = _mm256_extracti128_si256::<1>(odd);
@@ -72,14 +74,14 @@ fn encode<const PARTS: usize>(
 }
 
 /// What the steps of a stream share.
-struct Constants {
+struct EncoderRegisters {
     /// By which a frequency becomes the least state that is too large for it.
     limit_shift: __m128i,
     /// `2^precision`.
     size: __m256i,
 }
 
-impl Constants {
+impl EncoderRegisters {
     #[target_feature(enable = "avx2")]
     fn new(precision: u32) -> Self {
         Self {
@@ -108,7 +110,8 @@ impl Constants {
             // SAFETY: the caller vouches for the indices.
             unsafe { entries.as_ptr().add((indices >> (16 * place)) as usize & 0xffff).cast::<f64>() }
         };
-        // Loads of eight bytes into the halves of registers: put together by way of memory, they would have to wait for the stores.
+        // Loads of eight bytes into the halves of registers: put together by way of memory, they would have
+        // to wait for the stores.
         // SAFETY: an entry is eight bytes without padding.
         let pair = |indices: u64, place: u32| unsafe {
             _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd(entry(indices, place)), entry(indices, place + 1)))

@@ -1,13 +1,15 @@
-//! Floats against those of a reference with AVX2: differences, their symbols and the numbers of the reference's exponents, 32 elements at a time.
+//! Floats against those of a reference with AVX2: differences, their symbols and the numbers of the
+//! reference's exponents, 32 elements at a time.
 #![allow(unsafe_code)]
 
 use super::symbols::SymbolSplit;
 use crate::arch::x86_64::avx2::rans::pack_symbols;
-use crate::transform::reference::{Alphabet, Movement, PIECE, Word};
+use crate::transform::reference::{Alphabet, Movement, RAW_PIECE, Word};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-/// The differences of whole pieces, with symbols and exponent numbers; returns how many elements those have, and how many bits their differences.
+/// The differences of whole pieces, with symbols and exponent numbers; returns how many elements those have,
+/// and how many bits their differences.
 #[target_feature(enable = "avx2")]
 pub(in crate::arch) fn differences<W: Word>(
     movement: Movement,
@@ -22,13 +24,13 @@ pub(in crate::arch) fn differences<W: Word>(
     }
     let pieces =
         [current.len() / W::BYTES, base.len() / W::BYTES, differences.len(), symbols.len(), numbers.len()];
-    let pieces = pieces.into_iter().min().unwrap_or(0) / PIECE;
+    let pieces = pieces.into_iter().min().unwrap_or(0) / RAW_PIECE;
     let alphabet = Alphabet::of_width(W::BYTES);
     let (split, lengths) = (SymbolSplit::new(alphabet), Lengths::new(alphabet));
-    let numbering = Numbering::new(movement);
+    let numbering = ExponentNumbering::new(movement);
     let mut bits = _mm256_setzero_si256();
     for piece in 0..pieces {
-        let start = piece * PIECE;
+        let start = piece * RAW_PIECE;
         // SAFETY: there are PIECE elements from `start` on in all five.
         unsafe {
             let (new, old) = (current.as_ptr().add(start * W::BYTES), base.as_ptr().add(start * W::BYTES));
@@ -74,7 +76,7 @@ pub(in crate::arch) fn differences<W: Word>(
     }
     let halves = _mm_add_epi64(_mm256_castsi256_si128(bits), _mm256_extracti128_si256::<1>(bits));
     let bits = _mm_cvtsi128_si64(halves) + _mm_extract_epi64::<1>(halves);
-    (pieces * PIECE, bits as u32)
+    (pieces * RAW_PIECE, bits as u32)
 }
 
 /// Differences of sixteen elements of two bytes.
@@ -92,8 +94,9 @@ fn short(current: __m256i, base: __m256i, movement: Movement) -> __m256i {
     _mm256_xor_si256(_mm256_slli_epi16::<1>(steps), _mm256_srai_epi16::<15>(steps))
 }
 
-/// The steps by which sixteen elements of two bytes decay. The product of a mantissa and the rate has 48 bits, of which those above the lowest 32 count; it is put together from
-/// products with both halves of the rate.
+/// The steps by which sixteen elements of two bytes decay. The product of a mantissa and the rate has 48
+/// bits, of which those above the lowest 32 count; it is put together from products with both halves of the
+/// rate.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(in crate::arch) fn short_decay(base: __m256i, movement: Movement) -> __m256i {
@@ -109,7 +112,8 @@ pub(in crate::arch) fn short_decay(base: __m256i, movement: Movement) -> __m256i
     _mm256_add_epi16(_mm256_add_epi16(_mm256_mulhi_epi16(mantissa, high), rounded), whole)
 }
 
-/// The same number, of which compilers know nothing. They would widen a constant factor before a loop and then have to multiply in wide registers.
+/// The same number, of which compilers know nothing. They would widen a constant factor before a loop and
+/// then have to multiply in wide registers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn in_place(mut factor: __m256i) -> __m256i {
@@ -154,12 +158,12 @@ pub(in crate::arch) fn pack_shorts(shorts: [__m256i; 2]) -> __m256i {
 }
 
 /// How exponents are numbered.
-pub(in crate::arch) struct Numbering {
+pub(in crate::arch) struct ExponentNumbering {
     shift: __m128i,
     top: __m256i,
 }
 
-impl Numbering {
+impl ExponentNumbering {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn new(movement: Movement) -> Self {

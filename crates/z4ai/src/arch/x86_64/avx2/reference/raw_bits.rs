@@ -1,14 +1,16 @@
 //! The raw bits of differences with AVX2: eight lanes per register.
 #![allow(unsafe_code)]
 
+use super::restore::RAW_REACH;
 use crate::arch::shuffles::WORDS_TO_END;
 use crate::arch::x86_64::avx2::WORDS_TO_LANES;
 use crate::transform::reference::{
-    Alphabet, PIECE, RAW_LANES, RawLanes, RawReader, RawWords, WORD_BITS, Word,
+    Alphabet, RAW_LANES, RAW_PIECE, RawLanes, RawReader, RawWords, WORD_BITS, Word,
 };
 use std::arch::x86_64::*;
 
-/// Reads differences in whole pieces, as long as these have no raw bits, or have them in eight lanes and the words certainly suffice; returns how many.
+/// Reads differences in whole pieces, as long as these have no raw bits, or have them in eight lanes and the
+/// words certainly suffice; returns how many.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(in crate::arch) fn read<W: Word>(
     alphabet: Alphabet,
@@ -19,27 +21,26 @@ pub(in crate::arch) fn read<W: Word>(
     if W::BYTES != 2 && W::BYTES != 4 {
         return 0;
     }
-    /// A piece takes at most one word for each 16 bits of an element, and each load reaches 16 bytes.
-    const REACH: usize = 4 * PIECE + 16;
-    let pieces = symbols.len().min(differences.len()) / PIECE;
+    let pieces = symbols.len().min(differences.len()) / RAW_PIECE;
     let split = RawSplit::new(alphabet);
     let mut lanes = RawRegisters::load(&raw.state);
     let (mut piece, mut bytes) = (0, 0);
     while piece < pieces {
-        // SAFETY: there are `PIECE` symbols and differences from this one on; a piece moves `bytes` by at most REACH - 16.
+        // SAFETY: there are `RAW_PIECE` symbols and differences from this one on; a piece moves `bytes` by at
+        // most REACH - 16.
         unsafe {
-            let place = symbols.as_ptr().add(piece * PIECE);
-            let out = differences.as_mut_ptr().add(piece * PIECE);
+            let place = symbols.as_ptr().add(piece * RAW_PIECE);
+            let out = differences.as_mut_ptr().add(piece * RAW_PIECE);
             let [a, b, c, d] = [0, 8, 16, 24].map(|at| eight(place.add(at)));
             if split.are_direct(_mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d))) {
                 store(out, a, b);
                 store(out.add(16), c, d);
             } else {
-                if raw.lanes != RAW_LANES || raw.words.len() - bytes < REACH {
+                if raw.lanes != RAW_LANES || raw.words.len() - bytes < RAW_REACH {
                     break;
                 }
                 let words = raw.words.as_ptr();
-                for group in (0..PIECE).step_by(16) {
+                for group in (0..RAW_PIECE).step_by(16) {
                     let low = lanes.read::<W>(&split, eight(place.add(group)), words, &mut bytes);
                     let high = lanes.read::<W>(&split, eight(place.add(group + 8)), words, &mut bytes);
                     store(out.add(group), low, high);
@@ -50,7 +51,7 @@ pub(in crate::arch) fn read<W: Word>(
     }
     lanes.store(&mut raw.state);
     raw.words = raw.words.get(bytes..).unwrap_or_default();
-    piece * PIECE
+    piece * RAW_PIECE
 }
 
 /// Puts the raw bits of whole groups of differences before those that the eight lanes hold.
@@ -93,7 +94,8 @@ pub(in crate::arch) struct RawSplit {
     last_direct: __m256i,
     /// The bits that only symbols with raw bits have.
     large_bits: __m256i,
-    /// What the highest bit and those below it of a difference with raw bits are: bits of the symbol's position, and one above them.
+    /// What the highest bit and those below it of a difference with raw bits are: bits of the symbol's
+    /// position, and one above them.
     top_mask: __m256i,
     top_one: __m256i,
     top_bits: __m128i,
@@ -115,7 +117,8 @@ impl RawSplit {
         }
     }
 
-    /// Whether no symbol has raw bits, of those that were put together with `or` in the low bytes of eight numbers.
+    /// Whether no symbol has raw bits, of those that were put together with `or` in the low bytes of eight
+    /// numbers.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn are_direct(&self, symbols: __m256i) -> bool {
@@ -135,7 +138,8 @@ impl RawSplit {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn first(&self, symbols: __m256i, widths: __m256i, large: __m256i) -> __m256i {
-        // The bits of the position that are in the difference are those of the symbol, because the first position is that of a multiple of theirs.
+        // The bits of the position that are in the difference are those of the symbol, because the first
+        // position is that of a multiple of theirs.
         let top = _mm256_or_si256(_mm256_and_si256(symbols, self.top_mask), self.top_one);
         _mm256_blendv_epi8(symbols, _mm256_sllv_epi32(top, widths), large)
     }

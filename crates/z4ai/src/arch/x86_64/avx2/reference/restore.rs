@@ -1,24 +1,27 @@
-//! Floats from those of a reference with AVX2: contexts, rANS symbols, raw bits and the elements themselves, 32 at a time and in registers. The entropy coder waits for memory and
-//! multiplications much of the time; the rest of the work fills these gaps.
+//! Floats from those of a reference with AVX2: contexts, rANS symbols, raw bits and the elements themselves,
+//! 32 at a time and in registers. The entropy coder waits for memory and multiplications much of the time;
+//! the rest of the work fills these gaps.
 #![allow(unsafe_code)]
 
-use super::differences::{Numbering, long_decay, short_decay};
+use super::differences::{ExponentNumbering, long_decay, short_decay};
 use super::look_up::ContextTable;
 use super::raw_bits::{RawRegisters, RawSplit};
-use crate::arch::x86_64::avx2::rans::{Lookup, REACH, SpilledIndices, pack_symbols};
-use crate::arch::x86_64::prefetch;
+use crate::arch::x86_64::avx2::rans::{GROUP_REACH, SpilledIndices, TableLookup, pack_symbols};
+use crate::arch::x86_64::{PREFETCHED, prefetch};
 use crate::entropy::rans::{DecoderTables, LANES, SymbolDecoder};
 use crate::transform::reference::{
-    Alphabet, CHUNK, CLASSES, CodedBlock, CodedChunk, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, Word,
-    read_differences,
+    Alphabet, CHUNK_CLASSES, CodedBlock, CodedChunk, EXPONENT_NUMBERS, Movement, RAW_LANES, RAW_PIECE,
+    REFERENCE_CHUNK, RawReader, Word, read_differences,
 };
 use std::arch::x86_64::*;
 
-/// Bytes of raw bits that a piece may look at: at most one word for each 16 bits of an element, and each load reaches 16 bytes.
-const RAW_REACH: usize = 4 * PIECE + 16;
+/// Bytes of raw bits that a piece may look at: at most one word for each 16 bits of an element, and each load
+/// reaches 16 bytes.
+pub(super) const RAW_REACH: usize = 4 * RAW_PIECE + 16;
 
-/// Makes the next elements of a block, whole groups while the words certainly suffice: those of its stream, or `other_words` in their place. Counts
-/// the elements in the block and returns how many bytes of words were read.
+/// Makes the next elements of a block, whole groups while the words certainly suffice: those of its stream,
+/// or `other_words` in their place. Counts the elements in the block and returns how many bytes of words were
+/// read.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(in crate::arch) fn restore<W: Word>(
     block: &mut CodedBlock,
@@ -48,10 +51,10 @@ fn decode<W: Word, const DECAY: bool>(
     let Some(SymbolDecoder { tables, states, words, .. }) = stream else { return 0 };
     let Some(states) = states.first_chunk_mut::<LANES>() else { return 0 };
     let words = other_words.unwrap_or(words);
-    const { assert!(PIECE == LANES && CHUNK.is_multiple_of(PIECE)) };
-    let whole = out.len().min(base.len()) / (CHUNK * W::BYTES);
+    const { assert!(RAW_PIECE == LANES && REFERENCE_CHUNK.is_multiple_of(RAW_PIECE)) };
+    let whole = out.len().min(base.len()) / (REFERENCE_CHUNK * W::BYTES);
     let whole = chunks.iter().take_while(|chunk| (chunk.number as usize) < whole).count();
-    let (begin, pieces) = (*made / PIECE, whole * (CHUNK / PIECE));
+    let (begin, pieces) = (*made / RAW_PIECE, whole * (REFERENCE_CHUNK / RAW_PIECE));
     let Some(contexts) = ContextRegisters::new::<W>(tables, contexts, movement).filter(|_| begin < pieces)
     else {
         return 0;
@@ -61,7 +64,7 @@ fn decode<W: Word, const DECAY: bool>(
     let offsets_of = |walk: &ChunkWalk| unsafe {
         contexts.offsets::<W>(walk.class, base.as_ptr().add(walk.element * W::BYTES))
     };
-    let lookup = Lookup::new(tables);
+    let lookup = TableLookup::new(tables);
     let mut maker = Maker {
         split: RawSplit::new(Alphabet::of_width(W::BYTES)),
         lanes: RawRegisters::load(&raw.state),
@@ -79,11 +82,13 @@ fn decode<W: Word, const DECAY: bool>(
     }
     let [mut first, mut second, mut third, mut fourth] = state;
     let mut symbols = [_mm256_setzero_si256(); 4];
-    // Software pipelining: the first iteration writes garbage over its own piece, which the second overwrites.
+    // Software pipelining: the first iteration writes garbage over its own piece, which the second
+    // overwrites.
     let mut before = walk.element;
     let (mut piece, mut bytes) = (begin, 0usize);
-    while piece < pieces && words.len() - bytes >= REACH {
-        // SAFETY: REACH bytes of words are left, and each refill takes at most 16 of them; the places are made with offsets that end inside the table; `base` and `out` have the piece before.
+    while piece < pieces && words.len() - bytes >= GROUP_REACH {
+        // SAFETY: REACH bytes of words are left, and each refill takes at most 16 of them; the places are
+        // made with offsets that end inside the table; `base` and `out` have the piece before.
         unsafe {
             let element = walk.element;
             walk.go_on();
@@ -117,20 +122,18 @@ fn decode<W: Word, const DECAY: bool>(
         // SAFETY: `lanes` holds eight u32.
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *vector) };
     }
-    *made += (piece - begin) * PIECE;
+    *made += (piece - begin) * RAW_PIECE;
     bytes
 }
 
-/// Asks for the memory of a piece that comes some time after the one at this place: CPUs foresee no more than the rest of a page.
+/// Asks for the memory of a piece that comes some time after the one at this place: CPUs foresee no more than
+/// the rest of a page.
 #[inline(always)]
 pub(in crate::arch) fn prefetch_piece<W: Word>(piece: *const u8) {
-    for line in 0..PIECE * W::BYTES / 64 {
-        prefetch::<_MM_HINT_T0, _>(piece.wrapping_add(AHEAD + 64 * line));
+    for line in 0..RAW_PIECE * W::BYTES / 64 {
+        prefetch::<_MM_HINT_T0, _>(piece.wrapping_add(PREFETCHED + 64 * line));
     }
 }
-
-/// Bytes that memory is asked for ahead of its use.
-const AHEAD: usize = 2048;
 
 /// Goes from piece to piece through chunks, and stays with the last.
 pub(in crate::arch) struct ChunkWalk<'a> {
@@ -144,21 +147,21 @@ pub(in crate::arch) struct ChunkWalk<'a> {
 
 impl<'a> ChunkWalk<'a> {
     pub fn new(chunks: &'a [CodedChunk], piece: usize) -> Self {
-        let mut chunks = chunks[piece / (CHUNK / PIECE)..].iter();
+        let mut chunks = chunks[piece / (REFERENCE_CHUNK / RAW_PIECE)..].iter();
         let chunk = chunks.next().copied().unwrap_or_default();
-        let made = piece % (CHUNK / PIECE);
-        let element = chunk.number as usize * CHUNK + made * PIECE;
-        Self { chunks, element, class: chunk.class, left: CHUNK / PIECE - made }
+        let made = piece % (REFERENCE_CHUNK / RAW_PIECE);
+        let element = chunk.number as usize * REFERENCE_CHUNK + made * RAW_PIECE;
+        Self { chunks, element, class: chunk.class, left: REFERENCE_CHUNK / RAW_PIECE - made }
     }
 
     #[inline(always)]
     pub fn go_on(&mut self) {
         if self.left > 1 {
             self.left -= 1;
-            self.element += PIECE;
+            self.element += RAW_PIECE;
         } else if let Some(chunk) = self.chunks.next() {
-            self.left = CHUNK / PIECE;
-            self.element = chunk.number as usize * CHUNK;
+            self.left = REFERENCE_CHUNK / RAW_PIECE;
+            self.element = chunk.number as usize * REFERENCE_CHUNK;
             self.class = chunk.class;
         }
     }
@@ -167,8 +170,8 @@ impl<'a> ChunkWalk<'a> {
 /// Where the contexts of elements begin in the decoder's table.
 struct ContextRegisters {
     /// The second byte of the offset for each class and number of an exponent.
-    rows: [[u8; EXPONENTS]; CLASSES],
-    numbering: Numbering,
+    rows: [[u8; EXPONENT_NUMBERS]; CHUNK_CLASSES],
+    numbering: ExponentNumbering,
 }
 
 impl ContextRegisters {
@@ -176,7 +179,7 @@ impl ContextRegisters {
     #[target_feature(enable = "avx2")]
     fn new<W: Word>(
         tables: &DecoderTables,
-        contexts: &[[u8; EXPONENTS]; CLASSES],
+        contexts: &[[u8; EXPONENT_NUMBERS]; CHUNK_CLASSES],
         movement: Movement,
     ) -> Option<Self> {
         let last = contexts.as_flattened().iter().fold(0, |last, &context| last.max(context));
@@ -184,7 +187,7 @@ impl ContextRegisters {
         let fits = last.leading_zeros() >= shift
             && (usize::from(last) + 1) << tables.precision() <= tables.slots().len();
         let rows = contexts.map(|row| row.map(|context| context << (shift & 7)));
-        fits.then(|| Self { rows, numbering: Numbering::new(movement) })
+        fits.then(|| Self { rows, numbering: ExponentNumbering::new(movement) })
     }
 
     /// The offsets of the elements of a piece.
@@ -208,7 +211,7 @@ impl ContextRegisters {
             }
         };
         // Each half has every other group of four elements, which is how unpacking puts eights together.
-        let row = &self.rows[usize::from(class) % CLASSES];
+        let row = &self.rows[usize::from(class) % CHUNK_CLASSES];
         let found = ContextTable::new(row).look_up(self.numbering.numbers(exponents));
         let zero = _mm256_setzero_si256();
         let (low, high) = (_mm256_unpacklo_epi8(zero, found), _mm256_unpackhi_epi8(zero, found));
@@ -226,13 +229,15 @@ struct Maker<'m, 'a> {
     split: RawSplit,
     lanes: RawRegisters,
     raw: &'m mut RawReader<'a>,
-    /// How many bytes of raw bits were read; the lanes and this number are the reader's only after [`Maker::finish`].
+    /// How many bytes of raw bits were read; the lanes and this number are the reader's only after
+    /// [`Maker::finish`].
     raw_bytes: usize,
     movement: Movement,
 }
 
 impl Maker<'_, '_> {
-    /// Makes the piece that begins at byte `start` from the table's entries. `LAST` makes the call after a loop another function than the one inside, which is inlined then.
+    /// Makes the piece that begins at byte `start` from the table's entries. `LAST` makes the call after a
+    /// loop another function than the one inside, which is inlined then.
     ///
     /// # Safety
     ///
@@ -250,7 +255,8 @@ impl Maker<'_, '_> {
         let [a, b, c, d] = entries;
         let direct = self.split.are_direct(_mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)));
         let mut differences = entries.map(|entry| _mm256_and_si256(entry, byte));
-        // SAFETY: the caller vouches for the piece, which takes as many registers as an element has bytes; RAW_REACH bytes of raw bits are left where they are read.
+        // SAFETY: the caller vouches for the piece, which takes as many registers as an element has bytes;
+        // RAW_REACH bytes of raw bits are left where they are read.
         unsafe {
             let old = base.as_ptr().add(start).cast::<__m256i>();
             let place = out.as_mut_ptr().add(start).cast::<__m256i>();
@@ -301,8 +307,8 @@ impl Maker<'_, '_> {
             self.raw.skip_words(bytes);
             return symbols;
         }
-        let mut bytes = [0u8; PIECE];
-        let mut differences = [W::default(); PIECE];
+        let mut bytes = [0u8; RAW_PIECE];
+        let mut differences = [W::default(); RAW_PIECE];
         // SAFETY: the array has 32 bytes.
         unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), pack_symbols(symbols)) };
         read_differences(self.raw, &bytes, &mut differences);

@@ -54,7 +54,8 @@ impl SymbolSplit {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn of(&self, differences: __m256i) -> __m256i {
-        // Half of the number is never negative; without the bit below its highest it does not round up to the next power of two.
+        // Half of the number is never negative; without the bit below its highest it does not round up to the
+        // next power of two.
         let half = _mm256_srli_epi32::<1>(differences);
         let half = _mm256_andnot_si256(_mm256_srli_epi32::<1>(half), half);
         let float = _mm256_castps_si256(_mm256_cvtepi32_ps(half));

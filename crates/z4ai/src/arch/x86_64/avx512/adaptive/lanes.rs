@@ -1,18 +1,19 @@
-//! The stream of the adaptive coder's eight lanes with AVX-512: masks in place of comparisons, and words that are spread by them.
+//! The stream of the adaptive coder's eight lanes with AVX-512: masks in place of comparisons, and words that
+//! are spread by them.
 #![allow(unsafe_code)]
 
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder, STATE_MIN};
 use std::arch::x86_64::*;
 
 /// The states of the lanes, and where in their window of words they are.
-pub(in crate::arch) struct Stream {
+pub(in crate::arch) struct WordRegisters {
     pub states: __m256i,
     pub active: __mmask8,
     words: *const u16,
     used: usize,
 }
 
-impl Stream {
+impl WordRegisters {
     /// Takes over from a decoder, for the lanes of a set, at most so many steps.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
     pub fn new(decoder: &MixedDecoder, lanes: u8, steps: usize) -> Self {

@@ -1,18 +1,18 @@
-//! Signs of the adaptive coder with AVX-512: the eight lanes of a step in one register, and the tables of a run in others, since a sign waits for the one before
-//! it and would wait for memory twice.
+//! Signs of the adaptive coder with AVX-512: the eight lanes of a step in one register, and the tables of a
+//! run in others, since a sign waits for the one before it and would wait for memory twice.
 #![allow(unsafe_code)]
 
-use super::lanes::Stream;
+use super::lanes::WordRegisters;
 use crate::arch::x86_64::avx2::lanes::{FilterRegisters, load, load_each, store};
 use crate::arch::x86_64::avx2::look_up;
 use crate::arch::x86_64::avx2::signs::store_each;
 use crate::entropy::mixing::{PROBABILITY_BITS, SUM_BITS, SUMS};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder};
-use crate::transform::adaptive::{BIASES, NEIGHBOURHOODS, PLACES, SignRun};
+use crate::transform::adaptive::{BIASES, FILTER_PLACES, NEIGHBOURHOODS, SignRun};
 use std::arch::x86_64::*;
 
 /// Classes of magnitudes that elements have.
-const CLASSES: usize = 6;
+const MET_MAGNITUDE_CLASSES: usize = 6;
 /// What makes the sum of odds a number from 0 on.
 const MIDDLE: i32 = (SUMS as i32 / 2) << SUM_BITS;
 
@@ -24,7 +24,7 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
     let steps = run.steps;
     assert!(run.classes.len() >= steps && run.lessons.len() >= steps);
     assert!(run.places.iter().all(|place| place + steps <= run.columns.len()));
-    let mut stream = Stream::new(decoder, run.lanes, steps);
+    let mut stream = WordRegisters::new(decoder, run.lanes, steps);
     let columns = run.columns.as_mut_ptr();
     // SAFETY: the places are inside, and as many columns as there are steps follow each.
     let places = run.places.map(|place| unsafe { columns.add(place) });
@@ -43,13 +43,15 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
     let bias_odds: [OddsTable; 2] = std::array::from_fn(|half| OddsTable::new(run.bias_odds, half, MIDDLE));
     // SAFETY: numbers with and without a sign are stored alike.
     let chances = unsafe { &*std::ptr::from_ref(run.chances).cast::<[i32; 8 * SUMS]>() };
-    let chances: [OddsTable; CLASSES] = std::array::from_fn(|class| OddsTable::new(chances, class, 0));
+    let chances: [OddsTable; MET_MAGNITUDE_CLASSES] =
+        std::array::from_fn(|class| OddsTable::new(chances, class, 0));
     for step in 0..steps {
         let above = run.above.of(run.first + step, run.signs);
-        // SAFETY: `step` is below the number of steps, with which the lengths above agree; indices are made to be inside their tables.
+        // SAFETY: `step` is below the number of steps, with which the lengths above agree; indices are made
+        // to be inside their tables.
         let negative = unsafe {
             let column = load_each(&sources, step);
-            let most = PLACES as i32 - 1;
+            let most = FILTER_PLACES as i32 - 1;
             let place = _mm256_slli_epi32::<3>(_mm256_min_epu32(kernels.each, all(most)));
             let neighbours = _mm256_maskz_set1_epi32(above, 1);
             let neighbours = _mm256_mask_or_epi32(neighbours, corner, neighbours, all(4));

@@ -1,13 +1,14 @@
-//! The levels of the nested coder, encoded with AVX-512, and what the code is chosen by: how often each symbol occurs. As in decoding, a byte for each element stays in the order of the streams, and
-//! a mask says which of 64 elements escaped the levels before.
+//! The levels of the nested coder, encoded with AVX-512, and what the code is chosen by: how often each
+//! symbol occurs. As in decoding, a byte for each element stays in the order of the streams, and a mask says
+//! which of 64 elements escaped the levels before.
 #![allow(unsafe_code)]
 
-use super::levels::{ELEMENTS, LANES, Line, MASKS, MIXED, drop_padding, line};
-use crate::transform::nested::{BitStream, CHUNK, Code, GROUP, histogram as plain_histogram};
+use super::levels::{ELEMENT_AT_PLACE, Line, MASK_LANES, MASKS, MIXED_ELEMENTS, drop_padding, line};
+use crate::transform::nested::{BitStream, Code, NESTED_CHUNK, NESTED_GROUP, histogram as plain_histogram};
 use std::arch::x86_64::*;
 
 /// Symbols that are counted by comparing; the others one by one.
-const COMPARED: usize = 12;
+const COMPARED_SYMBOLS: usize = 12;
 
 /// A byte for each of the 256 symbols.
 struct RankTable([__m512i; 4]);
@@ -18,7 +19,7 @@ impl RankTable {
     fn new(bytes: &[u8; 256]) -> Self {
         // SAFETY: there are four times 64 bytes.
         Self(std::array::from_fn(|quarter| unsafe {
-            _mm512_loadu_si512(bytes.as_ptr().add(quarter * LANES).cast())
+            _mm512_loadu_si512(bytes.as_ptr().add(quarter * MASK_LANES).cast())
         }))
     }
 
@@ -31,18 +32,21 @@ impl RankTable {
     }
 }
 
-/// See [`crate::transform::nested::histogram`]: most elements have one of a few symbols, which are the most frequent ones of the first chunk.
+/// See [`crate::transform::nested::histogram`]: most elements have one of a few symbols, which are the most
+/// frequent ones of the first chunk.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
 pub(in crate::arch) fn histogram(symbols: &[u8]) -> [u32; 256] {
-    let first = symbols.get(..CHUNK).map(plain_histogram);
-    let Some(first) = first.filter(|_| symbols.len() >= 4 * CHUNK) else { return plain_histogram(symbols) };
+    let first = symbols.get(..NESTED_CHUNK).map(plain_histogram);
+    let Some(first) = first.filter(|_| symbols.len() >= 4 * NESTED_CHUNK) else {
+        return plain_histogram(symbols);
+    };
     let mut order: [u8; 256] = std::array::from_fn(|symbol| symbol as u8);
     order.sort_unstable_by_key(|&symbol| std::cmp::Reverse(first[usize::from(symbol)]));
-    let compared: [u8; COMPARED] = std::array::from_fn(|index| order[index]);
+    let compared: [u8; COMPARED_SYMBOLS] = std::array::from_fn(|index| order[index]);
     let covered: u32 = compared.iter().map(|&symbol| first[usize::from(symbol)]).sum();
-    if covered < CHUNK as u32 / 16 * 15 {
+    if covered < NESTED_CHUNK as u32 / 16 * 15 {
         return plain_histogram(symbols);
     }
     let mut others = [0xff; 256];
@@ -50,10 +54,10 @@ pub(in crate::arch) fn histogram(symbols: &[u8]) -> [u32; 256] {
     let others = RankTable::new(&others);
     let wanted = compared.map(|symbol| _mm512_set1_epi8(symbol as i8));
     let mut counts = [0_u32; 256];
-    let (registers, rest) = symbols.as_chunks::<LANES>();
+    let (registers, rest) = symbols.as_chunks::<MASK_LANES>();
     // Counts of a byte do not overflow in so many registers.
     for registers in registers.chunks(255) {
-        let mut sums = [_mm512_setzero_si512(); COMPARED];
+        let mut sums = [_mm512_setzero_si512(); COMPARED_SYMBOLS];
         for register in registers {
             // SAFETY: a register has 64 bytes.
             let symbols = unsafe { _mm512_loadu_si512(register.as_ptr().cast()) };
@@ -95,12 +99,12 @@ pub(in crate::arch) fn encode_symbols(
     spelled: &mut Vec<u8>,
 ) {
     let rank_of = RankTable::new(&code.ranks());
-    let none = Line([0; LANES]);
+    let none = Line([0; MASK_LANES]);
     let mut state = Chunk { escapes: [0; MASKS], ranks: [none; MASKS], symbols: [none; MASKS] };
     // The padding has rank 0.
-    let mut padded = [code.symbols[0]; CHUNK];
-    for chunk in symbols.chunks(CHUNK) {
-        let masks = chunk.len().next_multiple_of(GROUP) / LANES;
+    let mut padded = [code.symbols[0]; NESTED_CHUNK];
+    for chunk in symbols.chunks(NESTED_CHUNK) {
+        let masks = chunk.len().next_multiple_of(NESTED_GROUP) / MASK_LANES;
         let whole = if let Ok(whole) = chunk.try_into() {
             whole
         } else {
@@ -128,15 +132,17 @@ impl Chunk {
     /// Begins a chunk, all of whose elements are to be named by the first level.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    fn put_in_order(&mut self, symbols: &[u8; CHUNK], rank_of: &RankTable, masks: usize) {
+    fn put_in_order(&mut self, symbols: &[u8; NESTED_CHUNK], rank_of: &RankTable, masks: usize) {
         self.escapes = [u64::MAX; MASKS];
-        let order = [line(&ELEMENTS[0]), line(&ELEMENTS[1])];
+        let order = [line(&ELEMENT_AT_PLACE[0]), line(&ELEMENT_AT_PLACE[1])];
         let ranks = self.ranks.as_chunks_mut::<2>().0.iter_mut().zip(self.symbols.as_chunks_mut::<2>().0);
-        for (mixed, (ranks, ordered)) in symbols.as_chunks::<MIXED>().0.iter().zip(ranks).take(masks / 2) {
+        for (mixed, (ranks, ordered)) in
+            symbols.as_chunks::<MIXED_ELEMENTS>().0.iter().zip(ranks).take(masks / 2)
+        {
             // SAFETY: there are 128 bytes, and 64 in each line.
             unsafe {
                 let first = _mm512_loadu_si512(mixed.as_ptr().cast());
-                let second = _mm512_loadu_si512(mixed.as_ptr().add(LANES).cast());
+                let second = _mm512_loadu_si512(mixed.as_ptr().add(MASK_LANES).cast());
                 for (half, &order) in order.iter().enumerate() {
                     let symbols = _mm512_permutex2var_epi8(first, order, second);
                     _mm512_store_si512(ordered[half].0.as_mut_ptr().cast(), symbols);
@@ -146,7 +152,8 @@ impl Chunk {
         }
     }
 
-    /// Writes a level of `WIDTH` bits, which names the ranks from `base` on, for the elements that still escape.
+    /// Writes a level of `WIDTH` bits, which names the ranks from `base` on, for the elements that still
+    /// escape.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
     fn write_level<const WIDTH: u32>(&mut self, base: u8, stream: &mut BitStream, masks: usize) {
@@ -192,7 +199,7 @@ impl Chunk {
     #[inline]
     #[target_feature(enable = "avx512f,avx512vbmi2,popcnt")]
     fn spell_out(&self, spelled: &mut Vec<u8>, masks: usize) {
-        spelled.reserve(masks * LANES + LANES);
+        spelled.reserve(masks * MASK_LANES + MASK_LANES);
         let mut length = spelled.len();
         for (&escapes, symbols) in self.escapes.iter().zip(&self.symbols).take(masks) {
             // SAFETY: there is room for all elements and a register more.
@@ -215,7 +222,8 @@ struct LevelBits {
 }
 
 impl LevelBits {
-    /// Appends `count` bits, above which there are zeros. Whether that fills a word is as good as random, so there is no branch.
+    /// Appends `count` bits, above which there are zeros. Whether that fills a word is as good as random, so
+    /// there is no branch.
     ///
     /// # Safety
     ///

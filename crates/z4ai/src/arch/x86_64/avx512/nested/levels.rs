@@ -1,47 +1,49 @@
-//! The levels of the nested coder, decoded with AVX-512. The elements of a chunk stay in the order of their streams, a byte for each: the bits of a level are then dealt to those that escaped the levels before by
-//! one bit deposit (or one byte expansion) for 64 of them, and a permutation at the end puts all into their places.
+//! The levels of the nested coder, decoded with AVX-512. The elements of a chunk stay in the order of their
+//! streams, a byte for each: the bits of a level are then dealt to those that escaped the levels before by
+//! one bit deposit (or one byte expansion) for 64 of them, and a permutation at the end puts all into their
+//! places.
 #![allow(unsafe_code)]
 
 use crate::arch::x86_64::prefetch;
-use crate::transform::nested::{CHUNK, Code, Cursor, GROUP};
+use crate::transform::nested::{Code, Cursor, NESTED_CHUNK, NESTED_GROUP};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// Elements that share a mask.
-pub(in crate::arch) const LANES: usize = 64;
+pub(in crate::arch) const MASK_LANES: usize = 64;
 /// Masks per chunk.
-pub(in crate::arch) const MASKS: usize = CHUNK / LANES;
+pub(in crate::arch) const MASKS: usize = NESTED_CHUNK / MASK_LANES;
 /// Elements whose places are mixed with each other in the streams.
-pub(in crate::arch) const MIXED: usize = 128;
+pub(in crate::arch) const MIXED_ELEMENTS: usize = 128;
 
 /// Sixty-four bytes that start on a cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(in crate::arch) struct Line(pub [u8; LANES]);
+pub(in crate::arch) struct Line(pub [u8; MASK_LANES]);
 
 /// For each of 128 elements, where it is in the order of the streams.
-static PLACES: [Line; 2] = places();
+static PLACE_OF_ELEMENT: [Line; 2] = places();
 
 const fn places() -> [Line; 2] {
-    let mut places = [Line([0; LANES]); 2];
+    let mut places = [Line([0; MASK_LANES]); 2];
     let mut element = 0;
-    while element < MIXED {
+    while element < MIXED_ELEMENTS {
         let (field, word, byte) = (element / 32, element / 8 % 4, element % 8);
-        places[element / LANES].0[element % LANES] = (32 * word + 4 * byte + field) as u8;
+        places[element / MASK_LANES].0[element % MASK_LANES] = (32 * word + 4 * byte + field) as u8;
         element += 1;
     }
     places
 }
 
 /// For each of 128 places in the order of the streams, the element that is there.
-pub(in crate::arch) static ELEMENTS: [Line; 2] = elements();
+pub(in crate::arch) static ELEMENT_AT_PLACE: [Line; 2] = elements();
 
 const fn elements() -> [Line; 2] {
-    let mut elements = [Line([0; LANES]); 2];
+    let mut elements = [Line([0; MASK_LANES]); 2];
     let mut element = 0;
-    while element < MIXED {
-        let place = places()[element / LANES].0[element % LANES] as usize;
-        elements[place / LANES].0[place % LANES] = element as u8;
+    while element < MIXED_ELEMENTS {
+        let place = places()[element / MASK_LANES].0[element % MASK_LANES] as usize;
+        elements[place / MASK_LANES].0[place % MASK_LANES] = element as u8;
         element += 1;
     }
     elements
@@ -51,9 +53,9 @@ const fn elements() -> [Line; 2] {
 static PAIRS_OF_BYTES: Line = pairs_of_bytes();
 
 const fn pairs_of_bytes() -> Line {
-    let mut indices = [0; LANES];
+    let mut indices = [0; MASK_LANES];
     let mut index = 0;
-    while index < LANES {
+    while index < MASK_LANES {
         indices[index] = (index / 8 * 2 + index % 8) as u8;
         index += 1;
     }
@@ -71,14 +73,15 @@ pub(in crate::arch) fn line(line: &Line) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(in crate::arch) fn drop_padding(escapes: &mut [u64; MASKS], count: usize) {
-    for (index, escapes) in escapes.iter_mut().enumerate().skip(count / MIXED * 2) {
-        let left = count.saturating_sub(index / 2 * MIXED).min(MIXED);
-        *escapes &= _mm512_cmplt_epu8_mask(line(&ELEMENTS[index % 2]), _mm512_set1_epi8(left as u8 as i8));
+    for (index, escapes) in escapes.iter_mut().enumerate().skip(count / MIXED_ELEMENTS * 2) {
+        let left = count.saturating_sub(index / 2 * MIXED_ELEMENTS).min(MIXED_ELEMENTS);
+        *escapes &=
+            _mm512_cmplt_epu8_mask(line(&ELEMENT_AT_PLACE[index % 2]), _mm512_set1_epi8(left as u8 as i8));
     }
 }
 
 /// The elements of a chunk while the levels are read: which still escape, and the ranks summed so far.
-struct Ranks {
+struct RankMasks {
     escapes: [u64; MASKS],
     ranks: [MaybeUninit<Line>; MASKS],
 }
@@ -88,21 +91,23 @@ struct Ranks {
 struct Soon([*const u8; 2]);
 
 impl Soon {
-    /// The share of one level: a line for each mask, or what is at hand anyway where there is nothing left to ask for.
+    /// The share of one level: a line for each mask, or what is at hand anyway where there is nothing left to
+    /// ask for.
     fn share(level: usize, masks: usize, soon: [&[u8]; 2], at_hand: *const u8) -> Self {
-        let start = level * masks * LANES;
+        let start = level * masks * MASK_LANES;
         Self(soon.map(|bytes| bytes.get(start..).map_or(at_hand, <[u8]>::as_ptr)))
     }
 
     #[inline(always)]
     fn fetch(self, index: usize) {
         for start in self.0 {
-            prefetch::<_MM_HINT_T0, _>(start.wrapping_add(index * LANES));
+            prefetch::<_MM_HINT_T0, _>(start.wrapping_add(index * MASK_LANES));
         }
     }
 }
 
-/// Decodes the next `count` symbols of a chunk into the front of `symbols`, or does nothing and says so: where the block might end before the streams do, in which case errors are for others to find. `soon` is
+/// Decodes the next `count` symbols of a chunk into the front of `symbols`, or does nothing and says so:
+/// where the block might end before the streams do, in which case errors are for others to find. `soon` is
 /// memory that the caller will need then.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
@@ -111,13 +116,13 @@ pub(in crate::arch) fn decode_symbols(
     cursor: &mut Cursor<'_>,
     code: &Code,
     count: usize,
-    symbols: &mut [u8; CHUNK],
+    symbols: &mut [u8; NESTED_CHUNK],
     soon: [&[u8]; 2],
 ) -> bool {
-    let masks = count.next_multiple_of(GROUP) / LANES;
+    let masks = count.next_multiple_of(NESTED_GROUP) / MASK_LANES;
     let block = cursor.block;
     // A register is read at a time.
-    let has = |start: usize, length: usize| start.saturating_add(length + LANES) <= block.len();
+    let has = |start: usize, length: usize| start.saturating_add(length + MASK_LANES) <= block.len();
     if masks > MASKS
         || code.widths.is_empty()
         || !cursor
@@ -125,14 +130,15 @@ pub(in crate::arch) fn decode_symbols(
             .iter()
             .zip(&code.widths)
             .all(|(&bits, &width)| has(bits / 8, masks * 8 * width as usize))
-        || code.spelled && !has(cursor.spelled, masks * LANES)
+        || code.spelled && !has(cursor.spelled, masks * MASK_LANES)
     {
         return false;
     }
-    let mut ranks = Ranks { escapes: [0; MASKS], ranks: [MaybeUninit::uninit(); MASKS] };
+    let mut ranks = RankMasks { escapes: [0; MASKS], ranks: [MaybeUninit::uninit(); MASKS] };
     for (level, (&width, position)) in code.widths.iter().zip(&mut cursor.levels).enumerate() {
         let soon = Soon::share(level, masks, soon, ranks.ranks.as_ptr().cast());
-        // SAFETY: for each level the block has as many bytes as can be read, and there are at most `MASKS` masks.
+        // SAFETY: for each level the block has as many bytes as can be read, and there are at most `MASKS`
+        // masks.
         unsafe {
             match (level, width) {
                 (0, 1) => ranks.first_narrow(block, position, masks, soon),
@@ -144,7 +150,8 @@ pub(in crate::arch) fn decode_symbols(
     }
     if code.spelled {
         drop_padding(&mut ranks.escapes, count);
-        // SAFETY: the block has at least as many bytes from there on as there are elements, and a register more.
+        // SAFETY: the block has at least as many bytes from there on as there are elements, and a register
+        // more.
         cursor.spelled +=
             unsafe { ranks.look_up::<true>(&code.symbols, block, cursor.spelled, masks, symbols) };
     } else {
@@ -154,7 +161,7 @@ pub(in crate::arch) fn decode_symbols(
     true
 }
 
-impl Ranks {
+impl RankMasks {
     /// A first level of single bits is the masks themselves.
     ///
     /// # Safety
@@ -175,7 +182,7 @@ impl Ranks {
                 _mm512_store_si512(place, _mm512_maskz_set1_epi8(mask, 1));
             }
         }
-        *position += masks * LANES;
+        *position += masks * MASK_LANES;
     }
 
     /// A first level of two bits has them for all elements.
@@ -200,14 +207,15 @@ impl Ranks {
                 _mm512_store_si512(self.ranks.as_mut_ptr().add(index).cast(), fields);
             }
         }
-        *position += masks * LANES * 2;
+        *position += masks * MASK_LANES * 2;
     }
 
     /// A level of single bits for the elements that still escape.
     ///
     /// # Safety
     ///
-    /// The block must have a bit for each element of `masks` masks from `position` on and 16 bytes more, and there are at most `MASKS`.
+    /// The block must have a bit for each element of `masks` masks from `position` on and 16 bytes more, and
+    /// there are at most `MASKS`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,bmi2,popcnt")]
     unsafe fn descend_narrow(&mut self, block: &[u8], position: &mut usize, masks: usize, soon: Soon) {
@@ -239,7 +247,8 @@ impl Ranks {
     ///
     /// # Safety
     ///
-    /// The block must have two bits for each element of `masks` masks from `position` on and a register more, and there are at most `MASKS`.
+    /// The block must have two bits for each element of `masks` masks from `position` on and a register more,
+    /// and there are at most `MASKS`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
     unsafe fn descend_wide(&mut self, block: &[u8], position: &mut usize, masks: usize, soon: Soon) {
@@ -266,11 +275,13 @@ impl Ranks {
         *position = next;
     }
 
-    /// Turns ranks into symbols in their places; those that escape every level are taken from `spelled` on, and how many these are is returned.
+    /// Turns ranks into symbols in their places; those that escape every level are taken from `spelled` on,
+    /// and how many these are is returned.
     ///
     /// # Safety
     ///
-    /// If `SPELLED`, the block must have a byte for each element of `masks` masks from `spelled` on and a register more. There are at most `MASKS`, an even number.
+    /// If `SPELLED`, the block must have a byte for each element of `masks` masks from `spelled` on and a
+    /// register more. There are at most `MASKS`, an even number.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
     unsafe fn look_up<const SPELLED: bool>(
@@ -279,13 +290,13 @@ impl Ranks {
         block: &[u8],
         spelled: usize,
         masks: usize,
-        symbols: &mut [u8; CHUNK],
+        symbols: &mut [u8; NESTED_CHUNK],
     ) -> usize {
         let mut taken = 0;
         // SAFETY: the table has 16 bytes; the caller vouches for the rest.
         unsafe {
             let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
-            let places = [line(&PLACES[0]), line(&PLACES[1])];
+            let places = [line(&PLACE_OF_ELEMENT[0]), line(&PLACE_OF_ELEMENT[1])];
             let mut found = [_mm512_setzero_si512(); 2];
             for pair in 0..masks / 2 {
                 for (half, found) in found.iter_mut().enumerate() {
@@ -300,7 +311,7 @@ impl Ranks {
                 }
                 for (half, &places) in places.iter().enumerate() {
                     let ordered = _mm512_permutex2var_epi8(found[0], places, found[1]);
-                    let place = symbols.as_mut_ptr().add(pair * MIXED + half * LANES);
+                    let place = symbols.as_mut_ptr().add(pair * MIXED_ELEMENTS + half * MASK_LANES);
                     _mm512_storeu_si512(place.cast(), ordered);
                 }
             }

@@ -1,11 +1,12 @@
-//! Exponents and the planes of signs and mantissas put together with AVX-512: a byte plane is widened and shifted as a whole, and the bits of a bit plane become a mask of the elements that have them.
+//! Exponents and the planes of signs and mantissas put together with AVX-512: a byte plane is widened and
+//! shifted as a whole, and the bits of a bit plane become a mask of the elements that have them.
 #![allow(unsafe_code)]
 
-use crate::transform::nested::{CHUNK, GROUP, Tail, TailSign};
+use crate::transform::nested::{NESTED_CHUNK, NESTED_GROUP, Tail, TailSign};
 use std::arch::x86_64::*;
 
 /// The most planes of single bits.
-const BIT_PLANES: usize = 7;
+pub(super) const BIT_PLANES: usize = 7;
 
 /// What the elements of a chunk are made from, and how.
 struct Sources<'a> {
@@ -28,18 +29,22 @@ struct Sources<'a> {
     common: u32,
 }
 
-/// See [`crate::transform::nested::merge`]. Does nothing and says so unless elements have two or four bytes and the planes the right length.
+/// See [`crate::transform::nested::merge`]. Does nothing and says so unless elements have two or four bytes
+/// and the planes the right length.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
 pub(in crate::arch) fn merge(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> bool {
     let (geometry, kept, count) = (tail.geometry, tail.kept_mantissa(), exponents.len());
-    if out.len() != count * geometry.width || count > CHUNK || planes.len() != tail.stored_length(count) {
+    if out.len() != count * geometry.width
+        || count > NESTED_CHUNK
+        || planes.len() != tail.stored_length(count)
+    {
         return false;
     }
     let sign = 1 << geometry.sign_bit();
     let first_bit = 8 * tail.byte_planes() as u32;
-    let bit_plane = count.div_ceil(GROUP) * (GROUP / 8);
+    let bit_plane = count.div_ceil(NESTED_GROUP) * (NESTED_GROUP / 8);
     let (bits, bytes) = planes.split_at(tail.bit_planes() * bit_plane);
     let sources = Sources {
         exponents,
@@ -80,11 +85,12 @@ impl Sources<'_> {
     ///
     /// # Safety
     ///
-    /// There must be as many planes as the numbers say, each for all elements, and two bytes of `out` for each.
+    /// There must be as many planes as the numbers say, each for all elements, and two bytes of `out` for
+    /// each.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn merge_short<const BYTES: usize, const BITS: bool>(&self, out: &mut [u8]) {
-        const LANES: usize = 32;
+        const MASK_LANES: usize = 32;
         let (count, target) = (self.exponents.len(), out.as_mut_ptr());
         let shift = _mm_cvtsi32_si128(self.trailing_zeros as i32);
         let mask = _mm512_set1_epi16(self.mask as i16);
@@ -94,7 +100,8 @@ impl Sources<'_> {
         let values = self.bit_values.map(|value| value as i16);
         // The elements from `start` on, of which `lanes` says how many there are.
         let piece = |start: usize, lanes: __mmask32| {
-            // SAFETY: nothing is read or written beyond the lanes that there are, except in bit planes, which are padded.
+            // SAFETY: nothing is read or written beyond the lanes that there are, except in bit planes, which
+            // are padded.
             unsafe {
                 let mut element = common;
                 if BYTES == 1 {
@@ -105,10 +112,12 @@ impl Sources<'_> {
                     element = _mm512_ternarylogic_epi32::<0xf8>(element, moved, mask);
                 }
                 if BITS {
-                    let bit = _mm256_set1_epi8((1_u8 << (start / LANES % 8)) as i8);
+                    let bit = _mm256_set1_epi8((1_u8 << (start / MASK_LANES % 8)) as i8);
                     for plane in 0..self.bit_planes {
-                        let place =
-                            self.bits.as_ptr().add(plane * self.bit_plane + start / GROUP * (GROUP / 8));
+                        let place = self
+                            .bits
+                            .as_ptr()
+                            .add(plane * self.bit_plane + start / NESTED_GROUP * (NESTED_GROUP / 8));
                         let set = _mm256_test_epi8_mask(_mm256_loadu_si256(place.cast()), bit);
                         let value = _mm512_set1_epi16(*values.get_unchecked(plane));
                         element = _mm512_mask_add_epi16(element, set, element, value);
@@ -120,11 +129,11 @@ impl Sources<'_> {
                 _mm512_mask_storeu_epi16(target.add(2 * start).cast(), lanes, element);
             }
         };
-        for start in (0..count / LANES).map(|index| index * LANES) {
+        for start in (0..count / MASK_LANES).map(|index| index * MASK_LANES) {
             piece(start, !0);
         }
-        if !count.is_multiple_of(LANES) {
-            piece(count / LANES * LANES, (1 << (count % LANES)) - 1);
+        if !count.is_multiple_of(MASK_LANES) {
+            piece(count / MASK_LANES * MASK_LANES, (1 << (count % MASK_LANES)) - 1);
         }
     }
 
@@ -132,11 +141,12 @@ impl Sources<'_> {
     ///
     /// # Safety
     ///
-    /// There must be as many planes as the numbers say, each for all elements, and four bytes of `out` for each.
+    /// There must be as many planes as the numbers say, each for all elements, and four bytes of `out` for
+    /// each.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn merge_long<const BYTES: usize, const BITS: bool>(&self, out: &mut [u8]) {
-        const LANES: usize = 16;
+        const MASK_LANES: usize = 16;
         let (count, target) = (self.exponents.len(), out.as_mut_ptr());
         let shifts: [__m128i; BYTES] =
             std::array::from_fn(|plane| _mm_cvtsi32_si128((self.trailing_zeros + 8 * plane as u32) as i32));
@@ -146,7 +156,8 @@ impl Sources<'_> {
         let common = _mm512_set1_epi32(self.common as i32);
         let values = self.bit_values.map(|value| value as i32);
         let piece = |start: usize, lanes: __mmask16| {
-            // SAFETY: nothing is read or written beyond the lanes that there are, except in bit planes, which are padded.
+            // SAFETY: nothing is read or written beyond the lanes that there are, except in bit planes, which
+            // are padded.
             unsafe {
                 let mut element = _mm512_setzero_si512();
                 for (plane, &shift) in shifts.iter().enumerate() {
@@ -162,10 +173,11 @@ impl Sources<'_> {
                 }
                 element = _mm512_ternarylogic_epi32::<0xf8>(common, element, mask);
                 if BITS {
-                    let bit = _mm_set1_epi8((1_u8 << (start / (2 * LANES) % 8)) as i8);
+                    let bit = _mm_set1_epi8((1_u8 << (start / (2 * MASK_LANES) % 8)) as i8);
                     for plane in 0..self.bit_planes {
-                        let place =
-                            plane * self.bit_plane + start / GROUP * (GROUP / 8) + start % (2 * LANES);
+                        let place = plane * self.bit_plane
+                            + start / NESTED_GROUP * (NESTED_GROUP / 8)
+                            + start % (2 * MASK_LANES);
                         let bytes = _mm_loadu_si128(self.bits.as_ptr().add(place).cast());
                         let set = _mm_test_epi8_mask(bytes, bit);
                         let value = _mm512_set1_epi32(*values.get_unchecked(plane));
@@ -178,11 +190,11 @@ impl Sources<'_> {
                 _mm512_mask_storeu_epi32(target.add(4 * start).cast(), lanes, element);
             }
         };
-        for start in (0..count / LANES).map(|index| index * LANES) {
+        for start in (0..count / MASK_LANES).map(|index| index * MASK_LANES) {
             piece(start, !0);
         }
-        if !count.is_multiple_of(LANES) {
-            piece(count / LANES * LANES, (1 << (count % LANES)) - 1);
+        if !count.is_multiple_of(MASK_LANES) {
+            piece(count / MASK_LANES * MASK_LANES, (1 << (count % MASK_LANES)) - 1);
         }
     }
 }

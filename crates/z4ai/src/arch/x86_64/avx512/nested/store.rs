@@ -1,11 +1,10 @@
 //! Signs and mantissas taken apart into planes with AVX-512, the reverse of what `nested_tails.rs` does.
 #![allow(unsafe_code)]
 
-use crate::transform::nested::{CHUNK, GROUP, Tail, TailSign};
+use super::merge::BIT_PLANES;
+use crate::transform::nested::{NESTED_CHUNK, NESTED_GROUP, Tail, TailSign};
 use std::arch::x86_64::*;
 
-/// The most planes of single bits.
-const BIT_PLANES: usize = 7;
 /// Elements whose bits are next to each other in a plane.
 const STRIDE: usize = 32;
 
@@ -31,12 +30,12 @@ struct Targets {
 pub(in crate::arch) fn store(elements: &[u8], tail: Tail, out: &mut Vec<u8>) -> bool {
     let (geometry, kept) = (tail.geometry, tail.kept_mantissa());
     let count = elements.len() / geometry.width;
-    if geometry.width == 1 || count > CHUNK {
+    if geometry.width == 1 || count > NESTED_CHUNK {
         return false;
     }
     let length = tail.stored_length(count);
     out.reserve(length);
-    let bit_plane = count.div_ceil(GROUP) * (GROUP / 8);
+    let bit_plane = count.div_ceil(NESTED_GROUP) * (NESTED_GROUP / 8);
     // SAFETY: there is room for all planes, the bit planes first.
     let (bits, bytes) = unsafe {
         let start = out.as_mut_ptr().add(out.len());
@@ -74,10 +73,10 @@ impl Targets {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn store<const WIDTH: usize>(&self, elements: &[u8]) {
-        for group in 0..self.count.div_ceil(GROUP) {
+        for group in 0..self.count.div_ceil(NESTED_GROUP) {
             let mut planes = [_mm256_setzero_si256(); BIT_PLANES];
-            for place in 0..GROUP / STRIDE {
-                let start = group * GROUP + place * STRIDE;
+            for place in 0..NESTED_GROUP / STRIDE {
+                let start = group * NESTED_GROUP + place * STRIDE;
                 let lanes = match self.count.saturating_sub(start) {
                     0 => break,
                     left @ 1..STRIDE => (1_u32 << left) - 1,
@@ -101,7 +100,7 @@ impl Targets {
             for (plane, &sum) in planes.iter().enumerate().take(self.bit_planes) {
                 // SAFETY: bit planes have 32 bytes for each started group.
                 unsafe {
-                    let place = self.bits.add(plane * self.bit_plane + group * (GROUP / 8));
+                    let place = self.bits.add(plane * self.bit_plane + group * (NESTED_GROUP / 8));
                     _mm256_storeu_si256(place.cast(), sum);
                 }
             }
@@ -131,7 +130,7 @@ impl Targets {
         _mm512_cvtepi16_epi8(_mm512_srli_epi16::<8>(kept))
     }
 
-    /// The same for elements of four bytes.
+    /// Stores elements of four bytes.
     ///
     /// # Safety
     ///

@@ -5,18 +5,19 @@ use super::encode_contexts;
 use crate::entropy::rans::{COMPACT_HALF, CompactTable, CompactTables, LANES};
 use std::arch::x86_64::*;
 
-/// One in so many groups of [`LANES`] symbols may have several contexts here; each of these takes as long as a group.
-const MIXED: usize = 8;
+/// One in so many groups of [`LANES`] symbols may have several contexts here; each of these takes as long as
+/// a group.
+const MIXED_GROUPS: usize = 8;
 
 /// Whether contexts change seldom.
 fn change_seldom(contexts: &[u8]) -> bool {
     let groups = contexts.as_chunks::<LANES>().0;
     let mixed = groups.iter().filter(|group| **group != [group[0]; LANES]).count();
-    mixed * MIXED <= groups.len()
+    mixed * MIXED_GROUPS <= groups.len()
 }
 
-/// Encodes whole groups, whose words end at `end`; there are [`LANES`] or twice as many states. `None` if that would not be quicker than with
-/// tables in memory.
+/// Encodes whole groups, whose words end at `end`; there are [`LANES`] or twice as many states. `None` if
+/// that would not be quicker than with tables in memory.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
 pub(in crate::arch) fn encode_groups(
     tables: &CompactTables,
@@ -51,9 +52,10 @@ fn encode<const PARTS: usize, const HALF: bool>(
     end: usize,
 ) -> usize {
     assert!(contexts.is_empty() || contexts.len() == symbols.len());
-    // Each part stores 64 bytes that end where the words so far begin, and moves that place by two bytes per symbol at most.
+    // Each part stores 64 bytes that end where the words so far begin, and moves that place by two bytes per
+    // symbol at most.
     assert!(end <= words.len() && end >= 2 * symbols.len() + 2 * LANES);
-    let constants = Constants::new(tables, precision);
+    let constants = EncoderRegisters::new(tables, precision);
     let mut registers = [[_mm512_setzero_si512(); 2]; PARTS];
     for (register, lanes) in registers.iter_mut().zip(states.as_chunks().0) {
         *register = load_states(lanes);
@@ -78,7 +80,8 @@ fn encode<const PARTS: usize, const HALF: bool>(
     start
 }
 
-/// PartStates of 32 lanes: of each eight the first four in one register and the others in another, which is how words of 16 bits are put together to numbers of 32.
+/// PartStates of 32 lanes: of each eight the first four in one register and the others in another, which is
+/// how words of 16 bits are put together to numbers of 32.
 type PartStates = [__m512i; 2];
 
 #[inline]
@@ -110,7 +113,7 @@ fn store_states([low, high]: PartStates, lanes: &mut [u32; LANES]) {
 type Entries = [__m512i; 4];
 
 /// What the steps of a stream share.
-struct Constants {
+struct EncoderRegisters {
     escapes: __m512i,
     moved: __m512i,
     /// Where the low words of states are, in the order of lanes.
@@ -118,7 +121,7 @@ struct Constants {
     push: Push,
 }
 
-impl Constants {
+impl EncoderRegisters {
     #[target_feature(enable = "avx512f,avx512bw")]
     fn new(tables: &CompactTables, precision: u32) -> Self {
         let low_words: [u16; LANES] = std::array::from_fn(|lane| {
@@ -126,7 +129,7 @@ impl Constants {
             2 * place as u16 + if lane % 8 < 4 { 0 } else { LANES as u16 }
         });
         Self {
-            escapes: _mm512_set1_epi16(CompactTables::ESCAPES as i16),
+            escapes: _mm512_set1_epi16(CompactTables::ESCAPE_SYMBOLS as i16),
             moved: _mm512_set1_epi16(tables.moved as i16),
             // SAFETY: there are 32 numbers of two bytes.
             low_words: unsafe { _mm512_loadu_si512(low_words.as_ptr().cast()) },

@@ -1,4 +1,5 @@
-//! The rANS encoder with AVX-512 for symbols whose contexts change from one to the next: the tables of four contexts as byte planes, in which one instruction looks up 64 symbols.
+//! The rANS encoder with AVX-512 for symbols whose contexts change from one to the next: the tables of four
+//! contexts as byte planes, in which one instruction looks up 64 symbols.
 #![allow(unsafe_code)]
 
 use super::encode::Push;
@@ -13,7 +14,8 @@ pub(in crate::arch) struct ContextStream<'a> {
     pub precision: u32,
 }
 
-/// ContextStates of 64 lanes: of each sixteen the first four in the first register, the next four in the second, and so on, which is how bytes are put together to numbers of 32 bits.
+/// ContextStates of 64 lanes: of each sixteen the first four in the first register, the next four in the
+/// second, and so on, which is how bytes are put together to numbers of 32 bits.
 type ContextStates = [__m512i; 4];
 
 /// 32-bit numbers in the same order.
@@ -31,7 +33,8 @@ impl ContextStream<'_> {
         end: usize,
     ) -> usize {
         assert!(contexts.len() == symbols.len());
-        // Each half of a group stores 64 bytes that end where the words so far begin, and moves that place by two bytes per symbol at most.
+        // Each half of a group stores 64 bytes that end where the words so far begin, and moves that place by
+        // two bytes per symbol at most.
         assert!(end <= words.len() && end >= 2 * symbols.len() + MOST_LANES);
         let push = Push::new(self.precision);
         let order = WordOrder::new();
@@ -64,7 +67,7 @@ impl ContextStream<'_> {
         let (symbols, contexts) = unsafe {
             (_mm512_loadu_si512(symbols.as_ptr().cast()), _mm512_loadu_si512(contexts.as_ptr().cast()))
         };
-        let escapes = _mm512_set1_epi8(CompactTables::ESCAPES as i8);
+        let escapes = _mm512_set1_epi8(CompactTables::ESCAPE_SYMBOLS as i8);
         let moves = _mm512_cmpge_epu8_mask(symbols, escapes);
         let places = _mm512_mask_sub_epi8(symbols, moves, symbols, _mm512_set1_epi8(self.moved as i8));
         let contexts = _mm512_and_si512(contexts, _mm512_set1_epi8(COMPACT_CONTEXTS as i8 - 1));

@@ -5,7 +5,8 @@ use crate::entropy::rans::{DecoderTables, STATE_MIN};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-/// Sixteen places in a table, in memory: loading them from there takes fewer instructions than moving them out of a register.
+/// Sixteen places in a table, in memory: loading them from there takes fewer instructions than moving them
+/// out of a register.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(in crate::arch) struct SpilledIndices([u64; 8]);
@@ -14,7 +15,8 @@ impl SpilledIndices {
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn store(&mut self, index: __m512i) {
-        // SAFETY: there are as many numbers, aligned like a register. Compilers would move what is not volatile out of the register all the same.
+        // SAFETY: there are as many numbers, aligned like a register. Compilers would move what is not
+        // volatile out of the register all the same.
         unsafe { self.0.as_mut_ptr().cast::<__m512i>().write_volatile(index) }
     }
 
@@ -27,13 +29,13 @@ impl SpilledIndices {
 }
 
 /// The decoder's table with the constants of a step.
-pub(in crate::arch) struct Lookup<'a> {
+pub(in crate::arch) struct TableLookup<'a> {
     slots: &'a [u32],
     slot_mask: __m512i,
     precision: __m128i,
 }
 
-impl<'a> Lookup<'a> {
+impl<'a> TableLookup<'a> {
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn new(tables: &'a DecoderTables) -> Self {
@@ -57,7 +59,7 @@ impl<'a> Lookup<'a> {
     ///
     /// # Safety
     ///
-    /// The places must have been made by [`Lookup::index`] with offsets of contexts that the table has.
+    /// The places must have been made by [`TableLookup::index`] with offsets of contexts that the table has.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
     pub unsafe fn entries(&self, places: &SpilledIndices) -> __m512i {
@@ -94,7 +96,8 @@ impl<'a> Lookup<'a> {
     #[target_feature(enable = "avx512f")]
     pub fn without(&self, state: __m512i, entries: __m512i) -> __m512i {
         let frequency = _mm512_srli_epi32::<20>(entries);
-        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it is ready before the entry is.
+        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it
+        // is ready before the entry is.
         let quotient = _mm512_sub_epi32(_mm512_srl_epi32(state, self.precision), _mm512_set1_epi32(1 << 12));
         _mm512_add_epi32(_mm512_mullo_epi32(frequency, quotient), _mm512_srli_epi32::<8>(entries))
     }

@@ -1,14 +1,17 @@
-//! Floats against those of a reference with AVX-512: differences, their symbols and the numbers of the reference's exponents, 64 elements at a time.
+//! Floats against those of a reference with AVX-512: differences, their symbols and the numbers of the
+//! reference's exponents, 64 elements at a time.
 #![allow(unsafe_code)]
 
+use super::raw_bits::TOP_BITS;
 use crate::transform::reference::{Alphabet, Movement, Word};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// Elements of a step.
-const STEP: usize = 64;
+const ELEMENTS_PER_STEP: usize = 64;
 
-/// The differences of whole steps, with symbols and exponent numbers; returns how many elements those have, and how many bits their differences.
+/// The differences of whole steps, with symbols and exponent numbers; returns how many elements those have,
+/// and how many bits their differences.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx2")]
 pub(in crate::arch) fn differences<W: Word>(
     movement: Movement,
@@ -23,12 +26,14 @@ pub(in crate::arch) fn differences<W: Word>(
     }
     let steps =
         [current.len() / W::BYTES, base.len() / W::BYTES, differences.len(), symbols.len(), numbers.len()];
-    let steps = steps.into_iter().min().unwrap_or(0) / STEP;
-    let (split, numbering) = (SymbolSplit::new(Alphabet::of_width(W::BYTES)), Numbering::new(movement));
+    let steps = steps.into_iter().min().unwrap_or(0) / ELEMENTS_PER_STEP;
+    let (split, numbering) =
+        (SymbolSplit::new(Alphabet::of_width(W::BYTES)), ExponentNumbering::new(movement));
     let mut zeros = _mm512_setzero_si512();
     for step in 0..steps {
-        let start = step * STEP;
-        // SAFETY: there are STEP elements from `start` on in all five; they take as many registers as an element has bytes.
+        let start = step * ELEMENTS_PER_STEP;
+        // SAFETY: there are STEP elements from `start` on in all five; they take as many registers as an
+        // element has bytes.
         unsafe {
             let new = current.as_ptr().add(start * W::BYTES).cast::<__m512i>();
             let old = base.as_ptr().add(start * W::BYTES).cast::<__m512i>();
@@ -59,8 +64,8 @@ pub(in crate::arch) fn differences<W: Word>(
         }
     }
     // What is not a leading zero of 32 bits is a bit of the difference.
-    let bits = (steps * STEP * 32) as i32 - _mm512_reduce_add_epi32(zeros);
-    (steps * STEP, bits as u32)
+    let bits = (steps * ELEMENTS_PER_STEP * 32) as i32 - _mm512_reduce_add_epi32(zeros);
+    (steps * ELEMENTS_PER_STEP, bits as u32)
 }
 
 /// Differences of 32 elements of two bytes.
@@ -78,8 +83,8 @@ fn short(current: __m512i, base: __m512i, movement: Movement) -> __m512i {
     _mm512_xor_si512(_mm512_add_epi16(steps, steps), _mm512_srai_epi16::<15>(steps))
 }
 
-/// The steps by which 32 elements of two bytes decay. The product of a mantissa and the rate has 48 bits, of which those above the lowest 32 count; it is put together from
-/// products with both halves of the rate.
+/// The steps by which 32 elements of two bytes decay. The product of a mantissa and the rate has 48 bits, of
+/// which those above the lowest 32 count; it is put together from products with both halves of the rate.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(in crate::arch) fn short_decay(base: __m512i, movement: Movement) -> __m512i {
@@ -95,7 +100,8 @@ pub(in crate::arch) fn short_decay(base: __m512i, movement: Movement) -> __m512i
     _mm512_mask_add_epi16(rounded, wrapped, rounded, _mm512_set1_epi16(1))
 }
 
-/// The same number, of which compilers know nothing. They would widen a constant factor before a loop and then have to multiply in wide registers.
+/// The same number, of which compilers know nothing. They would widen a constant factor before a loop and
+/// then have to multiply in wide registers.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn in_place(mut factor: __m512i) -> __m512i {
@@ -165,7 +171,7 @@ fn every<const STRIDE: usize>() -> __m512i {
 }
 
 /// How exponents are numbered.
-pub(in crate::arch) struct Numbering {
+pub(in crate::arch) struct ExponentNumbering {
     shift: __m128i,
     top: __m512i,
 }
@@ -190,7 +196,7 @@ pub(in crate::arch) static NUMBERS: [u8; 128] = {
     numbers
 };
 
-impl Numbering {
+impl ExponentNumbering {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     pub fn new(movement: Movement) -> Self {
@@ -249,9 +255,6 @@ struct SymbolSplit {
     bias: __m512i,
 }
 
-/// Bits below the highest that symbols of large differences have, in the alphabets of two and of four bytes.
-const TOP_BITS: u32 = 3;
-
 impl SymbolSplit {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
@@ -265,7 +268,8 @@ impl SymbolSplit {
         }
     }
 
-    /// The symbols of 64 differences of two bytes; their leading zeros, as numbers of 32 bits, are added to `zeros`.
+    /// The symbols of 64 differences of two bytes; their leading zeros, as numbers of 32 bits, are added to
+    /// `zeros`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi")]
     fn of_short(&self, differences: [__m512i; 2], zeros: &mut __m512i) -> __m512i {

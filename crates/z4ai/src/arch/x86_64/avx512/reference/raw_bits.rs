@@ -1,6 +1,8 @@
-//! The raw bits of differences with AVX-512: what symbols say of them sixteen at a time, the bits themselves in their eight lanes.
+//! The raw bits of differences with AVX-512: what symbols say of them sixteen at a time, the bits themselves
+//! in their eight lanes.
 //!
-//! A lane holds between 16 and 31 bits whenever a step begins, so what is beyond 16 says how many, and a step changes that modulo 16.
+//! A lane holds between 16 and 31 bits whenever a step begins, so what is beyond 16 says how many, and a step
+//! changes that modulo 16.
 #![allow(unsafe_code)]
 
 use crate::arch::shuffles::WORDS_TO_END;
@@ -64,7 +66,7 @@ pub(in crate::arch) struct RawSplit {
 }
 
 /// Bits below the highest that symbols of large differences have, in the alphabets of two and of four bytes.
-const TOP_BITS: u32 = 3;
+pub(super) const TOP_BITS: u32 = 3;
 
 impl RawSplit {
     #[inline]
@@ -78,7 +80,8 @@ impl RawSplit {
         }
     }
 
-    /// Whether no symbol has raw bits, of those that were put together with `or` in the low bytes of sixteen numbers.
+    /// Whether no symbol has raw bits, of those that were put together with `or` in the low bytes of sixteen
+    /// numbers.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn are_direct(&self, symbols: __m512i) -> bool {
@@ -147,7 +150,8 @@ impl RawRegisters {
         bytes: &mut usize,
     ) -> __m512i {
         let (widths, large) = split.widths(symbols);
-        // The bits of the position that are in the difference are those of the symbol, because the first position is that of a multiple of theirs.
+        // The bits of the position that are in the difference are those of the symbol, because the first
+        // position is that of a multiple of theirs.
         let top = _mm512_and_si512(symbols, _mm512_set1_epi32((1 << TOP_BITS) - 1));
         let top = _mm512_or_si512(top, _mm512_set1_epi32(1 << TOP_BITS));
         let first = _mm512_mask_blend_epi32(large, symbols, shifted_left(top, widths));
@@ -213,7 +217,8 @@ fn ones_above(widths: __m512i) -> __m512i {
     shifted_left(_mm512_set1_epi32(-1), widths)
 }
 
-/// `_mm512_sllv_epi32`. Compilers know that numbers shifted by more than their bits are zero, and take care of that once more.
+/// `_mm512_sllv_epi32`. Compilers know that numbers shifted by more than their bits are zero, and take care
+/// of that once more.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn shifted_left(numbers: __m512i, widths: __m512i) -> __m512i {

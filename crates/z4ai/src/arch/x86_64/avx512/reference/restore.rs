@@ -1,35 +1,36 @@
-//! Floats of two bytes from those of a reference with AVX-512: contexts, rANS symbols, raw bits and the elements themselves, 32 at a time and in registers, of two blocks in turn.
+//! Floats of two bytes from those of a reference with AVX-512: contexts, rANS symbols, raw bits and the
+//! elements themselves, 32 at a time and in registers, of two blocks in turn.
 #![allow(unsafe_code)]
 
-use super::differences::{NUMBERS, Numbering, look_up, short_decay};
+use super::differences::{ExponentNumbering, NUMBERS, look_up, short_decay};
 use super::raw_bits::{RawRegisters, RawSplit};
 use crate::arch::x86_64::avx2::{ChunkWalk, prefetch_piece};
-use crate::arch::x86_64::avx512::rans::step::{Lookup, SpilledIndices};
+use crate::arch::x86_64::avx512::rans::step::{SpilledIndices, TableLookup};
 use crate::entropy::rans::{DecoderTables, LANES, SymbolDecoder};
 use crate::transform::reference::{
-    Alphabet, CHUNK, CLASSES, CodedBlock, EXPONENTS, Movement, PIECE, RAW_LANES, RawReader, ReferenceModel,
-    read_differences,
+    Alphabet, CHUNK_CLASSES, CodedBlock, EXPONENT_NUMBERS, Movement, RAW_LANES, RAW_PIECE, REFERENCE_CHUNK,
+    RawReader, ReferenceModel, read_differences,
 };
 use std::arch::x86_64::*;
 
 /// Bytes of an element.
-const WIDTH: usize = 2;
+const ELEMENT_BYTES: usize = 2;
 
 /// Bytes of words that a piece may look at: it reads at most one word per lane.
-const REACH: usize = 2 * LANES;
+const GROUP_REACH: usize = 2 * LANES;
 
 /// Bytes of raw bits that a piece may look at: at most one word per element, and each load reaches 16 bytes.
-const RAW_REACH: usize = 2 * PIECE + 16;
+const RAW_REACH: usize = 2 * RAW_PIECE + 16;
 
-/// Makes the next elements of two blocks of the same model, which have two bytes, in turn until one of the blocks has no more pieces or words: while
-/// one waits for its entropy coder, the other goes on.
+/// Makes the next elements of two blocks of the same model, which have two bytes, in turn until one of the
+/// blocks has no more pieces or words: while one waits for its entropy coder, the other goes on.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
 pub(in crate::arch) fn restore_two(blocks: &mut [CodedBlock; 2], bases: [&[u8]; 2], out: [&mut [u8]; 2]) {
     let model = blocks[0].model;
     if !std::ptr::eq(model, blocks[1].model) {
         return;
     }
-    let Some(shared) = Shared::new(model) else { return };
+    let Some(shared) = BlockConstants::new(model) else { return };
     let made = if shared.movement.rate == 0 {
         decode_two::<false>(&shared, blocks, bases, out)
     } else {
@@ -43,7 +44,7 @@ pub(in crate::arch) fn restore_two(blocks: &mut [CodedBlock; 2], bases: [&[u8]; 
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
 fn decode_two<const DECAY: bool>(
-    shared: &Shared,
+    shared: &BlockConstants,
     [first, second]: &mut [CodedBlock; 2],
     bases: [&[u8]; 2],
     [out, second_out]: [&mut [u8]; 2],
@@ -67,27 +68,28 @@ fn decode_two<const DECAY: bool>(
 }
 
 /// What the blocks of a section share.
-struct Shared<'a> {
-    lookup: Lookup<'a>,
+struct BlockConstants<'a> {
+    lookup: TableLookup<'a>,
     contexts: ContextRegisters,
     split: RawSplit,
     movement: Movement,
 }
 
-impl<'a> Shared<'a> {
+impl<'a> BlockConstants<'a> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn new(model: &'a ReferenceModel) -> Option<Self> {
         let (tables, movement) = (model.decoder_tables(), model.movement());
         Some(Self {
-            lookup: Lookup::new(tables),
+            lookup: TableLookup::new(tables),
             contexts: ContextRegisters::new(tables, model.context_rows(), movement)?,
-            split: RawSplit::new(Alphabet::of_width(WIDTH)),
+            split: RawSplit::new(Alphabet::of_width(ELEMENT_BYTES)),
             movement,
         })
     }
 }
 
-/// A block being decoded, software-pipelined: the symbols of a piece are decoded in one step and its elements made in the next.
+/// A block being decoded, software-pipelined: the symbols of a piece are decoded in one step and its elements
+/// made in the next.
 struct BlockStream<'b, 'r> {
     walk: ChunkWalk<'b>,
     base: &'b [u8],
@@ -96,7 +98,8 @@ struct BlockStream<'b, 'r> {
     bytes: usize,
     raw: &'b mut RawReader<'r>,
     lanes: RawRegisters,
-    /// How many bytes of raw bits were read; the lanes and this number are the reader's only after [`give_back`].
+    /// How many bytes of raw bits were read; the lanes and this number are the reader's only after
+    /// [`give_back`].
     raw_bytes: usize,
     states: &'b mut [u32; LANES],
     first: __m512i,
@@ -114,19 +117,19 @@ impl<'b, 'r> BlockStream<'b, 'r> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn new(
-        shared: &Shared,
+        shared: &BlockConstants,
         block: &'b mut CodedBlock<'_, 'r>,
         base: &'b [u8],
         out: &'b mut [u8],
         places: &mut [SpilledIndices; 2],
     ) -> Option<Self> {
-        const { assert!(PIECE == LANES && CHUNK.is_multiple_of(PIECE)) };
+        const { assert!(RAW_PIECE == LANES && REFERENCE_CHUNK.is_multiple_of(RAW_PIECE)) };
         let CodedBlock { chunks, made, stream, raw, .. } = block;
         let SymbolDecoder { states, words, .. } = stream.as_mut()?;
         let states = states.first_chunk_mut::<LANES>()?;
-        let whole = out.len().min(base.len()) / (CHUNK * WIDTH);
+        let whole = out.len().min(base.len()) / (REFERENCE_CHUNK * ELEMENT_BYTES);
         let whole = chunks.iter().take_while(|chunk| (chunk.number as usize) < whole).count();
-        let (begin, pieces) = (*made / PIECE, whole * (CHUNK / PIECE));
+        let (begin, pieces) = (*made / RAW_PIECE, whole * (REFERENCE_CHUNK / RAW_PIECE));
         let pieces = pieces.saturating_sub(begin);
         let walk = ChunkWalk::new(
             if pieces > 0 { &chunks[..whole] } else { &[] },
@@ -137,14 +140,15 @@ impl<'b, 'r> BlockStream<'b, 'r> {
             let place = states.as_ptr().cast::<__m512i>();
             let (first, second) = (_mm512_loadu_si512(place), _mm512_loadu_si512(place.add(1)));
             if pieces > 0 {
-                let base = base.as_ptr().add(walk.element * WIDTH);
+                let base = base.as_ptr().add(walk.element * ELEMENT_BYTES);
                 let offsets = shared.contexts.offsets(walk.class, base);
                 places[0].store(shared.lookup.index(first, offsets[0]));
                 places[1].store(shared.lookup.index(second, offsets[1]));
             }
             (first, second)
         };
-        // Software pipelining: the first iteration writes garbage over its own piece, which the second overwrites.
+        // Software pipelining: the first iteration writes garbage over its own piece, which the second
+        // overwrites.
         let (symbols, before) = ([_mm512_setzero_si512(); 2], walk.element);
         let lanes = RawRegisters::load(&raw.state);
         Some(Self {
@@ -169,10 +173,11 @@ impl<'b, 'r> BlockStream<'b, 'r> {
     /// Whether there is a piece, and certainly enough words for it.
     #[inline(always)]
     fn has_next(&self) -> bool {
-        self.piece < self.pieces && self.words.len() - self.bytes >= REACH
+        self.piece < self.pieces && self.words.len() - self.bytes >= GROUP_REACH
     }
 
-    /// Decodes the symbols of the next piece, and makes the elements of the one before. `SITE` makes each call that of another function, which is inlined then.
+    /// Decodes the symbols of the next piece, and makes the elements of the one before. `SITE` makes each
+    /// call that of another function, which is inlined then.
     ///
     /// # Safety
     ///
@@ -181,19 +186,21 @@ impl<'b, 'r> BlockStream<'b, 'r> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
     unsafe fn step<const DECAY: bool, const SITE: usize>(
         &mut self,
-        shared: &Shared,
+        shared: &BlockConstants,
         places: &mut [SpilledIndices; 2],
     ) {
         let lookup = &shared.lookup;
         let element = self.walk.element;
         self.walk.go_on();
-        // SAFETY: REACH bytes of words are left, of which each refill takes at most half; the places are made with offsets that end inside the table; `base` and `out` have the piece before, and `base` the next.
+        // SAFETY: REACH bytes of words are left, of which each refill takes at most half; the places are made
+        // with offsets that end inside the table; `base` and `out` have the piece before, and `base` the
+        // next.
         unsafe {
             let a = lookup.entries(&places[0]);
             let b = lookup.entries(&places[1]);
-            let base = self.base.as_ptr().add(self.walk.element * WIDTH);
+            let base = self.base.as_ptr().add(self.walk.element * ELEMENT_BYTES);
             prefetch_piece::<u16>(base);
-            prefetch_piece::<u16>(self.out.as_ptr().wrapping_add(self.walk.element * WIDTH));
+            prefetch_piece::<u16>(self.out.as_ptr().wrapping_add(self.walk.element * ELEMENT_BYTES));
             let offsets = shared.contexts.offsets(self.walk.class, base);
             self.make::<DECAY, SITE>(shared);
             let words = self.words.as_ptr();
@@ -207,10 +214,11 @@ impl<'b, 'r> BlockStream<'b, 'r> {
         self.piece += 1;
     }
 
-    /// Makes the elements of the last piece, and says how many were made in all and how many bytes of words were read.
+    /// Makes the elements of the last piece, and says how many were made in all and how many bytes of words
+    /// were read.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
-    fn finish<const DECAY: bool, const SITE: usize>(mut self, shared: &Shared) -> (usize, usize) {
+    fn finish<const DECAY: bool, const SITE: usize>(mut self, shared: &BlockConstants) -> (usize, usize) {
         // SAFETY: `base` and `out` have the last piece; there are twice sixteen states.
         unsafe {
             if self.piece > 0 {
@@ -221,7 +229,7 @@ impl<'b, 'r> BlockStream<'b, 'r> {
             _mm512_storeu_si512(place.add(1), self.second);
         }
         give_back(self.lanes, self.raw_bytes, self.raw);
-        (self.piece * PIECE, self.bytes)
+        (self.piece * RAW_PIECE, self.bytes)
     }
 
     /// Makes the elements of the piece before from their symbols.
@@ -231,14 +239,15 @@ impl<'b, 'r> BlockStream<'b, 'r> {
     /// `base` and `out` must have the elements of this piece.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
-    unsafe fn make<const DECAY: bool, const SITE: usize>(&mut self, shared: &Shared) {
+    unsafe fn make<const DECAY: bool, const SITE: usize>(&mut self, shared: &BlockConstants) {
         let byte = _mm512_set1_epi32(0xff);
         let [a, b] = self.symbols;
         let mut differences = [_mm512_and_si512(a, byte), _mm512_and_si512(b, byte)];
-        // SAFETY: the caller vouches for the piece, which takes a register; RAW_REACH bytes of raw bits are left where they are read.
+        // SAFETY: the caller vouches for the piece, which takes a register; RAW_REACH bytes of raw bits are
+        // left where they are read.
         unsafe {
-            let old = self.base.as_ptr().add(self.before * WIDTH).cast::<__m512i>();
-            let place = self.out.as_mut_ptr().add(self.before * WIDTH).cast::<__m512i>();
+            let old = self.base.as_ptr().add(self.before * ELEMENT_BYTES).cast::<__m512i>();
+            let place = self.out.as_mut_ptr().add(self.before * ELEMENT_BYTES).cast::<__m512i>();
             if !shared.split.are_direct(_mm512_or_si512(a, b)) {
                 if self.raw.lanes == RAW_LANES && self.raw.words.len() - self.raw_bytes >= RAW_REACH {
                     let words = self.raw.words.as_ptr();
@@ -269,8 +278,8 @@ fn give_back(lanes: RawRegisters, bytes: usize, raw: &mut RawReader) {
 /// Where the contexts of elements begin in the decoder's table.
 struct ContextRegisters {
     /// The second byte of the offset for each class and place in [`NUMBERS`].
-    rows: [[u8; NUMBERS.len()]; CLASSES],
-    numbering: Numbering,
+    rows: [[u8; NUMBERS.len()]; CHUNK_CLASSES],
+    numbering: ExponentNumbering,
 }
 
 impl ContextRegisters {
@@ -278,16 +287,16 @@ impl ContextRegisters {
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn new(
         tables: &DecoderTables,
-        contexts: &[[u8; EXPONENTS]; CLASSES],
+        contexts: &[[u8; EXPONENT_NUMBERS]; CHUNK_CLASSES],
         movement: Movement,
     ) -> Option<Self> {
         let last = contexts.as_flattened().iter().fold(0, |last, &context| last.max(context));
         let shift = tables.precision().checked_sub(8)?;
         let fits = last.leading_zeros() >= shift
             && (usize::from(last) + 1) << tables.precision() <= tables.slots().len();
-        let rows =
-            contexts.map(|row| NUMBERS.map(|number| row[usize::from(number) % EXPONENTS] << (shift & 7)));
-        fits.then(|| Self { rows, numbering: Numbering::new(movement) })
+        let rows = contexts
+            .map(|row| NUMBERS.map(|number| row[usize::from(number) % EXPONENT_NUMBERS] << (shift & 7)));
+        fits.then(|| Self { rows, numbering: ExponentNumbering::new(movement) })
     }
 
     /// The offsets of the elements of a piece.
@@ -301,7 +310,7 @@ impl ContextRegisters {
         // SAFETY: the caller vouches for the piece, which takes a register.
         let exponents = self.numbering.short_exponents(unsafe { _mm512_loadu_si512(base.cast()) });
         let exponents = _mm512_castsi256_si512(_mm512_cvtepi16_epi8(exponents));
-        let row = &self.rows[usize::from(class) % CLASSES];
+        let row = &self.rows[usize::from(class) % CHUNK_CLASSES];
         let found = look_up(row, self.numbering.places(exponents));
         // Each becomes the second byte of four.
         let seconds = 0x2222_2222_2222_2222;
@@ -321,7 +330,8 @@ fn quarters(first: i32) -> __m512i {
     _mm512_mullo_epi32(numbers, _mm512_set1_epi32(0x0101_0101))
 }
 
-/// The differences with these symbols, whose raw bits are in a single lane or end soon, and the lanes after them.
+/// The differences with these symbols, whose raw bits are in a single lane or end soon, and the lanes after
+/// them.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi2,popcnt")]
 fn read_last(
@@ -341,8 +351,8 @@ fn read_last(
         raw.skip_words(bytes);
         return (symbols, lanes);
     }
-    let mut bytes = [0u8; PIECE];
-    let mut differences = [0u16; PIECE];
+    let mut bytes = [0u8; RAW_PIECE];
+    let mut differences = [0u16; RAW_PIECE];
     for (bytes, symbols) in bytes.as_chunks_mut::<16>().0.iter_mut().zip(symbols) {
         // SAFETY: the array has sixteen bytes.
         unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(symbols)) };

@@ -1,0 +1,93 @@
+//! The layout of records and a model for each field.
+
+use super::moves::FieldMoves;
+use crate::error::{Error, Result};
+use crate::frame::wire::Reader;
+use crate::record::{Field, RecordLayout};
+use crate::transform::difference::DifferenceModel;
+use crate::transform::reference::ReferenceModel;
+use crate::transform::stored::StoredModel;
+use crate::transform::{Contents, Model, Position, Transform};
+
+/// The most bytes of a block, whose elements may take eight times as many.
+pub(super) const MOST_BYTES: usize = 1 << 22;
+
+/// The models of a section's fields.
+#[derive(Debug)]
+pub(crate) struct RecordsModel {
+    pub(super) layout: RecordLayout,
+    pub(super) fields: Vec<FieldModel>,
+}
+
+/// A field, how it moves and how it is coded.
+#[derive(Debug)]
+pub(super) struct FieldModel {
+    pub moves: FieldMoves,
+    /// Elements in a record.
+    pub count: usize,
+    pub model: Model,
+}
+
+impl FieldModel {
+    fn new(field: &Field, record: usize, model: Model) -> Self {
+        Self { moves: FieldMoves::of(field, record), count: field.count(), model }
+    }
+}
+
+impl RecordsModel {
+    /// From the model of each field.
+    pub fn new(layout: RecordLayout, models: Vec<Model>) -> Self {
+        let length = layout.length();
+        let fields = layout.fields().iter().zip(models);
+        let fields = fields.map(|(field, model)| FieldModel::new(field, length, model)).collect();
+        Self { layout, fields }
+    }
+}
+
+impl Transform for RecordsModel {
+    const TAG: u8 = 13;
+    const NAME: &'static str = "records";
+
+    fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
+        if section.width() != 1 {
+            return Err(Error::corrupt("records of elements of more than a byte"));
+        }
+        let layout = RecordLayout::read(reader)?;
+        let records = section.length / layout.length();
+        let mut models = Vec::with_capacity(layout.fields().len());
+        for field in layout.fields() {
+            // One level only: a model inside a model inside a model would be a way to exhaust the stack.
+            if let Some(&(Self::TAG | DifferenceModel::TAG | ReferenceModel::TAG | StoredModel::TAG)) =
+                reader.peek().first()
+            {
+                return Err(Error::corrupt("a field that is stored, a difference or records itself"));
+            }
+            let length = records * field.count() * field.dtype.width();
+            models.push(Model::read_from(reader, Contents { dtype: Some(field.dtype), length })?);
+        }
+        Ok(Self::new(layout, models))
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        self.layout.write(out);
+        self.fields.iter().try_for_each(|field| field.model.write(out))
+    }
+
+    fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
+        self.encode_block(bytes, at, out)
+    }
+
+    fn decode(&self, reader: &mut Reader, at: Position, out: &mut [u8]) -> Result<()> {
+        self.decode_block(reader, at, out)
+    }
+
+    fn parts(&self, reader: &mut Reader, elements: usize) -> Result<Vec<(String, usize)>> {
+        let mut parts = Vec::new();
+        for (index, _) in self.fields.iter().enumerate().filter(|_| elements >= self.layout.length()) {
+            let length = reader.length()?;
+            reader.take(length)?;
+            parts.push((format!("field {index}"), length));
+        }
+        Ok(parts)
+    }
+}
