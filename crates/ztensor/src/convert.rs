@@ -1,18 +1,27 @@
-//! From any readable file to `.zt` or `.safetensors`: tensors in file order, a window of them decoded side by side, bytes that several tensors share
+//! From any readable file to `.zt`, `.safetensors` or `.pt`: tensors in file order, a window of them decoded side by side, bytes that several tensors share
 //! written once, metadata carried over.
 
+mod kind;
+#[cfg(feature = "pytorch")]
+mod pytorch;
+
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use rayon::prelude::*;
+
+pub use kind::FileKind;
+#[cfg(feature = "pytorch")]
+pub use pytorch::selected_to_pytorch;
 
 pub use crate::tensor::text_of;
 
 use crate::error::{Error, Result};
 use crate::index::{Component, Object, Span};
 use crate::reader::{ComponentData, Reader, TensorData};
-use crate::tensor::{Attributes, Compressed, DType, ElementType, Layout};
+use crate::tensor::{Attributes, Compressed, DType, ElementType, Layout, Value};
+use crate::tree::{self, Tree};
 use crate::zt::{Checksum, Compression, TensorInput, Version, Writer};
 
 /// Decoded bytes held in memory at a time.
@@ -37,6 +46,33 @@ pub type Selection<'a> = [(&'a str, Cow<'a, str>)];
 /// All tensors of a file under their own names.
 pub fn everything(reader: &Reader) -> Vec<(&str, Cow<'_, str>)> {
     file_order(reader).into_iter().map(|(name, _)| (name, Cow::Borrowed(name))).collect()
+}
+
+/// The tree of a file with the names that its tensors get; `None` if the file has none. It is an error if a tensor of the tree is not selected.
+pub fn carried_tree(reader: &Reader, selection: &Selection<'_>) -> Result<Option<Tree>> {
+    let Some(mut tree) = reader.tree()? else { return Ok(None) };
+    let names: HashMap<&str, &str> = selection.iter().map(|(old, new)| (*old, new.as_ref())).collect();
+    match tree.rename(&|name| names.get(name).copied()) {
+        Ok(()) => Ok(Some(tree)),
+        Err(name) if reader.contains(&name) => {
+            Err(Error::argument("the tree has tensors that are not selected").with_tensor(&name))
+        }
+        Err(name) => {
+            Err(Error::malformed(format!("the tree names \"{name}\", which the file does not hold"))
+                .with_tensor(&name))
+        }
+    }
+}
+
+/// The tensors among some that a tree does not mention, neither them nor others with the same bytes.
+pub fn unmentioned<'s>(reader: &Reader, selection: &'s Selection<'_>, tree: &Tree) -> Vec<&'s str> {
+    let mentioned: HashSet<&str> = tree.tensors().into_iter().collect();
+    let key = |(old, _): &(&str, Cow<'_, str>)| reader.object(old).ok().and_then(tie_key);
+    let known = selection.iter().filter(|(_, new)| mentioned.contains(new.as_ref()));
+    let known: HashSet<TieKey> = known.filter_map(key).collect();
+    let left = selection.iter().filter(|(_, new)| !mentioned.contains(new.as_ref()));
+    let left = left.filter(|tensor| key(tensor).is_none_or(|key| !known.contains(&key)));
+    left.map(|(_, new)| new.as_ref()).collect()
 }
 
 /// What dequantised elements become.
@@ -119,20 +155,38 @@ pub fn copy_into(
     storage: Storage,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    copy_selected(writer, reader, &everything(reader), storage, progress)
+    for (key, value) in reader.attributes() {
+        writer.set_attribute(key.clone(), value.clone());
+    }
+    copy_tensors(writer, reader, &everything(reader), storage, progress)
 }
 
-/// Adds some tensors of a file to a writer, under other names where asked. `progress` is told the bytes as [`copy_into`] tells them.
+/// Adds some tensors of a file to a writer, under other names where asked, with the file's metadata and a tree. `progress` is told the bytes as
+/// [`copy_into`] tells them.
 pub fn copy_selected(
+    writer: &mut Writer,
+    reader: &Reader,
+    selection: &Selection<'_>,
+    tree: Option<&Tree>,
+    storage: Storage,
+    progress: &mut dyn FnMut(u64),
+) -> Result<()> {
+    for (key, value) in reader.attributes().iter().filter(|(key, _)| *key != tree::KEY) {
+        writer.set_attribute(key.clone(), value.clone());
+    }
+    if let Some(tree) = tree {
+        writer.set_attribute(tree::KEY.to_owned(), Value::from(tree.text()));
+    }
+    copy_tensors(writer, reader, selection, storage, progress)
+}
+
+fn copy_tensors(
     writer: &mut Writer,
     reader: &Reader,
     selection: &Selection<'_>,
     storage: Storage,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    for (key, value) in reader.attributes() {
-        writer.set_attribute(key.clone(), value.clone());
-    }
     let mut tied: HashMap<TieKey, String> = HashMap::new();
     let mut order = selection
         .iter()
@@ -204,7 +258,8 @@ pub fn to_safetensors(
 ) -> Result<u64> {
     let selection: Vec<_> = names.iter().map(|name| (*name, Cow::Borrowed(*name))).collect();
     let storage = Storage { dequantize, ..Storage::default() };
-    selected_to_safetensors(reader, &selection, path, storage, progress)
+    let tree = if reader.attributes().contains_key(tree::KEY) { reader.tree()? } else { None };
+    selected_to_safetensors(reader, &selection, tree.as_ref(), path, storage, progress)
 }
 
 /// Writes some tensors of a file as safetensors, under other names where asked. Compression and checksums are not its to give.
@@ -212,8 +267,27 @@ pub fn to_safetensors(
 pub fn selected_to_safetensors(
     reader: &Reader,
     selection: &Selection<'_>,
+    tree: Option<&Tree>,
     path: &Path,
     storage: Storage,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u64> {
+    let attributes = reader.attributes().iter().filter(|(key, _)| *key != tree::KEY);
+    let mut metadata: Vec<(String, String)> =
+        attributes.map(|(key, value)| (key.clone(), text_of(value))).collect();
+    metadata.extend(tree.map(|tree| (tree::KEY.to_owned(), tree.text())));
+    let metadata = (tree.is_some() || reader.states_attributes()).then_some(metadata.as_slice());
+    safetensors_with_metadata(reader, selection, path, storage, metadata, progress)
+}
+
+/// Writes some tensors of a file as safetensors with metadata of its own.
+#[cfg(feature = "safetensors")]
+pub fn safetensors_with_metadata(
+    reader: &Reader,
+    selection: &Selection<'_>,
+    path: &Path,
+    storage: Storage,
+    metadata: Option<&[(String, String)]>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<u64> {
     use crate::formats::safetensors::{WriteEntry, check_layout, write};
@@ -243,9 +317,6 @@ pub fn selected_to_safetensors(
         };
         entries.push(WriteEntry { name: new, element, shape: object.shape.clone(), length });
     }
-    let metadata: Vec<(String, String)> =
-        reader.attributes().iter().map(|(key, value)| (key.clone(), text_of(value))).collect();
-    let metadata = reader.states_attributes().then_some(metadata.as_slice());
     let old: HashMap<&str, &str> = selection.iter().map(|(name, new)| (new.as_ref(), *name)).collect();
     write(path, entries, metadata, |name| {
         let mut tensor = read_as_asked(reader, old.get(name).copied().unwrap_or(name), storage)?;

@@ -26,11 +26,13 @@ mod open;
 mod output;
 mod printable;
 mod reader;
+pub mod recipe;
 #[cfg(feature = "pytorch")]
 pub mod scan;
 pub mod source;
 mod sparse;
 pub mod tensor;
+pub mod tree;
 pub mod zt;
 
 pub use encoding::{View, codec_dtype, codec_options};

@@ -87,7 +87,7 @@ impl Limits {
 
 /// A running account against [`Limits`], charged before memory is allocated.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     limits: Limits,
     objects: u64,
     bytes: u64,
@@ -200,9 +200,35 @@ pub(crate) fn exceeded(what: &str, limit: u64, unit: &str, name: &str) -> Error 
     })
 }
 
+/// A size with a unit: decimal (KB, MB, GB) or binary (KiB, MiB, GiB); `None` if it is none.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
+    let factor: f64 = match text.get(digits.len()..)?.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kb" | "k" => 1e3,
+        "mb" | "m" => 1e6,
+        "gb" | "g" => 1e9,
+        "tb" | "t" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1_048_576.0,
+        "gib" => 1_073_741_824.0,
+        "tib" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    let number = digits.parse::<f64>().ok().filter(|number| *number > 0.0)?;
+    Some((number * factor) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_decimal_and_binary_units() {
+        assert_eq!(parse_size("1.5 KiB"), Some(1536));
+        assert_eq!(parse_size("5GB"), Some(5_000_000_000));
+        assert_eq!([parse_size("5XB"), parse_size("-1"), parse_size("")], [None; 3]);
+    }
 
     #[test]
     fn a_bomb_is_what_is_large_and_out_of_proportion() {

@@ -7,9 +7,13 @@ pub use crate::archive::OpenOptions;
 
 use crate::error::Result;
 use crate::folder::{self, Model};
+use crate::formats::may_have_boxes;
 use crate::joined;
 use crate::reader::Reader;
 use crate::source::{Io, Source, checkpoint};
+
+/// Files by name.
+type NamedSources = Vec<(String, Arc<Source>)>;
 
 impl OpenOptions {
     /// Opens a file, or the model in a folder.
@@ -32,7 +36,9 @@ impl OpenOptions {
             let opened = self.open_shared(source).map_err(|error| error.with_path(Path::new(&name)))?;
             Ok((name, opened))
         };
-        let mut parts = files.into_iter().map(named).collect::<Result<Vec<_>>>()?;
+        let (described, files) = self.open_described(files)?;
+        let mut parts: Vec<(String, Reader)> = described.into_iter().collect();
+        parts.extend(files.into_iter().map(named).collect::<Result<Vec<_>>>()?);
         match (parts.pop(), parts.is_empty()) {
             (Some((_, only)), true) => Ok(only),
             (last, _) => {
@@ -40,6 +46,24 @@ impl OpenOptions {
                 joined::join(parts, &self.limits, !self.skip_checksums)
             }
         }
+    }
+
+    /// Of files one of which describes tensors in boxes of others: that one, opened, and those that it does not need.
+    fn open_described(&self, mut files: NamedSources) -> Result<(Option<(String, Reader)>, NamedSources)> {
+        let describes = |(name, _): &(String, Arc<Source>)| may_have_boxes(name);
+        let Some(place) = files.iter().position(describes).filter(|_| files.len() > 1) else {
+            return Ok((None, files));
+        };
+        let (name, source) = files.remove(place);
+        let folder = name.rfind('/').map_or("", |slash| &name[..=slash]);
+        let beside = files
+            .iter()
+            .filter_map(|(other, source)| Some((other.strip_prefix(folder)?.to_owned(), Arc::clone(source))));
+        let own = name[folder.len()..].to_owned();
+        let all = std::iter::once((own, source)).chain(beside).collect();
+        let reader = self.open_boxes(all).map_err(|error| error.with_path(Path::new(&name)))?;
+        files.retain(|(_, file)| !reader.sources().iter().any(|used| Arc::ptr_eq(used, file)));
+        Ok((Some((name, reader)), files))
     }
 
     /// Opens a model that was found in a folder.

@@ -20,6 +20,8 @@ pub(super) const TABLE: &str = "z4ai.archive/table";
 const ONE_FILE: u64 = 1;
 /// The version where one of them is several.
 const SEVERAL_FILES: u64 = 2;
+/// The version where pieces are computed by recipes.
+const RECIPES: u64 = 3;
 /// Files of one model.
 const MOST_FILES: usize = 100_000;
 
@@ -34,6 +36,8 @@ pub(crate) struct Description {
     pub files: Vec<NamedFile>,
     /// What a delta was made against; `None` in an archive that stands by itself.
     pub base: Option<BaseDescription>,
+    /// Whether pieces are computed by recipes.
+    pub has_recipes: bool,
 }
 
 /// What a delta says of its base.
@@ -92,7 +96,12 @@ impl Description {
     pub(super) fn to_value(&self) -> Value {
         let mut map = Attributes::new();
         let several = !self.files.is_empty() || self.base.as_ref().is_some_and(|base| !base.files.is_empty());
-        map.insert("version".into(), if several { SEVERAL_FILES } else { ONE_FILE }.into());
+        let version = match (self.has_recipes, several) {
+            (true, _) => RECIPES,
+            (false, true) => SEVERAL_FILES,
+            (false, false) => ONE_FILE,
+        };
+        map.insert("version".into(), version.into());
         map.insert("format".into(), Value::from(self.format.as_str()));
         put_identity(&mut map, &self.original);
         put_files(&mut map, &self.files);
@@ -125,15 +134,16 @@ fn put_files(map: &mut Attributes, files: &[NamedFile]) {
 }
 
 fn parse(map: &Attributes) -> Result<Description> {
-    match map.get("version").and_then(Value::as_u64) {
-        Some(ONE_FILE | SEVERAL_FILES) => {}
+    let has_recipes = match map.get("version").and_then(Value::as_u64) {
+        Some(ONE_FILE | SEVERAL_FILES) => false,
+        Some(RECIPES) => true,
         Some(other) => {
             return Err(
                 Error::unsupported(format!("version {other} of archives")).with_hint("Update ztensor.")
             );
         }
         None => return Err(damaged("it has no version")),
-    }
+    };
     let base = match map.get("base") {
         None => None,
         Some(Value::Map(base)) => {
@@ -143,7 +153,8 @@ fn parse(map: &Attributes) -> Result<Description> {
         Some(_) => return Err(damaged("its base is not a map")),
     };
     let original = identity(map)?;
-    Ok(Description { format: text(map, "format")?, original, files: files(map, original.length)?, base })
+    let format = text(map, "format")?;
+    Ok(Description { format, original, files: files(map, original.length)?, base, has_recipes })
 }
 
 /// The files of a model in several, whose lengths add up to `total`.

@@ -5,6 +5,8 @@
 
 mod base;
 mod collection;
+mod derive;
+mod derived;
 mod describe;
 mod description;
 mod digest;
@@ -33,7 +35,7 @@ pub(crate) use digest::identify;
 pub(crate) use open::decoding_cost;
 pub(crate) use original::Original;
 pub(crate) use table::BaseTensor;
-pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, raw_or_frame, write};
+pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, raw_or_frame, write_file, write_memory};
 
 use std::sync::Arc;
 

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::base::Base;
+use super::derived::{self, Derived};
 use super::description::{Description, PIECES, SKELETON, TABLE, damaged};
-use super::table::{Stored, Table};
+use super::table::{OperandEntry, Stored, Table};
 use crate::encoding;
 use crate::error::Result;
 use crate::index::{Component, Coverage, Data, Digest, DigestValue, Index, Span};
@@ -33,10 +34,25 @@ pub(crate) fn assemble(
     };
     let mut bones = Skeleton { bytes: skeleton, taken: 0 };
     let mut parts = Parts::new(description);
-    let mut pieces: Vec<Arc<dyn Piece>> = Vec::with_capacity(table.pieces.len());
+    let mut spans = Vec::with_capacity(table.pieces.len());
     for entry in &table.pieces {
-        parts.add_skeleton(&mut bones, entry.gap)?;
-        let span = take(&mut room, entry.stored.length(entry.length))?;
+        spans.push(take(&mut room, entry.stored.length(entry.length))?);
+    }
+    let mut pieces: Vec<Option<Arc<dyn Piece>>> = vec![None; table.pieces.len()];
+    // Those that are made of other pieces come behind all others, which they may stand before; twins behind what they are twins of.
+    let mut order: Vec<usize> = (0..table.pieces.len()).collect();
+    order.sort_by_key(|number| {
+        let stored = table.pieces.get(*number).map(|entry| &entry.stored);
+        let twin_of = match stored {
+            Some(Stored::Twin { piece }) => table.pieces.get(*piece).map(|entry| &entry.stored),
+            _ => stored,
+        };
+        (twin_of.is_some_and(Stored::refers_to_pieces), *number)
+    });
+    for number in order {
+        let (Some(entry), Some(span)) = (table.pieces.get(number), spans.get(number).copied()) else {
+            continue;
+        };
         let encoded = |data: Data, digest: Option<Digest>| -> Arc<dyn Piece> {
             let component = Component { digest, ..Component::encoded(DType::U8, data, entry.length) };
             Arc::new(StoredPiece { files: Arc::clone(&archive), component })
@@ -54,13 +70,48 @@ pub(crate) fn assemble(
             }
             Stored::Frame { .. } => encoded(Data::Z4ai(span), None),
             Stored::Twin { piece } => {
-                Arc::clone(pieces.get(*piece).ok_or_else(|| damaged("a piece has no twin"))?)
+                let twin = pieces.get(*piece).and_then(Option::as_ref);
+                Arc::clone(twin.ok_or_else(|| damaged("a piece has no twin"))?)
             }
             Stored::Copy { tensor, digest } => reference(*tensor)?.copy(*digest),
             Stored::Delta { tensor, .. } => reference(*tensor)?.delta(Arc::clone(&archive), span),
+            Stored::Derived { recipe, operands, .. } => {
+                let mut span = span;
+                let mut found = Vec::with_capacity(operands.len());
+                for operand in operands {
+                    found.push(match operand {
+                        OperandEntry::Base { tensor } => {
+                            let tensor = table.base.get(*tensor);
+                            let tensor =
+                                tensor.ok_or_else(|| damaged("a tensor of the base is not listed"))?;
+                            let base = base.ok_or_else(|| damaged("it refers to a base but names none"))?;
+                            let (reader, length) = base.operand(tensor)?;
+                            derived::Operand::Base { reader, tensor: tensor.clone(), length }
+                        }
+                        OperandEntry::Piece { piece } => {
+                            let piece = pieces.get(*piece).and_then(Option::as_ref);
+                            let piece =
+                                piece.ok_or_else(|| damaged("a piece is made of one that is missing"))?;
+                            derived::Operand::Piece(Arc::clone(piece))
+                        }
+                        OperandEntry::Frame { length, stored } => {
+                            let part = take(&mut span, *stored)?;
+                            let component = Component::encoded(DType::U8, Data::Z4ai(part), *length);
+                            let files = Arc::clone(&archive);
+                            derived::Operand::Field(Arc::new(StoredPiece { files, component }))
+                        }
+                    });
+                }
+                Arc::new(Derived::new(recipe, found, entry.length, Arc::clone(&archive), span)?)
+            }
         };
-        pieces.push(Arc::clone(&piece));
-        parts.add(piece)?;
+        if let Some(place) = pieces.get_mut(number) {
+            *place = Some(piece);
+        }
+    }
+    for (entry, piece) in table.pieces.iter().zip(pieces) {
+        parts.add_skeleton(&mut bones, entry.gap)?;
+        parts.add(piece.ok_or_else(|| damaged("a piece is missing"))?)?;
     }
     let rest = bones.bytes.len() as u64 - bones.taken;
     parts.add_skeleton(&mut bones, rest)?;

@@ -34,6 +34,9 @@ pub struct OpenOptions {
     /// Keep mapped files open as well: tensors that are copied are then read, which is faster than copying them out of the map. Costs a file
     /// descriptor for as long as the reader, or an array over its map, lives.
     pub keep_open: bool,
+    /// Memory of mapped files will be lent out to be written to ([`Source::lend_map`]), also after they are closed.
+    #[doc(hidden)]
+    pub lends_views: bool,
 }
 
 /// An archive, opened as the files of its original.
@@ -76,6 +79,11 @@ impl OpenOptions {
             }
             self.read_files(files, &mut Search::new(self, meter))
         })
+    }
+
+    /// Opens a file that describes tensors in boxes of others; these are looked for among the given ones, by name.
+    pub(crate) fn open_boxes(&self, files: Vec<NamedSource>) -> Result<Reader> {
+        self.metered(|meter| self.read_files(files, &mut Search::new(self, meter)))
     }
 
     /// Opens files, and counts what is decoded for their indexes while that is done.
@@ -250,7 +258,7 @@ impl OpenOptions {
     fn files(&self, input: Input) -> Vec<Arc<Source>> {
         let files = input.into_files();
         if !self.keep_open {
-            files.iter().for_each(|file| file.close_file());
+            files.iter().for_each(|file| file.close_file(self.lends_views));
         }
         files
     }

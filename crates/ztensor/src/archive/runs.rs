@@ -2,9 +2,12 @@
 //! them is the skeleton, which a reader holds in memory.
 
 use super::original::Original;
+use crate::encoding;
+use crate::formats::gguf::BlockType;
 use crate::index::{Data, FileId, Span};
 use crate::reader::Reader;
 use crate::tensor::{DType, ElementType, Shape};
+use z4ai::Effort;
 
 /// Stretches without tensors are cut into pieces of this size, so that a parser that reads a few bytes of one does not decode all of it.
 const STRETCH: u64 = 1 << 20;
@@ -22,9 +25,17 @@ pub struct Run {
     pub element: ElementType,
     /// Their dimensions.
     pub shape: Shape,
+    /// The type of the blocks, where these are what the bytes consist of.
+    pub blocks: Option<BlockType>,
 }
 
 impl Run {
+    /// What the codec is told of the bytes.
+    pub fn codec_options(&self, bytes: &[u8], effort: Effort) -> z4ai::Options {
+        let records = self.blocks.and_then(|blocks| blocks.record_layout().ok());
+        z4ai::Options { records, ..encoding::z4ai_options(bytes, &self.element, &self.shape, effort) }
+    }
+
     fn end(&self) -> u64 {
         self.offset + self.length
     }
@@ -95,7 +106,8 @@ fn tensors(reader: &Reader, wanted: FileId) -> Vec<Run> {
                 }
             };
             let tensor = whole.then(|| (name.to_owned(), role.to_string()));
-            runs.push(Run { offset, length, tensor, element, shape });
+            let blocks = BlockType::of(&object.layout).filter(|_| whole && role == "data");
+            runs.push(Run { offset, length, tensor, element, shape, blocks });
         }
     }
     runs
@@ -110,5 +122,6 @@ fn stretches(start: u64, end: u64) -> impl Iterator<Item = Run> {
         tensor: None,
         element: DType::U8.into(),
         shape: Shape::from([STRETCH]),
+        blocks: None,
     })
 }

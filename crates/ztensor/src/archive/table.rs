@@ -3,6 +3,7 @@
 
 use super::description::damaged;
 use crate::error::Result;
+use crate::recipe::Recipe;
 
 /// How the pieces of the original are stored, and which tensors of a base they refer to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,19 @@ pub(crate) enum Stored {
     Copy { tensor: usize, digest: [u8; 16] },
     /// As a z4ai delta of so many bytes against a tensor of the base.
     Delta { tensor: usize, length: u64 },
+    /// As a z4ai delta of so many bytes against what a recipe makes of its operands.
+    Derived { recipe: Vec<u8>, operands: Vec<OperandEntry>, length: u64 },
+}
+
+/// What a recipe is applied to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OperandEntry {
+    /// A tensor of the base.
+    Base { tensor: usize },
+    /// Another piece, which refers to no pieces itself.
+    Piece { piece: usize },
+    /// So many bytes, stored with the piece as a z4ai frame.
+    Frame { length: u64, stored: u64 },
 }
 
 /// A component of a tensor in the base.
@@ -49,6 +63,11 @@ const FRAME: u8 = 1;
 const TWIN: u8 = 2;
 const COPY: u8 = 3;
 const DELTA: u8 = 4;
+const DERIVED: u8 = 5;
+
+const OF_BASE: u8 = 0;
+const OF_PIECE: u8 = 1;
+const OF_FRAME: u8 = 2;
 
 impl Stored {
     /// Bytes the piece takes in the archive.
@@ -57,6 +76,23 @@ impl Stored {
             Stored::Raw { .. } => decoded,
             Stored::Frame { length } | Stored::Delta { length, .. } => *length,
             Stored::Twin { .. } | Stored::Copy { .. } => 0,
+            Stored::Derived { operands, length, .. } => {
+                let frames = operands.iter().map(|operand| match operand {
+                    OperandEntry::Frame { stored, .. } => *stored,
+                    OperandEntry::Base { .. } | OperandEntry::Piece { .. } => 0,
+                });
+                frames.fold(*length, u64::saturating_add)
+            }
+        }
+    }
+
+    /// Whether it is made of another piece.
+    pub(crate) fn refers_to_pieces(&self) -> bool {
+        match self {
+            Stored::Derived { operands, .. } => {
+                operands.iter().any(|operand| matches!(operand, OperandEntry::Piece { .. }))
+            }
+            _ => false,
         }
     }
 }
@@ -98,6 +134,14 @@ impl Table {
                     put_varint(&mut out, *tensor as u64);
                     put_varint(&mut out, *length);
                 }
+                Stored::Derived { recipe, operands, length } => {
+                    out.push(DERIVED);
+                    put_varint(&mut out, recipe.len() as u64);
+                    out.extend_from_slice(recipe);
+                    put_varint(&mut out, operands.len() as u64);
+                    operands.iter().for_each(|operand| operand.encode(&mut out));
+                    put_varint(&mut out, *length);
+                }
             }
         }
         out
@@ -134,6 +178,19 @@ impl Table {
                 }
                 [COPY] => Stored::Copy { tensor: tensor(&mut cursor)?, digest: cursor.array()? },
                 [DELTA] => Stored::Delta { tensor: tensor(&mut cursor)?, length: cursor.varint()? },
+                [DERIVED] => {
+                    let size =
+                        usize::try_from(cursor.varint()?).ok().filter(|size| *size <= Recipe::MOST_BYTES);
+                    let size = size.ok_or_else(|| damaged("a recipe is too long"))?;
+                    let recipe = cursor.take(size)?.to_vec();
+                    let count = cursor.varint()?;
+                    if count > Recipe::MOST_OPERANDS as u64 {
+                        return Err(damaged("a recipe has too many operands"));
+                    }
+                    let operands = (0..count).map(|_| OperandEntry::decode(&mut cursor, &tensor));
+                    let operands = operands.collect::<Result<Vec<_>>>()?;
+                    Stored::Derived { recipe, operands, length: cursor.varint()? }
+                }
                 [other] => return Err(damaged(&format!("a piece is stored in an unknown way ({other})"))),
             };
             table.pieces.push(PieceEntry { gap, length, stored });
@@ -141,7 +198,67 @@ impl Table {
         if !cursor.rest.is_empty() {
             return Err(damaged("bytes follow the table"));
         }
+        table.check_operands()?;
         Ok(table)
+    }
+
+    /// Pieces that others are made of exist, and are made of no pieces themselves: nothing goes round in circles.
+    fn check_operands(&self) -> Result<()> {
+        for entry in &self.pieces {
+            let Stored::Derived { operands, .. } = &entry.stored else { continue };
+            for operand in operands {
+                let OperandEntry::Piece { piece } = operand else { continue };
+                let of = match self.pieces.get(*piece).map(|entry| &entry.stored) {
+                    Some(Stored::Twin { piece }) => self.pieces.get(*piece).map(|entry| &entry.stored),
+                    stored => stored,
+                };
+                if of.is_none_or(Stored::refers_to_pieces) {
+                    return Err(damaged(
+                        "a piece is made of one that does not exist, or that is made of another",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a reader has to know recipes.
+    pub(crate) fn has_recipes(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece.stored, Stored::Derived { .. }))
+    }
+}
+
+impl OperandEntry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            OperandEntry::Base { tensor } => {
+                out.push(OF_BASE);
+                put_varint(out, *tensor as u64);
+            }
+            OperandEntry::Piece { piece } => {
+                out.push(OF_PIECE);
+                put_varint(out, *piece as u64);
+            }
+            OperandEntry::Frame { length, stored } => {
+                out.push(OF_FRAME);
+                put_varint(out, *length);
+                put_varint(out, *stored);
+            }
+        }
+    }
+
+    fn decode<'a>(
+        cursor: &mut Cursor<'a>,
+        tensor: &impl Fn(&mut Cursor<'a>) -> Result<usize>,
+    ) -> Result<OperandEntry> {
+        Ok(match cursor.array::<1>()? {
+            [OF_BASE] => OperandEntry::Base { tensor: tensor(cursor)? },
+            [OF_PIECE] => {
+                OperandEntry::Piece { piece: usize::try_from(cursor.varint()?).unwrap_or(usize::MAX) }
+            }
+            [OF_FRAME] => OperandEntry::Frame { length: cursor.varint()?, stored: cursor.varint()? },
+            [other] => return Err(damaged(&format!("an operand is stored in an unknown way ({other})"))),
+        })
     }
 }
 
@@ -205,6 +322,19 @@ mod tests {
                 piece(1 << 40, 300, Stored::Twin { piece: 0 }),
                 piece(0, u64::MAX, Stored::Copy { tensor: 1, digest: [9; 16] }),
                 piece(3, 77, Stored::Delta { tensor: 0, length: 12 }),
+                piece(
+                    0,
+                    9,
+                    Stored::Derived {
+                        recipe: vec![0x80],
+                        operands: vec![
+                            OperandEntry::Base { tensor: 1 },
+                            OperandEntry::Piece { piece: 2 },
+                            OperandEntry::Frame { length: 300, stored: 20 },
+                        ],
+                        length: 14,
+                    },
+                ),
             ],
             base: vec![
                 BaseTensor { name: "layer.weight".into(), role: "data".into() },
@@ -226,6 +356,27 @@ mod tests {
             assert!(Table::decode(&bytes[..length]).is_err(), "{length}");
         }
         assert!(Table::decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn pieces_are_not_made_of_each_other() {
+        let derived = |piece| Stored::Derived {
+            recipe: vec![0x80],
+            operands: vec![OperandEntry::Piece { piece }],
+            length: 1,
+        };
+        let entry = |stored| PieceEntry { gap: 0, length: 1, stored };
+        let decoded = |second, third| {
+            let pieces = vec![entry(Stored::Raw { crc32c: 0 }), entry(second), entry(third)];
+            Table::decode(&Table { pieces, base: vec![] }.encode())
+        };
+        assert!(decoded(derived(0), derived(0)).is_ok());
+        assert!(decoded(derived(2), Stored::Raw { crc32c: 0 }).is_ok());
+        assert!(decoded(derived(0), Stored::Twin { piece: 1 }).is_ok());
+        for (second, third) in [(derived(1), derived(0)), (derived(2), derived(0)), (derived(3), derived(0))]
+        {
+            assert!(decoded(second, third).is_err());
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use indexmap::IndexSet;
@@ -10,11 +11,12 @@ use rayon::prelude::*;
 use twox_hash::XxHash3_64;
 use z4ai::Effort;
 
+use super::derive::{Derivation, Operand};
 use super::description::{ATTRIBUTE, BaseDescription, Description, PIECES, RESTORE_FIRST, SKELETON, TABLE};
 use super::opening::OpenOptions;
 use super::original::Original;
 use super::runs::{Run, runs_of_files};
-use super::table::{BaseTensor, PieceEntry, Stored, Table};
+use super::table::{BaseTensor, OperandEntry, PieceEntry, Stored, Table};
 use crate::encoding;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -54,8 +56,17 @@ pub struct Stats {
     pub copied: usize,
     /// Pieces stored as a difference to a tensor of the base.
     pub deltas: usize,
+    /// Pieces stored as a difference to what a recipe makes of other tensors.
+    pub derived: usize,
     /// Wall-clock seconds.
     pub seconds: f64,
+}
+
+impl Stats {
+    /// The same with the time that has passed.
+    pub(crate) fn since(self, started: Instant) -> Stats {
+        Stats { seconds: started.elapsed().as_secs_f64(), ..self }
+    }
 }
 
 /// Archives an opened model, with all of its files. The archive appears only when it is complete.
@@ -66,11 +77,7 @@ pub fn archive_reader(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let started = Instant::now();
-    let mut writer = Writer::create(output)?;
-    let mut stats = write(&mut writer, reader, &Alone, options, progress)?;
-    stats.stored = writer.finish()?;
-    stats.seconds = started.elapsed().as_secs_f64();
-    Ok(stats)
+    Ok(write_file(output, reader, &Alone, options, progress)?.since(started))
 }
 
 /// The same, of a file that need not be one: a source in memory, for instance.
@@ -90,19 +97,43 @@ pub fn archive_bytes(
 ) -> Result<(Vec<u8>, Stats)> {
     let started = Instant::now();
     let reader = OpenOptions::within(&options.limits).open_bytes(input)?;
+    let (bytes, stats) = write_memory(&reader, &Alone, options)?;
+    Ok((bytes, stats.since(started)))
+}
+
+/// Writes an archive or a delta to a file, which appears only when it is complete.
+pub(crate) fn write_file(
+    output: &Path,
+    reader: &Reader,
+    encoder: &dyn Encoder,
+    options: &ArchiveOptions,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Stats> {
+    let mut writer = Writer::create(output)?;
+    let stats = write(&mut writer, reader, encoder, options, progress)?;
+    Ok(Stats { stored: writer.finish()?, ..stats })
+}
+
+/// Writes an archive or a delta to memory.
+pub(crate) fn write_memory(
+    reader: &Reader,
+    encoder: &dyn Encoder,
+    options: &ArchiveOptions,
+) -> Result<(Vec<u8>, Stats)> {
     let mut writer = Writer::in_memory()?;
-    let mut stats = write(&mut writer, &reader, &Alone, options, &mut |_| Ok(()))?;
+    let stats = write(&mut writer, reader, encoder, options, &mut |_| Ok(()))?;
     let bytes = writer.into_bytes()?;
-    stats.stored = bytes.len() as u64;
-    stats.seconds = started.elapsed().as_secs_f64();
-    Ok((bytes, stats))
+    let stored = bytes.len() as u64;
+    Ok((bytes, Stats { stored, ..stats }))
 }
 
 /// A way to store a run of the original, if there is one that beats a frame of its own.
 pub(crate) trait Encoder: Sync {
     /// What runs are stored against. All of it is read.
     fn base(&self) -> Result<Option<BaseDescription>>;
-    /// Stores a run against the base; `None` where that does not help.
+    /// The opened base, for recipes.
+    fn base_reader(&self) -> Option<&Arc<Reader>>;
+    /// Stores a run against the tensor of the base that has its content, or its name and type; `None` where there is none.
     fn encode(&self, run: &Run, bytes: &[u8], options: &z4ai::Options) -> Result<Option<Encoded>>;
 }
 
@@ -112,6 +143,21 @@ pub(crate) enum Encoded {
     Frame(Vec<u8>),
     Copy { tensor: BaseTensor, digest: [u8; 16] },
     Delta { tensor: BaseTensor, frame: Vec<u8> },
+    Derived { recipe: Vec<u8>, operands: Vec<Operand>, frame: Vec<u8> },
+}
+
+impl Encoded {
+    /// Bytes that are stored.
+    pub(crate) fn length(&self, decoded: usize) -> usize {
+        match self {
+            Encoded::Raw => decoded,
+            Encoded::Frame(frame) | Encoded::Delta { frame, .. } => frame.len(),
+            Encoded::Copy { .. } => 0,
+            Encoded::Derived { operands, frame, .. } => {
+                operands.iter().map(Operand::stored).sum::<usize>() + frame.len()
+            }
+        }
+    }
 }
 
 /// No base: every piece stands by itself.
@@ -120,6 +166,10 @@ pub(crate) struct Alone;
 impl Encoder for Alone {
     fn base(&self) -> Result<Option<BaseDescription>> {
         Ok(None)
+    }
+
+    fn base_reader(&self) -> Option<&Arc<Reader>> {
+        None
     }
 
     fn encode(&self, _: &Run, _: &[u8], _: &z4ai::Options) -> Result<Option<Encoded>> {
@@ -152,15 +202,17 @@ pub(super) fn write_original(
 ) -> Result<Stats> {
     reader.check_sources()?;
     let runs = runs_of_files(reader, source);
+    let derivation = Derivation::new(reader, source, &runs, encoder.base_reader())?;
     let identify = || Ok::<_, Error>((source.identify()?, encoder.base()?));
+    let work = (encoder, &derivation);
     // A digest takes one core as long as compressing takes several: both are done at once, unless one thread is all there is.
     let (table, ((original, files), base)) = if options.threads == 1 {
-        (write_pieces(writer, source, &runs, encoder, options, progress)?, identify()?)
+        (write_pieces(writer, source, &runs, work, options, progress)?, identify()?)
     } else {
         let mut identities = None;
         let table = rayon::in_place_scope(|scope| {
             scope.spawn(|_| identities = Some(identify()));
-            write_pieces(writer, source, &runs, encoder, options, progress)
+            write_pieces(writer, source, &runs, work, options, progress)
         })?;
         (table, identities.unwrap_or_else(identify)?)
     };
@@ -170,6 +222,7 @@ pub(super) fn write_original(
         tensors: reader.len(),
         copied: count(|stored| matches!(stored, Stored::Copy { .. })),
         deltas: count(|stored| matches!(stored, Stored::Delta { .. })),
+        derived: count(|stored| matches!(stored, Stored::Derived { .. })),
         ..Stats::default()
     };
     write_bytes(writer, SKELETON, &skeleton(source, &runs)?, options)?;
@@ -179,6 +232,7 @@ pub(super) fn write_original(
         original,
         files,
         base: base.filter(|_| !table.base.is_empty()),
+        has_recipes: table.has_recipes(),
     };
     writer.set_attribute(ATTRIBUTE, description.to_value());
     Ok(stats)
@@ -189,7 +243,7 @@ fn write_pieces(
     writer: &mut Writer,
     source: &Original,
     runs: &[Run],
-    encoder: &dyn Encoder,
+    work: (&dyn Encoder, &Derivation<'_>),
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Table> {
@@ -206,6 +260,7 @@ fn write_pieces(
         Pieces { source, table: Table::default(), base: IndexSet::new(), known: HashMap::new(), end: 0 };
     let mut stored = writer.bytes(PIECES)?;
     let mut rest = runs;
+    let mut first = 0;
     while !rest.is_empty() {
         let (window, later) = rest.split_at(window(rest));
         let mut told = 0;
@@ -216,20 +271,23 @@ fn write_pieces(
                     told += bytes;
                     progress(bytes)
                 };
-                vec![pieces.prepare(run, encoder, options, tell)?]
+                vec![pieces.prepare((first, run), work, options, tell)?]
             }
             _ => {
                 let encode = || {
-                    let prepare = |run| pieces.prepare(run, encoder, options, &mut |_| Ok(()));
-                    window.par_iter().map(prepare).collect::<Result<Vec<_>>>()
+                    let prepare =
+                        |(number, run)| pieces.prepare((first + number, run), work, options, &mut |_| Ok(()));
+                    window.par_iter().enumerate().map(prepare).collect::<Result<Vec<_>>>()
                 };
                 pool.as_ref().map_or_else(encode, |pool| pool.install(encode))?
             }
         };
         for (run, prepared) in window.iter().zip(prepared) {
-            stored.write(&pieces.add(run, prepared)?)?;
+            let is_operand = work.1.is_operand(pieces.table.pieces.len());
+            stored.write(&pieces.add(run, prepared, is_operand)?)?;
             progress(run.length.saturating_sub(told))?;
         }
+        first += window.len();
         rest = later;
     }
     stored.finish();
@@ -264,22 +322,25 @@ struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Compresses a run, unless an earlier window has a run like it.
+    /// Compresses a run, whose number its piece will have, unless an earlier window has a run like it.
     fn prepare(
         &self,
-        run: &Run,
-        encoder: &dyn Encoder,
+        (number, run): (usize, &Run),
+        (encoder, derivation): (&dyn Encoder, &Derivation<'_>),
         options: &ArchiveOptions,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<(u64, Option<Encoded>)> {
         let bytes = self.source.bytes(run.offset, run.length)?;
         let hash = XxHash3_64::oneshot(&bytes);
-        if self.twin_of(hash, &bytes)?.is_some() {
+        if self.twin_of(hash, &bytes, derivation.is_operand(number))?.is_some() {
             return Ok((hash, None));
         }
-        let mut codec = encoding::z4ai_options(&bytes, &run.element, &run.shape, options.effort);
+        let mut codec = run.codec_options(&bytes, options.effort);
         codec.level = options.level;
         if let Some(encoded) = encoder.encode(run, &bytes, &codec)? {
+            return Ok((hash, Some(encoded)));
+        }
+        if let Some(encoded) = derivation.encode(number, run, &bytes, &codec)? {
             return Ok((hash, Some(encoded)));
         }
         let frame = encoding::compress_z4ai_watched(&bytes, &codec, progress)?;
@@ -287,10 +348,15 @@ impl<'a> Pieces<'a> {
     }
 
     /// Takes a piece into the table. Returns the bytes to store.
-    fn add(&mut self, run: &Run, (hash, encoded): (u64, Option<Encoded>)) -> Result<Cow<'a, [u8]>> {
+    fn add(
+        &mut self,
+        run: &Run,
+        (hash, encoded): (u64, Option<Encoded>),
+        is_operand: bool,
+    ) -> Result<Cow<'a, [u8]>> {
         let bytes = self.source.bytes(run.offset, run.length)?;
         // Runs of one window were compressed side by side: a twin may have turned up since.
-        let twin = self.twin_of(hash, &bytes)?;
+        let twin = self.twin_of(hash, &bytes, is_operand)?;
         let number = self.table.pieces.len();
         let (stored, payload) = match (twin, encoded) {
             (Some(piece), _) => (Stored::Twin { piece }, Cow::Borrowed(&[][..])),
@@ -304,6 +370,21 @@ impl<'a> Pieces<'a> {
                 let tensor = self.base.insert_full(tensor).0;
                 (Stored::Delta { tensor, length: frame.len() as u64 }, Cow::Owned(frame))
             }
+            (None, Some(Encoded::Derived { recipe, operands, frame })) => {
+                let length = frame.len() as u64;
+                let mut payload = Vec::new();
+                let operands = operands.into_iter().map(|operand| match operand {
+                    Operand::Base(tensor) => OperandEntry::Base { tensor: self.base.insert_full(tensor).0 },
+                    Operand::Piece(piece) => OperandEntry::Piece { piece },
+                    Operand::Frame { length, frame } => {
+                        payload.extend_from_slice(&frame);
+                        OperandEntry::Frame { length, stored: frame.len() as u64 }
+                    }
+                });
+                let operands = operands.collect();
+                payload.extend_from_slice(&frame);
+                (Stored::Derived { recipe, operands, length }, Cow::Owned(payload))
+            }
             (None, Some(Encoded::Raw) | None) => (Stored::Raw { crc32c: crc32c::crc32c(&bytes) }, bytes),
         };
         if twin.is_none() {
@@ -315,9 +396,12 @@ impl<'a> Pieces<'a> {
     }
 
     /// The piece that already holds the same bytes. Equal hashes make a candidate; only equal bytes are shared.
-    fn twin_of(&self, hash: u64, bytes: &[u8]) -> Result<Option<usize>> {
+    /// What others are made of is no twin of a piece that is made of others itself.
+    fn twin_of(&self, hash: u64, bytes: &[u8], is_operand: bool) -> Result<Option<usize>> {
         for (offset, piece) in self.known.get(&hash).into_iter().flatten() {
-            let same_length = self.table.pieces.get(*piece).is_some_and(|p| p.length == bytes.len() as u64);
+            let same_length = self.table.pieces.get(*piece).is_some_and(|entry| {
+                entry.length == bytes.len() as u64 && !(is_operand && entry.stored.refers_to_pieces())
+            });
             if same_length && *self.source.bytes(*offset, bytes.len() as u64)? == *bytes {
                 return Ok(Some(*piece));
             }

@@ -76,6 +76,10 @@ impl Encoder for AgainstBase {
         Ok(Some(BaseDescription { name: self.name.clone(), identity, files }))
     }
 
+    fn base_reader(&self) -> Option<&Arc<Reader>> {
+        Some(&self.base)
+    }
+
     fn encode(&self, run: &Run, bytes: &[u8], options: &z4ai::Options) -> Result<Option<Encoded>> {
         if run.length < SHORTEST {
             return Ok(None);
@@ -102,11 +106,7 @@ impl Encoder for AgainstBase {
         // The delta has looked at every section without the base; only what naming that costs can make it the longer one.
         if bytes.len() <= SMALL || frame.len() < 64 * REFERENCE {
             let alone = encode_alone(bytes, options)?;
-            let length = match &alone {
-                Encoded::Frame(frame) => frame.len(),
-                _ => bytes.len(),
-            };
-            if length <= frame.len() + REFERENCE {
+            if alone.length(bytes.len()) <= frame.len() + REFERENCE {
                 return Ok(Some(alone));
             }
         }

@@ -19,7 +19,6 @@ use crate::error::Result;
 use crate::open::OpenOptions;
 use crate::output::Output;
 use crate::reader::Reader;
-use crate::zt::Writer;
 
 /// Models up to this size are also archived without their base, and the shorter of the two is kept: what a delta says of its base
 /// could outweigh what it saves.
@@ -47,7 +46,7 @@ pub fn make_reader(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let started = Instant::now();
-    let mut stats = if is_small(reader) {
+    let stats = if is_small(reader) {
         let (bytes, stats) = make_small(reader, base, options)?;
         progress(stats.original)?;
         let mut out = Output::create(output)?;
@@ -55,13 +54,9 @@ pub fn make_reader(
         out.publish(false)?;
         stats
     } else {
-        let encoder = encode::AgainstBase::new(base)?;
-        let mut writer = Writer::create(output)?;
-        let stats = archive::write(&mut writer, reader, &encoder, options, progress)?;
-        Stats { stored: writer.finish()?, ..stats }
+        archive::write_file(output, reader, &encode::AgainstBase::new(base)?, options, progress)?
     };
-    stats.seconds = started.elapsed().as_secs_f64();
-    Ok(stats)
+    Ok(stats.since(started))
 }
 
 /// The same, in memory.
@@ -72,13 +67,12 @@ pub fn make_bytes(
 ) -> Result<(Vec<u8>, Stats)> {
     let started = Instant::now();
     let reader = OpenOptions::within(&options.limits).open_bytes(target)?;
-    let (bytes, mut stats) = if is_small(&reader) {
+    let (bytes, stats) = if is_small(&reader) {
         make_small(&reader, base, options)?
     } else {
-        in_memory(&reader, &encode::AgainstBase::new(base)?, options)?
+        archive::write_memory(&reader, &encode::AgainstBase::new(base)?, options)?
     };
-    stats.seconds = started.elapsed().as_secs_f64();
-    Ok((bytes, stats))
+    Ok((bytes, stats.since(started)))
 }
 
 /// Restores the model file of a delta. All of the base is compared with what the delta was made against, and the file appears only after its
@@ -103,22 +97,10 @@ fn is_small(reader: &Reader) -> bool {
 
 /// The shorter of the delta and the plain archive.
 fn make_small(reader: &Reader, base: &Arc<Reader>, options: &ArchiveOptions) -> Result<(Vec<u8>, Stats)> {
-    let delta = in_memory(reader, &encode::AgainstBase::new(base)?, options)?;
-    if delta.1.copied + delta.1.deltas == 0 {
+    let delta = archive::write_memory(reader, &encode::AgainstBase::new(base)?, options)?;
+    if delta.1.copied + delta.1.deltas + delta.1.derived == 0 {
         return Ok(delta);
     }
-    let plain = in_memory(reader, &archive::Alone, options)?;
+    let plain = archive::write_memory(reader, &archive::Alone, options)?;
     Ok(if plain.0.len() <= delta.0.len() { plain } else { delta })
-}
-
-fn in_memory(
-    reader: &Reader,
-    encoder: &dyn archive::Encoder,
-    options: &ArchiveOptions,
-) -> Result<(Vec<u8>, Stats)> {
-    let mut writer = Writer::in_memory()?;
-    let stats = archive::write(&mut writer, reader, encoder, options, &mut |_| Ok(()))?;
-    let bytes = writer.into_bytes()?;
-    let stored = bytes.len() as u64;
-    Ok((bytes, Stats { stored, ..stats }))
 }

@@ -1,6 +1,7 @@
 //! The one place where an encoding becomes bytes. [`view`] borrows what lies plainly in memory; [`read_into`] produces little-endian, row-major,
 //! contiguous elements from any [`Data`], in parallel where there is work.
 
+mod boxes;
 mod checksum;
 #[cfg(feature = "hdf5")]
 mod chunked;
@@ -25,7 +26,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use z4ai::pages;
 
+pub(crate) use boxes::region_into;
 pub(crate) use checksum::Hasher;
 pub(crate) use content::check_last as check_content;
 #[cfg(feature = "zip")]
@@ -119,6 +122,10 @@ pub(crate) fn read_into(files: &Files, component: &Component, out: &mut [u8]) ->
             component.length
         )));
     }
+    // Plain copies and frames bring in the memory that they fill part by part.
+    if !matches!(component.data, Data::Raw(_) | Data::Z4ai(_)) {
+        pages::bring_all(out);
+    }
     decode(files, &component.data, out, component)
 }
 
@@ -137,6 +144,7 @@ pub(crate) fn range_into(files: &Files, component: &Component, start: u64, out: 
             copy(source(files, *span)?, span.offset + start, out)
         }
         Data::Z4ai(span) => frame::decompress_range(source(files, *span)?, *span, start, out),
+        Data::Boxes(boxes) => boxes::range_into(files, boxes, start, out),
         Data::ZstdSeekable(span) => {
             seekable::decompress_range(&stored(files, *span)?, component.length, start, out)
         }
@@ -227,6 +235,7 @@ fn decode(files: &Files, data: &Data, out: &mut [u8], component: &Component) -> 
             decode(files, inner, out, component)?;
             order::negate(out, &component.element, *imaginary_only)
         }
+        Data::Boxes(boxes) => boxes::range_into(files, boxes, 0, out),
         Data::Strided(strided) => {
             let owned;
             let buffer = match borrow(files, &strided.inner) {
@@ -277,15 +286,26 @@ fn gather(files: &Files, spans: &[Span], mut out: &mut [u8]) -> Result<()> {
 
 /// Copies a range on all cores: page faults and copies of one large tensor are as much work as those of many small ones. A file that is
 /// open is read, because mapping its pages costs about as much as copying them.
-fn copy(source: &Source, offset: u64, out: &mut [u8]) -> Result<()> {
+fn copy(source: &Source, mut offset: u64, out: &mut [u8]) -> Result<()> {
     const PIECE: usize = 4 << 20;
-    if out.len() <= PIECE || source.is_assembled() || source.is_remote() {
+    let read = |(offset, piece): (u64, &mut [u8])| {
+        pages::bring(piece);
+        source.read_directly(offset, piece)
+    };
+    if source.is_assembled() || source.is_remote() {
         return source.read_directly(offset, out);
     }
+    if out.len() <= PIECE {
+        return read((offset, out));
+    }
     source.check(offset, out.len() as u64)?;
-    out.par_chunks_mut(PIECE)
-        .enumerate()
-        .try_for_each(|(number, piece)| source.read_directly(offset + (number * PIECE) as u64, piece))
+    let mut pieces = Vec::new();
+    for piece in pages::pieces(out) {
+        let start = offset;
+        offset += piece.len() as u64;
+        pieces.push((start, piece));
+    }
+    pieces.into_par_iter().try_for_each(read)
 }
 
 fn stored(files: &Files, span: Span) -> Result<Cow<'_, [u8]>> {

@@ -46,7 +46,9 @@ pub(super) fn classify(path: &Path) -> Option<Content> {
         return None;
     }
     if zt::is_zt(&head) {
-        return Some(Content::Zt);
+        let named = path.file_name().is_some_and(|name| name == zt::boxes::FILE);
+        let shards = named.then(|| zt::boxes::files(&zt::attributes(&source).ok()?)).flatten();
+        return Some(shards.map_or(Content::Zt, |shards| Content::Index { shards }));
     }
     if head.trim_ascii_start().first() == Some(&b'{') {
         return Some(Content::Index { shards: shards(&source)? });
@@ -65,6 +67,14 @@ pub(super) fn classify(path: &Path) -> Option<Content> {
         Ok(_) => Some(Content::Other),
         Err(_) => has_model_name(path).then_some(Content::Other),
     }
+}
+
+/// Whether a file describes a distributed checkpoint of torch.
+#[cfg(feature = "pytorch")]
+pub(super) fn is_distributed(path: &Path) -> bool {
+    let Ok(source) = Source::open_regular(path, Io::Auto) else { return false };
+    let Ok(head) = source.head(HEAD).map(|head| head.into_owned()) else { return false };
+    crate::formats::dcp::matches(&head, &Input::new(source, Io::Auto, Limits::default()))
 }
 
 /// Whether a file that cannot be indexed is called a model all the same, so that it is worth an error.

@@ -111,10 +111,15 @@ pub fn only_model(folder: &Path) -> Result<Model> {
 
 /// The models among the files of one folder.
 fn models_among(root: &Path, files: &[PathBuf]) -> Vec<Model> {
-    let contents: Vec<(&PathBuf, Content)> =
-        files.iter().filter_map(|path| Some((path, classify::classify(path)?))).collect();
     let mut claimed: HashSet<PathBuf> = HashSet::new();
     let mut found = Vec::new();
+    if let Some(distributed) = files.first().and_then(|file| distributed(&folder_of(file), files)) {
+        claimed.extend(distributed.files.iter().cloned());
+        found.push(distributed);
+    }
+    let others = files.iter().filter(|path| !claimed.contains(*path));
+    let contents: Vec<(&PathBuf, Content)> =
+        others.filter_map(|path| Some((path, classify::classify(path)?))).collect();
     for (path, content) in &contents {
         let Content::Index { shards } = content else { continue };
         let folder = folder_of(path);
@@ -149,6 +154,23 @@ fn models_among(root: &Path, files: &[PathBuf]) -> Vec<Model> {
         model.name = parts.map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/");
     }
     found
+}
+
+/// The model of a folder that `torch.distributed.checkpoint` wrote: a hidden file that describes the others.
+#[cfg(feature = "pytorch")]
+fn distributed(folder: &Path, files: &[PathBuf]) -> Option<Model> {
+    let metadata = folder.join(crate::formats::dcp::FILE);
+    if !metadata.is_file() || !classify::is_distributed(&metadata) {
+        return None;
+    }
+    let of_ranks = files.iter().filter(|path| path.extension().is_some_and(|end| end == "distcp")).cloned();
+    let files = std::iter::once(metadata).chain(of_ranks).collect();
+    Some(Model { name: String::new(), files, kind: Composition::Stated })
+}
+
+#[cfg(not(feature = "pytorch"))]
+fn distributed(_folder: &Path, _files: &[PathBuf]) -> Option<Model> {
+    None
 }
 
 /// What the parts of a split model have in common: the name without its number, and how many there are. `None` for other names.

@@ -1,12 +1,15 @@
 //! The formats. Each has the same two doors: `matches`, which looks at the first bytes, and `index`, which turns the file into an
 //! [`Index`](crate::index::Index). Parsers hold no `unsafe`, read no tensor data and allocate by no number they have not checked.
 
+#[cfg(feature = "pytorch")]
+pub(crate) mod dcp;
 pub(crate) mod edit;
 mod input;
 mod resolver;
 mod unknown;
 
-#[cfg(feature = "gguf")]
+// Blocks of ggml are in `.zt` files and archives too, so their types are known without the parser.
+#[cfg_attr(not(feature = "gguf"), allow(dead_code, unused_imports))]
 pub mod gguf;
 #[cfg(feature = "hdf5")]
 mod hdf5;
@@ -30,7 +33,6 @@ use crate::error::{Error, Kind, Result};
 use crate::index::Index;
 
 /// The first of some names, and how many more there are: a list in a message is as long as a person reads it.
-#[cfg(any(feature = "gguf", feature = "safetensors"))]
 pub(crate) fn few(names: &[String]) -> String {
     const NAMED: usize = 10;
     let first = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -54,6 +56,8 @@ pub(crate) const PARSERS: &[Parser] = &[
     #[cfg(feature = "gguf")]
     Parser { matches: gguf::matches, index: gguf::index },
     #[cfg(feature = "pytorch")]
+    Parser { matches: dcp::matches, index: dcp::index },
+    #[cfg(feature = "pytorch")]
     Parser { matches: pytorch::matches, index: pytorch::index },
     #[cfg(feature = "npz")]
     Parser { matches: npz::matches, index: npz::index },
@@ -66,6 +70,16 @@ pub(crate) const PARSERS: &[Parser] = &[
     #[cfg(feature = "hdf5")]
     Parser { matches: hdf5::matches_behind_user_block, index: hdf5::index },
 ];
+
+/// Whether a file of this name may describe tensors in boxes of the files beside it, so that those are no models of their own.
+pub fn may_have_boxes(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    #[cfg(feature = "pytorch")]
+    if name == dcp::FILE {
+        return true;
+    }
+    name == zt::boxes::FILE
+}
 
 /// Bytes of the file that detection looks at.
 const HEAD: u64 = 4096;

@@ -1,4 +1,5 @@
-//! What an archive or a delta says of the file it holds: plain data, which a reader of its original carries along.
+//! What an archive or a delta says of the file it holds: plain data, which a reader of its original carries
+//! along.
 
 /// What an archive says about the file it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Dequantising by name, for every file that holds ggml blocks: a GGUF file, or a `.zt` file that carries their layout.
+//! Dequantising by name, for every file that holds ggml blocks: a GGUF file, or a `.zt` file that carries
+//! their layout.
 
 use std::borrow::Cow;
 

@@ -1,23 +1,29 @@
-//! An opened file: its index and the sources behind it. Everything that hands out tensor bytes goes through here, so that stored checksums are
-//! checked once, on first access, whatever the way in.
+//! An opened file: its index and the sources behind it. Everything that hands out tensor bytes goes through
+//! here, so that stored checksums are checked once, on first access, whatever the way in.
 
+mod check;
+mod data;
 #[cfg(feature = "gguf")]
 mod dequantize;
 
+pub use data::{ComponentData, TensorData};
+
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-use rayon::prelude::*;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::encoding::{self, View};
 use crate::error::{Error, Hints, Kind, Result};
-use crate::index::{ArchiveInfo, Component, Format, Index, Object, Recovered, Skipped, Span};
+#[cfg(feature = "pytorch")]
+use crate::formats::{Input, pytorch};
+use crate::index::{
+    ArchiveInfo, Component, Data, Format, Index, Object, Recovered, Skipped, Span, StoredBox,
+};
 use crate::limits::Limits;
 use crate::source::Source;
 use crate::source::assembly::Announcement;
-use crate::sparse;
-use crate::tensor::{Attributes, Element, ElementType, Layout, Shape};
+use crate::tensor::{Attributes, Element, ElementType, Layout, Shape, Value};
+use crate::tree::{self, Tree};
 
 /// An opened model file of any format.
 pub struct Reader {
@@ -25,7 +31,8 @@ pub struct Reader {
     index: Index,
     archived: Option<ArchiveInfo>,
     limits: Limits,
-    /// Bytes that all tensors decode to together, those aside that are too large by themselves, and bytes that stand behind them.
+    /// Bytes that all tensors decode to together, those aside that are too large by themselves, and bytes
+    /// that stand behind them.
     totals: OnceLock<(u64, u64)>,
     /// Components whose checksum has been found right; `None` when checks are switched off.
     verified: Option<Mutex<HashSet<(usize, usize)>>>,
@@ -99,7 +106,28 @@ impl Reader {
         &self.index.attributes
     }
 
-    /// Whether the file states metadata of its own. That may be empty in a safetensors file, which tells an empty map from none.
+    /// The tree of dicts, lists, values and tensors that the file holds: what a pickle is made of, or
+    /// what the metadata of a `.zt` or `.safetensors` file say. `None` where there is none.
+    pub fn tree(&self) -> Result<Option<Tree>> {
+        if let Some(text) = self.index.attributes.get(tree::KEY).and_then(Value::as_text) {
+            return Tree::parse(text).map(Some);
+        }
+        match (self.index.format, self.files.as_slice()) {
+            #[cfg(feature = "pytorch")]
+            (Format::Pytorch, [file]) => {
+                let files = vec![(String::new(), Arc::clone(file))];
+                let mut input = Input::of_files(files, self.limits.clone())?;
+                let tree = pytorch::tree(&mut input)?;
+                // A module that was pickled whole, or a program: there is nothing that would hold the tensors
+                // together.
+                Ok(tree.filter(|tree| !matches!(tree, Tree::Unread(_))))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the file states metadata of its own. That may be empty in a safetensors file, which tells an
+    /// empty map from none.
     pub fn states_attributes(&self) -> bool {
         self.index.states_attributes || !self.index.attributes.is_empty()
     }
@@ -112,18 +140,24 @@ impl Reader {
     /// Bytes that a tensor takes in the file; in an archive, those of its compressed pieces.
     pub fn stored_length(&self, name: &str) -> Result<u64> {
         let object = self.object(name)?;
-        let stored = |component: &Component| match component.data.only_span() {
-            Some(span) => match self.files.get(span.file.0 as usize) {
-                Some(file) => file.stored_length(span.offset, span.length),
-                None => span.length,
-            },
-            None => component.data.stored_length(),
+        let in_file = |span: Span| match self.files.get(span.file.0 as usize) {
+            Some(file) => file.stored_length(span.offset, span.length),
+            None => span.length,
+        };
+        let stored = |component: &Component| match (component.data.only_span(), &component.data) {
+            (Some(span), _) => in_file(span),
+            (None, data @ Data::Boxes(_)) => {
+                let mut length = 0u64;
+                data.for_each_span(&mut |span| length = length.saturating_add(in_file(span)));
+                length
+            }
+            (None, data) => data.stored_length(),
         };
         Ok(object.components.iter().map(|(_, component)| stored(component)).fold(0, u64::saturating_add))
     }
 
-    /// How a tensor's values are stored, in one word: `raw`, `zstd`, `z4ai`, …; in an archive, how its piece is, and in a delta `delta`, or `in the
-    /// base` where nothing changed.
+    /// How a tensor's values are stored, in one word: `raw`, `zstd`, `z4ai`, …; in an archive, how its piece
+    /// is, and in a delta `delta`, or `in the base` where nothing changed.
     pub fn stored_encoding(&self, name: &str) -> Result<&'static str> {
         let Some(component) = self.object(name)?.principal() else { return Ok("raw") };
         let assembled = component
@@ -134,6 +168,12 @@ impl Reader {
             ("raw", Some(inner)) => inner,
             (outer, _) => outer,
         })
+    }
+
+    /// How a tensor of an archive or a delta is computed from others, in a few words, if it is.
+    pub fn stored_recipe(&self, name: &str) -> Result<Option<String>> {
+        let span = self.object(name)?.principal().and_then(|component| component.data.first_span());
+        Ok(span.and_then(|span| self.files.get(span.file.0 as usize)?.recipe(span.offset)))
     }
 
     /// A tensor's dimensions.
@@ -169,7 +209,8 @@ impl Reader {
         &self.index.skipped
     }
 
-    /// What is not finished, where a write to the file was interrupted or is going on: the file was then opened in its last complete state.
+    /// What is not finished, where a write to the file was interrupted or is going on: the file was then
+    /// opened in its last complete state.
     pub fn recovered(&self) -> Option<&Recovered> {
         self.index.recovered.as_ref()
     }
@@ -203,8 +244,8 @@ impl Reader {
         })
     }
 
-    /// Checks one component as [`Reader::component_view`] does; before [`Source::lend_map`] has given its memory away, there: its pages are then in
-    /// place when views of it are used.
+    /// Checks one component as [`Reader::component_view`] does; before [`Source::lend_map`] has given its
+    /// memory away, there: its pages are then in place when views of it are used.
     pub fn check_view(&self, name: &str, role: &str) -> Result<()> {
         self.with_component(name, role, |position, component| {
             let in_views = |bytes: &[u8]| self.verify(position, component, Some(bytes));
@@ -235,8 +276,44 @@ impl Reader {
         })
     }
 
-    /// Says which components will be read, about in this order: files that are fetched over a network are then downloaded ahead, within bounded
-    /// memory, while others are decoded. Files on disk need no such word.
+    /// Decodes a region of a dense tensor: `lengths` elements in each dimension from `starts` on, row-major,
+    /// into a buffer of exactly their length. Only what the region touches is read, as far as the encoding
+    /// allows it.
+    pub fn region_into(&self, name: &str, starts: &[u64], lengths: &[u64], out: &mut [u8]) -> Result<()> {
+        self.dense(name)?;
+        let shape = self.object(name)?.shape.clone();
+        self.with_component(name, "data", |position, component| {
+            let inside = starts.len() == shape.len()
+                && lengths.len() == shape.len()
+                && (starts.iter().zip(lengths).zip(shape.iter()))
+                    .all(|((start, length), all)| start.checked_add(*length).is_some_and(|end| end <= *all));
+            if !inside {
+                let what = format!("the region of {lengths:?} at {starts:?} is not inside {shape}");
+                return Err(Error::argument(what));
+            }
+            let width = component.element.bits().filter(|bits| bits % 8 == 0).map(|bits| bits / 8);
+            let width = width
+                .ok_or_else(|| Error::unsupported(format!("regions of {} elements", component.element)))?;
+            let needed = lengths.iter().product::<u64>() * width;
+            if out.len() as u64 != needed {
+                let what = format!("the destination has {} bytes, the region has {needed}", out.len());
+                return Err(Error::mismatch(what));
+            }
+            self.check_decoded(component)?;
+            self.verify(position, component, None)?;
+            if let Data::Boxes(boxes) = &component.data {
+                let all: Vec<&StoredBox> = boxes.boxes.iter().collect();
+                return encoding::region_into(&self.files, &all, width, starts, lengths, out);
+            }
+            let offsets = Shape::new(vec![0; shape.len()]);
+            let whole = StoredBox { offsets, sizes: shape.clone(), component: component.clone() };
+            encoding::region_into(&self.files, &[&whole], width, starts, lengths, out)
+        })
+    }
+
+    /// Says which components will be read, about in this order: files that are fetched over a network are
+    /// then downloaded ahead, within bounded memory, while others are decoded. Files on disk need no such
+    /// word.
     pub fn announce<'a>(&self, components: impl IntoIterator<Item = &'a Component>) {
         if !self.is_remote() {
             return;
@@ -264,12 +341,6 @@ impl Reader {
                 announcement.add(file, span.offset..span.offset + span.length);
             }
         });
-    }
-
-    /// Refuses a component whose decoding, or that of all tensors of the file, would be out of proportion to what is stored, as every way of reading
-    /// does. For those who allocate memory first.
-    pub fn check_proportion(&self, name: &str, role: &str) -> Result<()> {
-        self.with_component(name, role, |_, component| self.check_decoded(component))
     }
 
     /// The bytes of a dense tensor: little-endian, row-major.
@@ -326,50 +397,6 @@ impl Reader {
             attributes: object.attributes.clone(),
             components,
         })
-    }
-
-    /// Checks the indices of a sparse tensor: they lie inside its shape and row pointers rise, in every format; in version 2 of `.zt` no element
-    /// occurs twice. Tensors of other layouts have nothing to check.
-    pub fn check_sparse(&self, name: &str) -> Result<()> {
-        let (_, object) = self.find(name)?;
-        let once = self.index.format == Format::Zt && self.index.version == "2";
-        sparse::check(object, once, |role| self.component_bytes(name, role))
-            .map_err(|error| error.with_tensor(name))
-    }
-
-    /// Checks every stored checksum and decodes every component; returns the names of the tensors, and of the files beside the opened one, that
-    /// fail, with the reasons.
-    pub fn verify_all(&self) -> Vec<(String, Error)> {
-        let checked: Vec<Option<(String, Error)>> = self
-            .index
-            .objects
-            .par_iter()
-            .map(|(name, object)| {
-                let checked = object.components.iter().try_for_each(|(_, component)| {
-                    self.check_decoded(component)?;
-                    if component.checks_stored_bytes() {
-                        encoding::verify(&self.files, component, None)?;
-                    }
-                    let bytes = encoding::bytes(&self.files, component)?;
-                    if component.checks_stored_bytes() {
-                        Ok(())
-                    } else {
-                        encoding::verify(&self.files, component, Some(&bytes))
-                    }
-                });
-                let checked = checked.and_then(|()| self.check_sparse(name));
-                checked.err().map(|error| (name.clone(), error.with_tensor(name)))
-            })
-            .collect();
-        let mut failures: Vec<(String, Error)> = checked.into_iter().flatten().collect();
-        failures.extend(self.index.file_digests.iter().filter_map(|(file, digest)| {
-            let source = self.files.get(file.0 as usize)?;
-            let whole = Span { file: *file, offset: 0, length: source.len() };
-            let error = encoding::verify_span(&self.files, whole, digest).err()?;
-            let name = source.path()?.file_name()?.to_string_lossy().into_owned();
-            Some((name, error))
-        }));
-        failures
     }
 
     fn find(&self, name: &str) -> Result<(usize, &Object)> {
@@ -433,57 +460,6 @@ impl Reader {
         }
         Ok(component)
     }
-
-    /// Refuses to decode, or to copy, what looks like a bomb: a tensor that is out of proportion by itself, or any of a file whose other tensors are so
-    /// together.
-    fn check_decoded(&self, component: &Component) -> Result<()> {
-        self.check_component(component)?;
-        let (decoded, stored) = *self.totals.get_or_init(|| {
-            let components = self.index.objects.values().flat_map(|object| &object.components);
-            let sound = components.filter(|(_, component)| self.check_component(component).is_ok());
-            (sound.map(|(_, component)| component.length).fold(0, u64::saturating_add), self.total_stored())
-        });
-        self.limits.check_decoded(decoded, stored)
-    }
-
-    /// The same for all bytes of the files, where they are put together from what an archive holds.
-    pub(crate) fn check_sources(&self) -> Result<()> {
-        let decoded = self.files.iter().map(|file| file.len()).fold(0, u64::saturating_add);
-        self.limits.check_decoded(decoded, self.total_stored())
-    }
-
-    fn total_stored(&self) -> u64 {
-        self.files.iter().map(|file| file.total_stored()).fold(0, u64::saturating_add)
-    }
-
-    fn check_component(&self, component: &Component) -> Result<()> {
-        if component.length <= Limits::ALWAYS_DECODED.min(self.limits.decoded_bytes) {
-            return Ok(());
-        }
-        let stored = match component.data.only_span() {
-            Some(span) => match self.files.get(span.file.0 as usize) {
-                Some(file) => file.weight(span.offset, span.length),
-                None => span.length,
-            },
-            None => component.data.stored_length(),
-        };
-        self.limits.check_decoded(component.length, stored)
-    }
-
-    /// Checks a checksum over stored bytes before they are decoded: damage is then named as what it is.
-    fn verify_stored(&self, position: (usize, usize), component: &Component) -> Result<()> {
-        if component.checks_stored_bytes() { self.verify(position, component, None) } else { Ok(()) }
-    }
-
-    fn verify(&self, position: (usize, usize), component: &Component, decoded: Option<&[u8]>) -> Result<()> {
-        let Some(verified) = self.verified.as_ref().filter(|_| component.is_checked()) else { return Ok(()) };
-        if verified.lock().unwrap_or_else(PoisonError::into_inner).contains(&position) {
-            return Ok(());
-        }
-        encoding::verify(&self.files, component, decoded)?;
-        verified.lock().unwrap_or_else(PoisonError::into_inner).insert(position);
-        Ok(())
-    }
 }
 
 impl std::fmt::Debug for Reader {
@@ -493,58 +469,5 @@ impl std::fmt::Debug for Reader {
             .field("tensors", &self.len())
             .field("files", &self.files)
             .finish()
-    }
-}
-
-/// A tensor of any layout, read.
-#[derive(Clone, Debug)]
-pub struct TensorData<'a> {
-    /// The logical shape.
-    pub shape: Shape,
-    /// How the components make one tensor.
-    pub layout: Layout,
-    /// The object's own metadata.
-    pub attributes: Attributes,
-    /// The components with their roles.
-    pub components: Vec<(String, ComponentData<'a>)>,
-}
-
-/// One component, read.
-#[derive(Clone, Debug)]
-pub struct ComponentData<'a> {
-    /// What the elements are.
-    pub element: ElementType,
-    /// The elements: little-endian, row-major.
-    pub bytes: Cow<'a, [u8]>,
-}
-
-impl TensorData<'_> {
-    /// The component of a role.
-    pub fn component(&self, role: &str) -> Option<&ComponentData<'_>> {
-        self.components.iter().find(|(name, _)| name == role).map(|(_, component)| component)
-    }
-
-    /// The same tensor, independent of the file.
-    pub fn into_owned(self) -> TensorData<'static> {
-        let own = |component: ComponentData<'_>| ComponentData {
-            element: component.element,
-            bytes: Cow::Owned(component.bytes.into_owned()),
-        };
-        TensorData {
-            shape: self.shape,
-            layout: self.layout,
-            attributes: self.attributes,
-            components: self.components.into_iter().map(|(role, component)| (role, own(component))).collect(),
-        }
-    }
-}
-
-impl ComponentData<'_> {
-    /// The elements as values of a Rust type.
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        if self.element != ElementType::plain(T::DTYPE) {
-            return Err(Error::mismatch(format!("the component holds {}, not {}", self.element, T::DTYPE)));
-        }
-        Ok(bytemuck::allocation::pod_collect_to_vec(&self.bytes))
     }
 }

@@ -27,6 +27,10 @@ pub trait Piece: Send + Sync {
     fn encoding(&self) -> &'static str {
         "raw"
     }
+    /// How it is computed from other bytes, in a few words, if it is.
+    fn recipe(&self) -> Option<String> {
+        None
+    }
     /// Bytes that stand behind it, where it is stored and elsewhere: what a file is measured by that decodes to very much.
     fn weight(&self) -> u64 {
         self.stored()
@@ -144,6 +148,12 @@ impl Assembly {
             .checked_sub(1)
             .and_then(|place| self.pieces.get(place))
             .map_or("raw", |(_, piece)| piece.encoding())
+    }
+
+    /// How the piece is computed that holds the byte at `offset`, if it is.
+    pub(crate) fn recipe(&self, offset: u64) -> Option<String> {
+        let after = self.pieces.partition_point(|(start, _)| *start <= offset);
+        self.pieces.get(after.checked_sub(1)?).and_then(|(_, piece)| piece.recipe())
     }
 
     /// Fills a buffer from `offset` on, several pieces at once; the caller has checked the range.

@@ -1,8 +1,9 @@
-//! Where bytes come from. A parser never knows a memory map from a buffer from a file that is read piece by piece: it asks a
-//! [`Source`] for ranges, which are checked against the length taken at open.
+//! Where bytes come from. A parser never knows a memory map from a buffer from a file that is read piece by
+//! piece: it asks a [`Source`] for ranges, which are checked against the length taken at open.
 
 pub(crate) mod assembly;
 mod checkpoint;
+mod file;
 mod file_system;
 #[cfg(feature = "hdf5")]
 pub(crate) mod headers;
@@ -12,10 +13,9 @@ mod reopen;
 mod window;
 
 use std::borrow::Cow;
-use std::fs::{File, Metadata};
-use std::io::Read;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub use assembly::{Announcement, Piece};
 pub(crate) use reopen::Moment;
@@ -24,34 +24,11 @@ use crate::error::{Error, Kind, Result};
 use crate::limits::{Limits, Meter};
 
 pub use checkpoint::{Finder, checkpoint, install_checkpoints};
+pub use file::Io;
+pub(crate) use file::read_exact_at;
 pub(crate) use remote::join;
 pub use remote::{Opener, Ranges, install_opener, is_url};
-
-/// How a file is to be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Io {
-    /// Memory map on local file systems; reads where a map is risky (network and FUSE file systems).
-    #[default]
-    Auto,
-    /// A private, copy-on-write memory map.
-    Mmap,
-    /// Positioned reads: safe for files that may shrink while they are open.
-    Read,
-}
-
-impl Io {
-    /// `auto`, `mmap` or `read`.
-    pub fn parse(name: &str) -> Result<Io> {
-        match name {
-            "auto" => Ok(Io::Auto),
-            "mmap" => Ok(Io::Mmap),
-            "read" => Ok(Io::Read),
-            other => {
-                Err(Error::argument(format!("io must be \"auto\", \"mmap\" or \"read\", not \"{other}\"")))
-            }
-        }
-    }
-}
+pub(crate) use window::Ahead;
 
 /// A readable sequence of bytes of known length.
 pub struct Source {
@@ -75,96 +52,6 @@ enum Backing {
 }
 
 impl Source {
-    /// Opens a file that the user named, by path or URL. A pipe is taken into memory, as far as [`Limits::stream_bytes`] allows by default; devices are refused.
-    pub fn open(path: &Path, io: Io) -> Result<Source> {
-        Source::open_within(path, io, &Limits::default())
-    }
-
-    /// The same, with limits of the caller's.
-    pub fn open_within(path: &Path, io: Io, limits: &Limits) -> Result<Source> {
-        if let Some(source) = checkpoint::open(path).or_else(|| remote::open(path, io)) {
-            return source;
-        }
-        // Opened without waiting, a pipe that nobody writes to yet would look empty.
-        let waits = std::fs::metadata(path).is_ok_and(|metadata| is_pipe(&metadata));
-        let (file, metadata) = open_file(path, waits)?;
-        match is_pipe(&metadata) {
-            // Pipes have no length and no ranges: take them into memory.
-            true => Source::drain(file, path, limits.stream_bytes),
-            false => Source::of_regular(file, &metadata, path, io),
-        }
-    }
-
-    /// Opens a file that another file named, or that lies where a name was expected: a regular file, or a link to one.
-    pub fn open_regular(path: &Path, io: Io) -> Result<Source> {
-        if let Some(source) = checkpoint::open(path).or_else(|| remote::open(path, io)) {
-            return source;
-        }
-        let (file, metadata) = open_file(path, false)?;
-        Source::of_regular(file, &metadata, path, io)
-    }
-
-    fn of_regular(file: File, metadata: &Metadata, path: &Path, io: Io) -> Result<Source> {
-        if metadata.is_dir() {
-            return Err(Error::new(Kind::InvalidArgument, "this is a directory, not a model file")
-                .with_path(path)
-                .with_hint(
-                    "Name a file inside it, such as model.safetensors or model.safetensors.index.json.",
-                ));
-        }
-        if !metadata.is_file() {
-            let kind = if is_pipe(metadata) { "a pipe" } else { "a device" };
-            return Err(Error::argument(format!("this is {kind}, not a file")).with_path(path));
-        }
-        let mut source = Source {
-            backing: Backing::Memory(Box::new([])),
-            length: metadata.len(),
-            stored: None,
-            path: Some(path.to_path_buf()),
-            remote: false,
-            file: Mutex::default(),
-        };
-        let mapped = match io {
-            Io::Mmap => true,
-            Io::Read => false,
-            Io::Auto => !file_system::is_remote(&file),
-        };
-        if source.length == 0 {
-            return Ok(source);
-        }
-        source.backing = if mapped {
-            let map = map::Map::new(&file, source.length)
-                .map_err(|cause| Error::io("cannot map the file", path, cause))?;
-            source.file = Mutex::new(Some(Arc::new(file)));
-            Backing::Map(map)
-        } else {
-            Backing::File(Arc::new(file))
-        };
-        Ok(source)
-    }
-
-    /// Takes a pipe into memory, unless it gives more than `most` bytes.
-    fn drain(file: File, path: &Path, most: u64) -> Result<Source> {
-        let mut source = Source::read_stream(file, most).map_err(|error| error.with_path(path))?;
-        source.path = Some(path.to_path_buf());
-        Ok(source)
-    }
-
-    /// Takes all that a reader gives into memory, unless that is more than `most` bytes.
-    pub fn read_stream(reader: impl Read, most: u64) -> Result<Source> {
-        let mut bytes = Vec::new();
-        reader.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > most {
-            return Err(crate::limits::exceeded(
-                "a pipe is taken into memory, and this one gives more than",
-                most,
-                "bytes",
-                "stream",
-            ));
-        }
-        Ok(Source::from_bytes(bytes))
-    }
-
     /// Bytes in memory, owned by the source.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Source {
         let length = bytes.as_ref().len() as u64;
@@ -178,7 +65,8 @@ impl Source {
         Source::from_pieces(pieces.collect(), None)
     }
 
-    /// A file put together from pieces that are produced when they are read; `path` stands for it in messages.
+    /// A file put together from pieces that are produced when they are read; `path` stands for it in
+    /// messages.
     pub fn from_pieces(pieces: Vec<Arc<dyn Piece>>, path: Option<&Path>) -> Result<Source> {
         let meter = Arc::new(Meter::new(&Limits::default()));
         meter.stop();
@@ -187,7 +75,8 @@ impl Source {
         Ok(Source::from_assembly(assembly, path, stored))
     }
 
-    /// A file put together from pieces; `path` is where they come from, and `stored` bytes stand behind all of them.
+    /// A file put together from pieces; `path` is where they come from, and `stored` bytes stand behind all
+    /// of them.
     pub(crate) fn from_assembly(assembly: assembly::Assembly, path: Option<&Path>, stored: u64) -> Source {
         let length = assembly.length();
         Source {
@@ -200,7 +89,8 @@ impl Source {
         }
     }
 
-    /// A file that is fetched by ranges from `location`; `head` are its first bytes, as far as they are known.
+    /// A file that is fetched by ranges from `location`; `head` are its first bytes, as far as they are
+    /// known.
     pub fn from_ranges(ranges: Box<dyn Ranges>, location: &str, head: Vec<u8>) -> Source {
         let remote = remote::Remote::new(ranges, head);
         Source {
@@ -275,18 +165,22 @@ impl Source {
         }
     }
 
-    /// Where the memory map for views lies, if there is a map.
+    /// Where the memory map for views lies, if there is one.
+    #[doc(hidden)]
     pub fn map_address(&self) -> Option<*const u8> {
-        self.map().map(map::Map::address)
+        self.map()?.address(self.file_behind_map().as_deref())
     }
 
-    /// The same, to write to: what is written stays in this process and shows in other views, not in what the source gives otherwise. `None`
-    /// for other backings, whose bytes must not change.
+    /// The same, to write to: what is written stays in this process and shows in other views, not in what the
+    /// source gives otherwise. `None` for other backings, whose bytes must not change, and where the file was
+    /// closed before anybody asked.
+    #[doc(hidden)]
     pub fn lend_map(&self) -> Option<*mut u8> {
-        self.map().map(map::Map::lend)
+        self.map()?.lend(self.file_behind_map().as_deref())
     }
 
-    /// Looks at a range of the memory for views; `None` without a map, and once [`Source::lend_map`] has given the memory away.
+    /// Looks at a range of the memory for views; `None` without a map, and once [`Source::lend_map`] has
+    /// given the memory away.
     pub(crate) fn look_at_view<T>(
         &self,
         offset: u64,
@@ -295,7 +189,8 @@ impl Source {
     ) -> Option<T> {
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
-        self.map()?.look_at_views(|views| views.get(start..end).map(look)).flatten()
+        let file = self.file_behind_map();
+        self.map()?.look_at_views(file.as_deref(), |views| views.get(start..end).map(look)).flatten()
     }
 
     /// A range: borrowed where possible, otherwise read. The range is checked before anything is allocated.
@@ -339,35 +234,6 @@ impl Source {
         }
     }
 
-    /// The file that the bytes lie in, also where they are mapped, unless that is closed.
-    #[cfg(feature = "hdf5")]
-    fn file(&self) -> Option<Arc<File>> {
-        match &self.backing {
-            Backing::File(file) => Some(Arc::clone(file)),
-            _ => self.file_behind_map(),
-        }
-    }
-
-    fn file_behind_map(&self) -> Option<Arc<File>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn read_file(&self, file: &File, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        read_exact_at(file, buffer, offset).map_err(|cause| {
-            let error = Error::from(cause);
-            let error = match error.kind() {
-                Kind::Truncated => Error::truncated("the file became shorter while it was open"),
-                _ => error,
-            };
-            self.name(error.with_offset(offset))
-        })
-    }
-
-    /// Closes the file behind a map, which keeps the bytes by itself.
-    pub(crate) fn close_file(&self) {
-        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
     /// Checks that a range lies inside the source.
     pub fn check(&self, offset: u64, length: u64) -> Result<()> {
         match offset.checked_add(length) {
@@ -376,8 +242,8 @@ impl Source {
         }
     }
 
-    /// Bytes from `offset` on that are best read at once when all of the source is wanted: a few MiB, and no piece of an assembled file in
-    /// two halves unless it is large.
+    /// Bytes from `offset` on that are best read at once when all of the source is wanted: a few MiB, and no
+    /// piece of an assembled file in two halves unless it is large.
     pub fn window(&self, offset: u64) -> u64 {
         const WINDOW: u64 = 16 << 20;
         const PIECES: u64 = 8 << 20;
@@ -385,6 +251,14 @@ impl Source {
         match &self.backing {
             Backing::Assembly(assembly) => assembly.window(offset, PIECES, LARGE_PIECE),
             _ => WINDOW.min(self.length - offset),
+        }
+    }
+
+    /// How the bytes at an offset are computed where they are put together from pieces, if they are.
+    pub(crate) fn recipe(&self, offset: u64) -> Option<String> {
+        match &self.backing {
+            Backing::Assembly(assembly) => assembly.recipe(offset),
+            _ => None,
         }
     }
 
@@ -396,7 +270,8 @@ impl Source {
         }
     }
 
-    /// The first bytes, up to `most`; of an assembled file no more than are at hand, so that a look at it decodes no tensor.
+    /// The first bytes, up to `most`; of an assembled file no more than are at hand, so that a look at it
+    /// decodes no tensor.
     pub(crate) fn head(&self, most: u64) -> Result<Cow<'_, [u8]>> {
         let front = match &self.backing {
             Backing::Assembly(assembly) => assembly.front(),
@@ -406,7 +281,8 @@ impl Source {
         self.bytes(0, most.min(self.length))
     }
 
-    /// Whether the bytes are put together from pieces, which are best read whole: each decodes on all cores by itself.
+    /// Whether the bytes are put together from pieces, which are best read whole: each decodes on all cores
+    /// by itself.
     pub(crate) fn is_assembled(&self) -> bool {
         matches!(self.backing, Backing::Assembly(_))
     }
@@ -419,7 +295,8 @@ impl Source {
         }
     }
 
-    /// Bytes that stand behind a range: those that it takes where it is stored, and those of the base that it is made from.
+    /// Bytes that stand behind a range: those that it takes where it is stored, and those of the base that it
+    /// is made from.
     pub(crate) fn weight(&self, offset: u64, length: u64) -> u64 {
         match &self.backing {
             Backing::Assembly(assembly) if length > 0 => assembly.weight(offset, length),
@@ -476,62 +353,4 @@ impl std::fmt::Debug for Source {
             .field("path", &self.path)
             .finish()
     }
-}
-
-/// Opens a file and says what it is: of the opened file, not of what has its name later. Whether it `waits` for somebody at the other end of a pipe is
-/// the caller's choice.
-fn open_file(path: &Path, waits: bool) -> Result<(File, Metadata)> {
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    if !waits {
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    }
-    #[cfg(not(unix))]
-    let _ = waits;
-    let file = options.open(path).map_err(|cause| open_error(path, cause))?;
-    let metadata = file.metadata().map_err(|cause| Error::io("cannot examine the file", path, cause))?;
-    Ok((file, metadata))
-}
-
-fn is_pipe(metadata: &Metadata) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        metadata.file_type().is_fifo() || metadata.file_type().is_socket()
-    }
-    #[cfg(not(unix))]
-    !(metadata.is_file() || metadata.is_dir())
-}
-
-fn open_error(path: &Path, cause: std::io::Error) -> Error {
-    let error = Error::io("cannot open", path, cause);
-    match error.kind() {
-        Kind::NotFound => error.with_hint("Check the path; relative paths start at the current directory."),
-        Kind::PermissionDenied => {
-            error.with_hint("Check the owner and mode of the file and of the folders above it.")
-        }
-        _ => error,
-    }
-}
-
-/// Reads at a position without moving the file's cursor.
-#[cfg(unix)]
-pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
-}
-
-#[cfg(windows)]
-pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> std::io::Result<()> {
-    use std::os::windows::fs::FileExt;
-    while !buffer.is_empty() {
-        match file.seek_read(buffer, offset)? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-            count => {
-                buffer = &mut buffer[count..];
-                offset += count as u64;
-            }
-        }
-    }
-    Ok(())
 }

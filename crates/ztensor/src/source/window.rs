@@ -1,20 +1,86 @@
-//! The read-ahead window: small reads are answered from a few larger ones that are kept. Where each read costs a round trip, this is the
-//! difference between two requests for an index and two thousand.
+//! Reading ahead. [`Ahead`] is what parsers walk over a source with: they ask for the next few bytes, and
+//! never know whether these lie in memory or come with those behind them. [`Window`] stands below, in front
+//! of a network: small reads, of whomever, are answered from a few larger ones that are kept. Where each read
+//! costs a round trip, this is the difference between two requests for an index and two thousand.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
+use super::Source;
 use crate::error::Result;
 
-/// The first read around a place that nothing is known of. Headers of 300 tensors fit; a slice costs no more than this beside its own bytes.
+/// The first read around a place that nothing is known of. Headers of 300 tensors fit; a slice costs no more
+/// than this beside its own bytes.
 const FIRST: u64 = 64 << 10;
-/// The first read at the end of a file, where `.zt` and zip keep their directories: 300 tensors take about 60 KB there.
+/// The first read at the end of a file, where `.zt` and zip keep their directories: 300 tensors take about 60
+/// KB there.
 const TAIL: u64 = 128 << 10;
-/// A parser that walks on gets twice as much each time, up to this: the vocabulary in a GGUF header takes megabytes.
+/// A parser that walks on gets twice as much each time, up to this: the vocabulary in a GGUF header takes
+/// megabytes.
 const LONGEST: u64 = 4 << 20;
 /// Reads of this size are requests of their own: nothing is gained by keeping them.
 const LARGE: usize = 512 << 10;
 /// Bytes that are kept.
 const KEPT: usize = 8 << 20;
+
+/// A parser's place in a source, with the bytes around it: all of them where they are in the address space,
+/// otherwise those that were read at once.
+pub(crate) struct Ahead<'a> {
+    source: &'a Source,
+    bytes: Cow<'a, [u8]>,
+    /// Where the bytes begin in the source.
+    start: u64,
+    /// Bytes that are read at once at a new place, and the next time if the parser walks on.
+    first: u64,
+    next: u64,
+}
+
+impl<'a> Ahead<'a> {
+    /// Reads `first` bytes at once to begin with.
+    pub(crate) fn new(source: &'a Source, first: u64) -> Ahead<'a> {
+        let whole = if source.is_addressable() { source.slice(0, source.len()) } else { None };
+        Ahead { source, bytes: Cow::Borrowed(whole.unwrap_or_default()), start: 0, first, next: first }
+    }
+
+    /// A range of the source.
+    #[inline]
+    pub(crate) fn bytes(&mut self, offset: u64, length: u64) -> Result<&[u8]> {
+        if self.held(offset, length).is_none() {
+            self.refill(offset, length)?;
+        }
+        Ok(self.held(offset, length).unwrap_or_default())
+    }
+
+    #[inline]
+    fn held(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+    }
+
+    #[cold]
+    fn refill(&mut self, offset: u64, length: u64) -> Result<()> {
+        self.source.check(offset, length)?;
+        let end = self.start + self.bytes.len() as u64;
+        let walks_on = !self.bytes.is_empty() && (self.start..=end).contains(&offset);
+        self.next =
+            if walks_on { self.next.saturating_mul(2).min(LONGEST.max(self.first)) } else { self.first };
+        let until = offset.saturating_add(length.max(self.next)).min(self.source.len());
+        let mut bytes = std::mem::take(&mut self.bytes).into_owned();
+        // What is here already is not read again.
+        match walks_on {
+            true => drop(bytes.drain(..(offset - self.start) as usize)),
+            false => bytes.clear(),
+        }
+        let here = bytes.len();
+        let more = self.source.bytes(offset + here as u64, until - offset - here as u64)?;
+        match here {
+            0 => bytes = more.into_owned(),
+            _ => bytes.extend_from_slice(&more),
+        }
+        (self.bytes, self.start) = (Cow::Owned(bytes), offset);
+        Ok(())
+    }
+}
 
 /// Pieces of a file that were read, and how far to read ahead.
 pub(super) struct Window {
@@ -43,7 +109,8 @@ impl Window {
         Window { length, pieces: Mutex::new(pieces) }
     }
 
-    /// Fills `buffer` from `offset` on, with `fetch` for what is not known yet. The caller has checked the range.
+    /// Fills `buffer` from `offset` on, with `fetch` for what is not known yet. The caller has checked the
+    /// range.
     pub(super) fn read(
         &self,
         offset: u64,
@@ -135,6 +202,43 @@ mod tests {
             assert!(out == bytes[*offset..offset + count], "{count} bytes at {offset}");
         }
         fetched.into_inner().unwrap()
+    }
+
+    #[test]
+    fn parsers_get_what_they_ask_for_and_what_they_have_is_not_read_again() {
+        struct Counted(Vec<u8>, std::sync::Arc<Mutex<Vec<(u64, usize)>>>);
+        impl super::super::Ranges for Counted {
+            fn length(&self) -> u64 {
+                self.0.len() as u64
+            }
+            fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+                self.1.lock().unwrap().push((offset, buffer.len()));
+                buffer.copy_from_slice(&self.0[offset as usize..offset as usize + buffer.len()]);
+                Ok(())
+            }
+        }
+        let bytes = file(9 << 20);
+        let fetched = std::sync::Arc::default();
+        let counted = Counted(bytes.clone(), std::sync::Arc::clone(&fetched));
+        let sources = [
+            Source::from_bytes(bytes.clone()),
+            Source::from_ranges(Box::new(counted), "s3://b/k", bytes[..65_536].to_vec()),
+        ];
+        for source in &sources {
+            let mut ahead = Ahead::new(source, 1 << 20);
+            let mut walk: Vec<(usize, usize)> = (0..3000).map(|i| (i * 1000, 1000)).collect();
+            walk.extend([(2_999_000, 8), (100, 50), (8_000_000, 1 << 20), (9 << 20, 0), (0, 3 << 20)]);
+            for (offset, length) in walk {
+                let found = ahead.bytes(offset as u64, length as u64).unwrap();
+                assert!(found == &bytes[offset..offset + length], "{length} bytes at {offset}");
+            }
+            assert!(ahead.bytes(9 << 20, 1).is_err());
+            assert!(ahead.bytes(u64::MAX, 2).is_err());
+        }
+        let fetched = fetched.lock().unwrap();
+        let (walked, after) = fetched.split_at(2);
+        assert_eq!(walked, [(65_536, (1 << 20) - 65_536), (1 << 20, (2 << 20) - 576)]);
+        assert!(after.len() <= 6, "{after:?}");
     }
 
     #[test]

@@ -94,6 +94,15 @@ impl Base {
         }
     }
 
+    /// A tensor that a recipe is applied to; it must be there.
+    pub(crate) fn operand(&self, tensor: &BaseTensor) -> Result<(Arc<Reader>, u64)> {
+        let found = self.reader.index().objects.get(&tensor.name);
+        match found.and_then(|object| object.component(&tensor.role)) {
+            Some(component) => Ok((Arc::clone(&self.reader), component.length)),
+            None => Err(self.wrong(&format!("it has no tensor \"{}\"", tensor.name))),
+        }
+    }
+
     fn wrong(&self, reason: &str) -> Error {
         let error = wrong_base(format!(
             "wrong base: {reason}, but the delta was made against {}",

@@ -1,14 +1,11 @@
-//! Reads the header in order, in the file's byte order. A mapped file is walked in place; a file behind positioned reads comes
-//! in windows of a mebibyte, because nothing in a GGUF file says beforehand how long its header is.
-
-use std::borrow::Cow;
+//! Reads the header in order, in the file's byte order. Nothing in a GGUF file says beforehand how long its header is.
 
 use crate::error::{Error, Result};
 use crate::limits::Budget;
-use crate::source::Source;
+use crate::source::{Ahead, Source};
 
-/// Bytes fetched at once where the source cannot be borrowed.
-const WINDOW: u64 = 1 << 20;
+/// Bytes that are read at once to begin with: a vocabulary takes megabytes.
+const FIRST: u64 = 1 << 20;
 
 /// The byte order of every number in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,24 +32,25 @@ numbers! { u16: u16; i16: i16; u32: u32; i32: i32; u64: u64; i64: i64; f32: f32;
 /// A position in the header.
 pub(super) struct Cursor<'a> {
     source: &'a Source,
+    ahead: Ahead<'a>,
     budget: &'a mut Budget,
-    window: Cow<'a, [u8]>,
-    /// Where the window begins in the file.
-    start: u64,
-    /// Where the cursor stands in the window.
-    position: usize,
+    offset: u64,
+    /// Where a header ends at the latest, as it may cost no more.
+    most: u64,
     /// The byte order, known once the version has been read.
     pub(super) order: Order,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(source: &'a Source, budget: &'a mut Budget) -> Self {
-        Cursor { source, budget, window: Cow::Borrowed(&[]), start: 0, position: 0, order: Order::Little }
+        let most = budget.limits().header_bytes.min(source.len());
+        let ahead = Ahead::new(source, FIRST);
+        Cursor { source, ahead, budget, offset: 0, most, order: Order::Little }
     }
 
     /// The offset in the file of the next byte.
     pub(super) fn offset(&self) -> u64 {
-        self.start + self.position as u64
+        self.offset
     }
 
     /// The account to charge for what is made of the bytes.
@@ -62,25 +60,13 @@ impl<'a> Cursor<'a> {
 
     /// The next bytes.
     pub(super) fn take(&mut self, length: u64) -> Result<&[u8]> {
-        if length > (self.window.len() - self.position) as u64 {
-            self.refill(length)?;
+        let offset = self.offset;
+        if length > self.most - offset {
+            self.source.check(offset, length)?;
+            self.budget.check_header(offset.saturating_add(length))?;
         }
-        // The window holds at least `length` bytes from here on, so the length fits `usize`.
-        let begin = self.position;
-        self.position += length as usize;
-        Ok(&self.window[begin..self.position])
-    }
-
-    #[cold]
-    fn refill(&mut self, length: u64) -> Result<()> {
-        let offset = self.offset();
-        self.source.check(offset, length)?;
-        self.budget.check_header(offset.saturating_add(length))?;
-        let ahead = if self.source.is_addressable() { self.budget.limits().header_bytes } else { WINDOW };
-        let wanted = length.max(ahead).min(self.source.len() - offset);
-        self.window = self.source.bytes(offset, wanted)?;
-        (self.start, self.position) = (offset, 0);
-        Ok(())
+        self.offset += length;
+        self.ahead.bytes(offset, length)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {

@@ -8,6 +8,7 @@ mod dequantize;
 mod edit;
 mod header;
 mod metadata;
+mod records;
 mod split;
 mod tensors;
 mod types;

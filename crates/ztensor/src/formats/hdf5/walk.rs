@@ -12,7 +12,7 @@ use super::image::Image;
 use super::message::link::Target;
 use super::soft_links::{self, SoftLinks};
 use super::{dataset, group};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::index::{Index, Object};
 use crate::limits::Budget;
 
@@ -157,7 +157,11 @@ impl<'a, 'b> Walk<'a, 'b> {
         let (path, depth) = (&next.path, next.depth);
         if depth > self.budget.limits().depth {
             return Err(Error::new(Kind::Limit, format!("groups are nested more than {depth} deep"))
-                .with_hint("If the file is trusted, open it with larger limits."));
+                .with_hints(Hints::new(
+                    "If the file is trusted, raise the limit \"depth\" in OpenOptions::limits.",
+                    "Read it with h5py and save it with fewer groups inside each other.",
+                    "Write it with fewer groups inside each other, for example with h5py.",
+                )));
         }
         let Found { values, unread } = self.attributes.read(self.image, self.budget, header)?;
         self.note_unread(path, unread)?;

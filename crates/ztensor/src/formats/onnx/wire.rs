@@ -6,10 +6,10 @@ use std::cell::RefCell;
 use crate::encoding::read_varint;
 use crate::error::{Error, Result};
 use crate::index::{FileId, Span};
-use crate::source::Source;
+use crate::source::{Ahead, Source};
 
-/// Bytes fetched at once from a file that is not mapped.
-const WINDOW: u64 = 64 << 10;
+/// Bytes that are read at once to begin with: tensors lie between what is read.
+const FIRST: u64 = 64 << 10;
 
 /// The longest encoding of a 64-bit varint.
 const LONGEST_VARINT: u64 = 10;
@@ -18,18 +18,13 @@ const LONGEST_VARINT: u64 = 10;
 pub(super) struct Wire<'a> {
     source: &'a Source,
     whole: Option<&'a [u8]>,
-    window: RefCell<Window>,
-}
-
-#[derive(Default)]
-struct Window {
-    start: u64,
-    bytes: Vec<u8>,
+    ahead: RefCell<Ahead<'a>>,
 }
 
 impl<'a> Wire<'a> {
     pub(super) fn new(source: &'a Source) -> Self {
-        Wire { source, whole: source.slice(0, source.len()), window: RefCell::default() }
+        let ahead = RefCell::new(Ahead::new(source, FIRST));
+        Wire { source, whole: source.slice(0, source.len()), ahead }
     }
 
     /// The whole file as one message.
@@ -71,7 +66,7 @@ impl<'a> Wire<'a> {
         let found = match self.whole {
             // The range lies inside the file, whose length fits the address space because it is in it.
             Some(whole) => whole.get(position as usize..(position + length) as usize).and_then(read_varint),
-            None => self.in_window(position, length)?,
+            None => read_varint(self.ahead.borrow_mut().bytes(position, length)?),
         };
         match found {
             Some((value, taken)) => Ok((value, position + taken as u64)),
@@ -80,18 +75,6 @@ impl<'a> Wire<'a> {
                     .with_offset(position))
             }
         }
-    }
-
-    fn in_window(&self, position: u64, length: u64) -> Result<Option<(u64, usize)>> {
-        let mut window = self.window.borrow_mut();
-        let held = window.start..window.start + window.bytes.len() as u64;
-        if position < held.start || position + length > held.end {
-            let wanted = WINDOW.min(self.source.len() - position);
-            window.bytes = self.source.bytes(position, wanted)?.into_owned();
-            window.start = position;
-        }
-        let start = (position - window.start) as usize;
-        Ok(window.bytes.get(start..start + length as usize).and_then(read_varint))
     }
 }
 

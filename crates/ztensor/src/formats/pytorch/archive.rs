@@ -3,18 +3,20 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::attributes;
 use super::globals;
-use super::left_out;
 use super::pickle::Machine;
 use super::rebuild::{Place, Rebuilder};
 use super::storage::{Storages, Stored};
 use super::walk::Walk;
+use super::{Indexed, left_out, tree};
 use crate::error::{Error, Result};
 use crate::formats::Input;
 use crate::formats::zip::{self, Member, Method};
 use crate::index::{FileId, Format, Index};
 use crate::limits::Budget;
 use crate::source::Source;
+use crate::tensor::Value;
 
 /// A deflated pickle is usually a tenth of its size and never less than this part; more is a bomb.
 const MOST_PICKLE_EXPANSION: u64 = 256;
@@ -26,7 +28,7 @@ pub(super) fn is_main_pickle(name: &[u8]) -> bool {
 }
 
 /// Indexes an archive.
-pub(super) fn index(input: &mut Input) -> Result<Index> {
+pub(super) fn index(input: &mut Input, wants_tree: bool) -> Result<Indexed> {
     let source = input.source();
     let members = zip::members(&source, &mut input.budget)?;
     let main = members
@@ -62,9 +64,11 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
     let rebuilder = Rebuilder::new(&pickle.arena, &known, &data, place(main, &bytes));
     // Most archives have a storage for each tensor.
     index.objects.reserve(data.by_key.len());
-    let mut walk = Walk::new(rebuilder, &mut index, &mut input.budget);
+    let mut walk = Walk::new(rebuilder, &mut index, &mut input.budget).noting_tensors(wants_tree);
     walk.add(pickle.root, "")?;
-    walk.finish();
+    let (rebuilder, tensors) = walk.finish();
+    let tree =
+        wants_tree.then(|| tree::tree(&rebuilder, &tensors, pickle.root, &mut input.budget)).transpose()?;
     left_out::note_left_out(&pickle.arena, &mut index);
 
     // TorchScript keeps tensors that its code mentions as constants; the code calls them CONSTANTS.c0, CONSTANTS.c1, …
@@ -80,7 +84,21 @@ pub(super) fn index(input: &mut Input) -> Result<Index> {
         }
         left_out::note_left_out(&pickle.arena, &mut index);
     }
-    Ok(index)
+    Ok((index, tree))
+}
+
+/// The plain value, or the list of them, that is the whole content of an archive; `None` if it is anything else.
+pub(crate) fn plain_value(source: &Source, budget: &mut Budget) -> Result<Option<Value>> {
+    if !zip::matches(&source.head(4)?) {
+        return Ok(None);
+    }
+    let members = zip::members(source, budget)?;
+    let Some(main) = members.iter().find(|member| is_main_pickle(member.name.as_bytes())) else {
+        return Ok(None);
+    };
+    let bytes = read_pickle(main, source, budget)?;
+    let pickle = Machine::new(&bytes).finish(main.offset, budget)?;
+    Ok(attributes::plain_value(&pickle.arena, pickle.root))
 }
 
 /// The storages in the members of one folder.

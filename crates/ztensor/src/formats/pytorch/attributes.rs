@@ -66,6 +66,16 @@ impl Collected {
     }
 }
 
+/// A value that is plain, or a list of such.
+pub(super) fn plain_value(arena: &Arena<'_>, id: Id) -> Option<Value> {
+    match arena.items(id) {
+        Some(items) => {
+            items.iter().map(|item| plain(arena.get(*item))).collect::<Option<_>>().map(Value::List)
+        }
+        None => plain(arena.get(id)),
+    }
+}
+
 fn plain_length(node: &Node<'_>) -> Option<usize> {
     match node {
         Node::None | Node::Bool(_) | Node::Integer(_) | Node::WideInteger(_) | Node::Float(_) => Some(0),

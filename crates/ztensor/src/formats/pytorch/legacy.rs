@@ -4,15 +4,16 @@
 use std::collections::HashMap;
 
 use super::globals::{self, Known};
-use super::left_out;
 use super::pickle::{Machine, Node, Pickle};
 use super::rebuild::{Place, Rebuilder};
 use super::storage::{self, Storages, Stored};
 use super::walk::Walk;
+use super::{Indexed, left_out, tree};
 use crate::error::{Error, Kind, Result};
 use crate::formats::Input;
 use crate::index::{Data, FileId, Format, Index};
 use crate::limits::{Budget, exceeded};
+use crate::source::Ahead;
 
 /// The magic number as protocol 2 and later pickle it, without the protocol opcode.
 const MAGIC: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
@@ -43,23 +44,24 @@ pub(crate) fn matches(head: &[u8]) -> bool {
 }
 
 /// Indexes a stream.
-pub(super) fn index(input: &mut Input) -> Result<Index> {
-    in_windows(input, index_window)
+pub(super) fn index(input: &mut Input, wants_tree: bool) -> Result<Indexed> {
+    in_windows(input, |bytes, budget, input| index_window(bytes, budget, input, wants_tree))
 }
 
 /// Indexes what stands at the beginning of a file and does not say how long it is: all of the file where it is in the address space,
 /// otherwise more and more of it until it is enough.
 pub(super) fn in_windows(
     input: &mut Input,
-    index: impl Fn(&[u8], &mut Budget, &Input) -> Result<Index>,
-) -> Result<Index> {
+    index: impl Fn(&[u8], &mut Budget, &Input) -> Result<Indexed>,
+) -> Result<Indexed> {
     let source = input.source();
     let most = source.len().min(input.budget.limits().header_bytes);
     let mut window = if source.is_addressable() { most } else { FIRST_WINDOW.min(most) };
+    let mut ahead = Ahead::new(&source, FIRST_WINDOW);
     loop {
-        let bytes = source.bytes(0, window)?;
+        let bytes = ahead.bytes(0, window)?;
         let mut budget = Budget::new(input.budget.limits().clone());
-        match index(&bytes, &mut budget, input) {
+        match index(bytes, &mut budget, input) {
             Err(error) if error.kind() == Kind::Truncated && window < most => {
                 window = window.saturating_mul(4).min(most);
             }
@@ -71,7 +73,7 @@ pub(super) fn in_windows(
     }
 }
 
-fn index_window(bytes: &[u8], budget: &mut Budget, input: &Input) -> Result<Index> {
+fn index_window(bytes: &[u8], budget: &mut Budget, input: &Input, wants_tree: bool) -> Result<Indexed> {
     let mut stream = Stream { bytes, position: 0 };
     stream.next(budget)?; // the magic number, already seen
     let protocol = stream.next(budget)?;
@@ -88,11 +90,12 @@ fn index_window(bytes: &[u8], budget: &mut Budget, input: &Input) -> Result<Inde
     let mut index = Index::new(Format::Pytorch, "legacy");
     let place = Place { bytes, origin: Some((FileId(0), 0)) };
     let rebuilder = Rebuilder::new(&pickle.arena, &known, &storages, place);
-    let mut walk = Walk::new(rebuilder, &mut index, budget);
+    let mut walk = Walk::new(rebuilder, &mut index, budget).noting_tensors(wants_tree);
     walk.add(pickle.root, "")?;
-    walk.finish();
+    let (rebuilder, tensors) = walk.finish();
+    let tree = wants_tree.then(|| tree::tree(&rebuilder, &tensors, pickle.root, budget)).transpose()?;
     left_out::note_left_out(&pickle.arena, &mut index);
-    Ok(index)
+    Ok((index, tree))
 }
 
 /// Pickles one after the other.

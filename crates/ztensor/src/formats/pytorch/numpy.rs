@@ -45,8 +45,8 @@ pub(super) fn object(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Reading<Obje
     Ok(Object::dense(dense.shape, dense.component))
 }
 
-/// The value of a NumPy scalar, `scalar(dtype, bytes)`.
-pub(super) fn scalar(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Option<Value> {
+/// The type and the little-endian bytes of a NumPy scalar, `scalar(dtype, bytes)`.
+pub(super) fn typed(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Option<(&'static str, Vec<u8>)> {
     let [dtype, bytes] = rebuilder.arena.items(call.arguments)? else { return None };
     let (scalar, big_endian) = element_type(rebuilder, *dtype).ok()?;
     let encoded =
@@ -56,9 +56,15 @@ pub(super) fn scalar(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Option<Value
     }
     let mut bytes = raw_bytes(rebuilder, *bytes).filter(|bytes| bytes.len() <= LONGEST_SCALAR)?.into_owned();
     if big_endian {
-        bytes.reverse();
+        bytes.chunks_mut(usize::from(scalar.swap_width())).for_each(<[u8]>::reverse);
     }
-    Some(match (scalar.name, bytes.as_slice()) {
+    (bytes.len() as u64 == scalar.width).then_some((scalar.name, bytes))
+}
+
+/// The value of a NumPy scalar.
+pub(super) fn scalar(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Option<Value> {
+    let (name, bytes) = typed(rebuilder, call)?;
+    Some(match (name, bytes.as_slice()) {
         ("bool", [byte]) => Value::Bool(*byte != 0),
         ("float64", bytes) => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
         ("float32", bytes) => Value::Float(f32::from_le_bytes(bytes.try_into().ok()?).into()),

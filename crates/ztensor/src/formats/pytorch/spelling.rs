@@ -79,7 +79,9 @@ impl Text<'_, '_> {
             Node::Bool(false) => self.out.push_str("False"),
             Node::Integer(value) => self.out.push_str(&value.to_string()),
             Node::WideInteger(value) => self.out.push_str(&value.to_string()),
-            Node::HugeInteger => self.out.push_str("<an integer of more than 128 bits>"),
+            Node::HugeInteger(_) | Node::HugeDecimal(_) => {
+                self.out.push_str("<an integer of more than 128 bits>")
+            }
             Node::Float(value) => self.out.push_str(&format!("{value:?}")),
             Node::Text(text) => self.string("", text.chars()),
             Node::OwnedText(text) => self.string("", text.chars()),
@@ -87,7 +89,7 @@ impl Text<'_, '_> {
             Node::OwnedBytes(bytes) => self.string("b", bytes.iter().map(|byte| char::from(*byte))),
             Node::Tuple { .. } => self.items(id, "(", ")", depth),
             Node::List(_) => self.items(id, "[", "]", depth),
-            Node::Set(_) => self.items(id, "{", "}", depth),
+            Node::Set(_) | Node::FrozenSet(_) => self.items(id, "{", "}", depth),
             Node::Dict(_) => {
                 self.out.push('{');
                 for (position, (key, value)) in self.arena.entries(id).unwrap_or_default().iter().enumerate()

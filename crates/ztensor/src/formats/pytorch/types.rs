@@ -79,28 +79,43 @@ pub(super) fn dtype(name: &str) -> Option<Scalar> {
     }
 }
 
+/// The typed storages by the dtypes of their elements. PyTorch gives later dtypes no class of their own, but untyped storages.
+const STORAGES: [(&str, &str); 17] = [
+    ("FloatStorage", "float32"),
+    ("DoubleStorage", "float64"),
+    ("HalfStorage", "float16"),
+    ("BFloat16Storage", "bfloat16"),
+    ("LongStorage", "int64"),
+    ("IntStorage", "int32"),
+    ("ShortStorage", "int16"),
+    ("CharStorage", "int8"),
+    ("ByteStorage", "uint8"),
+    ("BoolStorage", "bool"),
+    ("ComplexFloatStorage", "complex64"),
+    ("ComplexDoubleStorage", "complex128"),
+    ("QInt8Storage", "qint8"),
+    ("QUInt8Storage", "quint8"),
+    ("QInt32Storage", "qint32"),
+    ("QUInt4x2Storage", "quint4x2"),
+    ("QUInt2x4Storage", "quint2x4"),
+];
+
 /// The type of the storage class `torch.<name>`. Untyped storages count bytes; the tensor over them brings its own dtype.
 pub(super) fn storage(name: &str) -> Option<Scalar> {
     match name {
-        "FloatStorage" => dtype("float32"),
-        "DoubleStorage" => dtype("float64"),
-        "HalfStorage" => dtype("float16"),
-        "BFloat16Storage" => dtype("bfloat16"),
-        "LongStorage" => dtype("int64"),
-        "IntStorage" => dtype("int32"),
-        "ShortStorage" => dtype("int16"),
-        "CharStorage" => dtype("int8"),
-        "ByteStorage" | "UntypedStorage" => dtype("uint8"),
-        "BoolStorage" => dtype("bool"),
-        "ComplexFloatStorage" => dtype("complex64"),
-        "ComplexDoubleStorage" => dtype("complex128"),
-        "QInt8Storage" => dtype("qint8"),
-        "QUInt8Storage" => dtype("quint8"),
-        "QInt32Storage" => dtype("qint32"),
-        "QUInt4x2Storage" => dtype("quint4x2"),
-        "QUInt2x4Storage" => dtype("quint2x4"),
-        _ => None,
+        "UntypedStorage" => dtype("uint8"),
+        _ => STORAGES.iter().find(|(class, _)| *class == name).and_then(|(_, name)| dtype(name)),
     }
+}
+
+/// The storage class for elements of a dtype; `None` where PyTorch takes an untyped one.
+pub(super) fn storage_class(scalar: Scalar) -> Option<&'static str> {
+    STORAGES.iter().find(|(_, name)| *name == scalar.name).map(|(class, _)| *class)
+}
+
+/// The dtype whose elements are of a type.
+pub(super) fn of_element(element: &ElementType) -> Option<Scalar> {
+    dtype(Known::of(element)?.names.torch?)
 }
 
 #[cfg(test)]

@@ -2,9 +2,7 @@
 //! pickled whole gives the names of its `state_dict()`, because the dicts that hold its parameters and children add nothing to a name.
 //! Plain values met on the way become metadata. The walk keeps its own stack, follows no cycle, and stops where sharing would multiply.
 
-use std::collections::HashSet;
-
-use indexmap::map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use super::attributes::Collected;
 use super::globals::Known;
@@ -65,7 +63,13 @@ pub(super) struct Walk<'p, 'a, 'i> {
     visits: u64,
     name_bytes: u64,
     collisions: usize,
+    /// What became of the values that stand for tensors: a name, or the reason why they are not read.
+    tensors: Tensors,
+    names_tensors: bool,
 }
+
+/// What became of the values of a pickle that stand for tensors: a name in the index, or the reason why they are not read.
+pub(super) type Tensors = HashMap<Id, Result<String, String>>;
 
 impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
     pub(super) fn new(rebuilder: Rebuilder<'p, 'a>, index: &'i mut Index, budget: &'i mut Budget) -> Self {
@@ -81,7 +85,15 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
             visits: 0,
             name_bytes: 0,
             collisions: 0,
+            tensors: Tensors::new(),
+            names_tensors: false,
         }
+    }
+
+    /// Notes under which name each tensor is, for whoever needs the values as well.
+    pub(super) fn noting_tensors(mut self, wanted: bool) -> Self {
+        self.names_tensors = wanted;
+        self
     }
 
     /// Adds every tensor beneath `root` to the index, under names that start with `prefix`.
@@ -136,8 +148,9 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
     }
 
     /// Adds the plain values that were met to the metadata of the file.
-    pub(super) fn finish(self) {
+    pub(super) fn finish(self) -> (Rebuilder<'p, 'a>, Tensors) {
         self.collected.finish(self.index);
+        (self.rebuilder, self.tensors)
     }
 
     /// Looks at one value, whose name is the current path.
@@ -147,28 +160,29 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
             Node::Call(_) if keeps_values && self.keep_scalar(id) => Ok(()),
             Node::Call(_) | Node::Persistent(_) => match self.rebuilder.object(id) {
                 Ok(Some(object)) => {
-                    let name = self.name(depth)?;
+                    let mut name = self.name(depth)?;
                     self.budget.charge_object()?;
-                    match self.index.objects.entry(name) {
-                        Entry::Vacant(entry) => {
-                            entry.insert(object);
-                            Ok(())
-                        }
-                        Entry::Occupied(entry) => {
-                            let name = entry.key().clone();
-                            self.collision(name)
-                        }
+                    if self.index.objects.contains_key(&name) {
+                        name = self.free_name(name)?;
                     }
+                    if self.names_tensors {
+                        self.tensors.entry(id).or_insert_with(|| Ok(name.clone()));
+                    }
+                    self.index.objects.insert(name, object);
+                    Ok(())
                 }
                 Ok(None) => self.enter(id, depth, keeps_values),
                 Err(Unread::Skipped(reason)) => {
                     let name = self.name(depth)?;
+                    if self.names_tensors {
+                        self.tensors.entry(id).or_insert_with(|| Err(reason.clone()));
+                    }
                     self.index.skip(name, reason);
                     self.enter(id, depth, false)
                 }
                 Err(Unread::Malformed(error)) => Err(error.with_tensor(&self.name(depth)?)),
             },
-            Node::Dict(_) | Node::List(_) | Node::Tuple { .. } | Node::Set(_) => {
+            Node::Dict(_) | Node::List(_) | Node::Tuple { .. } | Node::Set(_) | Node::FrozenSet(_) => {
                 if keeps_values {
                     self.count(self.rebuilder.arena.items(id).map_or(0, <[Id]>::len) as u64)?;
                     if self.collected.list(self.rebuilder.arena, &self.path, id) {
@@ -324,8 +338,9 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
         Ok(name.to_owned())
     }
 
-    /// Two paths can give one name: a key with a dot in it, or 1 beside "1". A key set twice in one dict is an error.
-    fn collision(&mut self, name: String) -> Result<()> {
+    /// Another name for a tensor whose path gives one that is taken: there may be a key with a dot in it, or 1 beside "1". A key set twice in one dict is
+    /// an error.
+    fn free_name(&mut self, name: String) -> Result<String> {
         self.collisions += 1;
         let arena = self.rebuilder.arena;
         let twice = match self.frames.last() {
@@ -339,7 +354,8 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
         if twice || self.collisions > MOST_COLLISIONS {
             return Err(Error::new(Kind::Duplicate, "the name occurs twice in the file").with_tensor(&name));
         }
-        self.index.skip(name, "another tensor of the file has the same name");
-        Ok(())
+        let free = (2..).map(|number| format!("{name}#{number}"));
+        let mut free = free.filter(|name| !self.index.objects.contains_key(name));
+        Ok(free.next().unwrap_or(name))
     }
 }

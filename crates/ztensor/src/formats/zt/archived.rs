@@ -15,6 +15,10 @@ pub(crate) const RESTORE_FIRST: Hints = Hints::new(
 
 /// Refuses to change a file that is an archive: what it holds is described once, and nothing that is added would be seen.
 pub(crate) fn refuse_change(attributes: &Attributes) -> Result<()> {
+    if attributes.contains_key(super::boxes::ATTRIBUTE) {
+        let what = "the tensors of this file are in boxes of other files, which cannot be changed in place";
+        return Err(Error::argument(what).with_hint("Convert it first."));
+    }
     match attributes.contains_key(ATTRIBUTE) {
         true => Err(Error::argument("this is an archive, whose tensors cannot be changed in place")
             .with_hints(RESTORE_FIRST)),

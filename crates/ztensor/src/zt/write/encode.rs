@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::input::{Compression, TensorInput, Version};
 use crate::encoding;
 use crate::error::{Error, Result};
+use crate::formats::gguf::BlockType;
 use crate::index::{Data, Span};
 use crate::tensor::{ElementType, Layout, Shape};
 
@@ -24,7 +25,9 @@ pub(super) fn encode<'a>(
 ) -> Result<Vec<Encoded<'a>>> {
     let encode = |(role, element, bytes): &(Cow<'a, str>, ElementType, &'a [u8])| {
         let whole = tensor.layout == Layout::Dense && role == "data";
-        encode_component(bytes, element, whole.then_some(&tensor.shape), compression, version, progress)
+        let blocks = BlockType::of(&tensor.layout).filter(|_| role == "data");
+        let told = (whole.then_some(&tensor.shape), blocks);
+        encode_component(bytes, element, told, compression, version, progress)
     };
     tensor.components.iter().map(encode).collect()
 }
@@ -32,7 +35,7 @@ pub(super) fn encode<'a>(
 fn encode_component<'a>(
     bytes: &'a [u8],
     element: &ElementType,
-    shape: Option<&Shape>,
+    (shape, blocks): (Option<&Shape>, Option<BlockType>),
     compression: Compression,
     version: Version,
     progress: &mut dyn FnMut(u64),
@@ -55,7 +58,9 @@ fn encode_component<'a>(
         }
         Compression::Z4ai(effort) => {
             let flat = Shape::from([decoded / element.storage.width() as u64]);
+            let records = blocks.and_then(|blocks| blocks.record_layout().ok());
             let options = encoding::z4ai_options(bytes, element, shape.unwrap_or(&flat), effort);
+            let options = z4ai::Options { records, ..options };
             let mut told = |bytes| {
                 progress(bytes);
                 Ok(())

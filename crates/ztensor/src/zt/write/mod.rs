@@ -1,10 +1,11 @@
-//! The 1.2 writer. Tensors are written one after the other as they come, larger than memory if need be; the manifest follows at the end.
-//! Nothing appears under the target's name before [`Writer::finish`].
+//! The 1.2 writer. Tensors are written one after the other as they come, larger than memory if need be; the
+//! manifest follows at the end. Nothing appears under the target's name before [`Writer::finish`].
 
 mod bytes;
 mod encode;
 mod input;
 mod one;
+mod place;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,31 +17,20 @@ use rayon::prelude::*;
 pub use bytes::enclose_bytes;
 pub use input::{Checksum, Compression, TensorInput, Version};
 pub use one::{TensorStream, TensorWrite};
+pub(super) use place::alignment;
 
-use encode::{Encoded, encode};
+use encode::encode;
 
 use super::append::Append;
-use crate::encoding::{Hasher, check_content};
 use crate::error::{Error, Kind, Result};
 use crate::formats::zt::manifest::{self, Item};
-use crate::formats::zt::read::ALIGNMENT;
-use crate::formats::zt::{MAGIC, rules, v2};
-use crate::index::{Component, Components, Coverage, Data, Digest, DigestValue, FileId, Object, Span};
+use crate::formats::zt::{MAGIC, v2};
+use crate::index::{DigestValue, Object, Span};
 use crate::output::Output;
 use crate::tensor::{Attributes, Element, ElementType, Layout, Shape, Value};
 
-/// Raw blobs of at least this size start on a page of their own.
-const LARGE: u64 = 256 << 10;
-const PAGE: u64 = 4096;
-/// Bytes that are written between two reports of progress.
-const PIECE: usize = 32 << 20;
 /// Decoded bytes that are compressed side by side before they are written.
 const WINDOW: u64 = 64 << 20;
-
-/// Where a blob of version 1 may start.
-pub(super) fn alignment(length: u64, raw: bool) -> u64 {
-    if raw && length >= LARGE { PAGE } else { ALIGNMENT }
-}
 
 /// Writes a `.zt` file.
 ///
@@ -98,8 +88,8 @@ impl Writer {
         Writer::start(Output::memory(), version)
     }
 
-    /// Opens an existing file for more tensors. Who opens it before [`Writer::finish`] gets the old state, also when this process is killed; what an
-    /// interrupted earlier write left behind is cut off first.
+    /// Opens an existing file for more tensors. Who opens it before [`Writer::finish`] gets the old state,
+    /// also when this process is killed; what an interrupted earlier write left behind is cut off first.
     pub fn append(path: impl AsRef<Path>) -> Result<Writer> {
         let (output, attributes, before) = Append::open(path.as_ref())?;
         Ok(Writer { attributes, before: Some(before), durable: true, ..Writer::over(output, Version::One) })
@@ -131,8 +121,9 @@ impl Writer {
         self.version
     }
 
-    /// Whether the bytes must have reached the disk when [`Writer::finish`] returns. Always so when an existing file is replaced or
-    /// appended to; for a new file the default is to leave it to the operating system.
+    /// Whether the bytes must have reached the disk when [`Writer::finish`] returns. Always so when an
+    /// existing file is replaced or appended to; for a new file the default is to leave it to the operating
+    /// system.
     pub fn durable(&mut self, durable: bool) {
         self.durable = durable || self.before.is_some();
     }
@@ -191,7 +182,8 @@ impl Writer {
         self.write_object(name, &tensor, Compression::None, Checksum::None)
     }
 
-    /// Adds a tensor in coordinate form: `coords` holds all coordinates of dimension 0, then of dimension 1, and so on.
+    /// Adds a tensor in coordinate form: `coords` holds all coordinates of dimension 0, then of dimension 1,
+    /// and so on.
     pub fn add_coo<T: Element>(
         &mut self,
         name: &str,
@@ -303,8 +295,8 @@ impl Writer {
         Ok(TensorStream { name: name.to_owned(), shape, element, length, offset, hasher: None, writer: self })
     }
 
-    /// Writes manifest and footer and puts the file in place. Returns its size. Where another file has taken the place of one that was appended to,
-    /// that is an error, and the result is kept beside it.
+    /// Writes manifest and footer and puts the file in place. Returns its size. Where another file has taken
+    /// the place of one that was appended to, that is an error, and the result is kept beside it.
     pub fn finish(mut self) -> Result<u64> {
         self.output.owner().check()?;
         if self.before.is_some() {
@@ -365,136 +357,6 @@ impl Writer {
             );
         }
         Ok(())
-    }
-
-    fn align(&mut self, length: u64, raw: bool) -> Result<()> {
-        self.output.align(match self.version {
-            Version::Two => v2::CANONICAL_ALIGNMENT,
-            Version::One => alignment(length, raw),
-        })
-    }
-
-    fn store(
-        &mut self,
-        name: &str,
-        tensor: &TensorInput<'_>,
-        encoded: Vec<Encoded<'_>>,
-        checksum: Checksum,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<()> {
-        let mut components = Components::with_capacity(encoded.len());
-        for ((role, element, _), encoded) in tensor.components.iter().zip(&encoded) {
-            let span = Span { file: FileId(0), offset: 0, length: encoded.bytes.len() as u64 };
-            let component = Component::encoded(element.clone(), (encoded.place)(span), encoded.decoded);
-            components.push((Cow::Owned(role.clone().into_owned()), component));
-        }
-        let mut object = Object {
-            shape: tensor.shape.clone(),
-            layout: tensor.layout.clone(),
-            attributes: tensor.attributes.clone(),
-            components,
-        };
-        // The writer keeps the reader's rules, so that it cannot make a file that does not open.
-        rules::check_object(&object).map_err(|error| Error::argument(error.message()).with_tensor(name))?;
-        if self.version == Version::Two {
-            for (_, element, decoded) in &tensor.components {
-                check_content(v2::content(&tensor.layout, &tensor.shape, element), 0, decoded)
-                    .map_err(|error| Error::argument(error.message()).with_tensor(name))?;
-            }
-        }
-        for (((_, component), encoded), (_, _, decoded)) in
-            object.components.iter_mut().zip(encoded).zip(&tensor.components)
-        {
-            let placed = match self.version {
-                Version::One => self.place(component, &encoded, checksum, progress),
-                Version::Two => self.place_once(component, &encoded, decoded, checksum, progress),
-            };
-            placed.inspect_err(|_| self.broken = true)?;
-        }
-        self.objects.insert(name.to_owned(), object);
-        Ok(())
-    }
-
-    fn place(
-        &mut self,
-        component: &mut Component,
-        encoded: &Encoded<'_>,
-        checksum: Checksum,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<()> {
-        let length = encoded.bytes.len() as u64;
-        self.align(length, matches!(component.data, Data::Raw(_)))?;
-        component.data = (encoded.place)(Span { file: FileId(0), offset: self.output.position(), length });
-        self.put(encoded, progress)?;
-        component.digest = checksum.hasher().map(|mut hasher| {
-            hasher.update(&encoded.bytes);
-            Digest { value: hasher.finish(), over: Coverage::Stored }
-        });
-        Ok(())
-    }
-
-    /// Places a component of version 2: a digest over the decoded bytes, and no second copy of bytes that are already there.
-    fn place_once(
-        &mut self,
-        component: &mut Component,
-        encoded: &Encoded<'_>,
-        decoded: &[u8],
-        checksum: Checksum,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<()> {
-        let mut hasher = if checksum == Checksum::Sha256 { Hasher::sha256() } else { Hasher::xxh3() };
-        hasher.update(decoded);
-        let value = hasher.finish();
-        component.digest = Some(Digest { value: value.clone(), over: Coverage::Decoded });
-        let key = (encoded.bytes.len() as u64, value);
-        for span in self.known.get(&key).into_iter().flatten().copied().collect::<Vec<_>>() {
-            // Equal digests make a candidate; only equal bytes are shared.
-            if self.output.holds(span.offset, &encoded.bytes)? {
-                component.data = (encoded.place)(span);
-                return Ok(());
-            }
-        }
-        self.align(encoded.bytes.len() as u64, true)?;
-        let span =
-            Span { file: FileId(0), offset: self.output.position(), length: encoded.bytes.len() as u64 };
-        component.data = (encoded.place)(span);
-        self.known.entry(key).or_default().push(span);
-        self.put(encoded, progress)
-    }
-
-    /// Writes what is stored of a component. What is stored as it is has no other step to tell of.
-    fn put(&mut self, encoded: &Encoded<'_>, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        for piece in encoded.bytes.chunks(PIECE) {
-            self.output.write(piece)?;
-            if encoded.bytes.len() as u64 == encoded.decoded {
-                progress(piece.len() as u64);
-            }
-        }
-        Ok(())
-    }
-
-    /// Copies a component as it is stored in another container: same encoding, same checksum.
-    pub(super) fn copy_stored(&mut self, component: &Component, stored: &[u8]) -> Result<Component> {
-        let raw = matches!(component.data, Data::Raw(_));
-        self.align(stored.len() as u64, raw)?;
-        let span = Span { file: FileId(0), offset: self.output.position(), length: stored.len() as u64 };
-        self.output.write(stored).inspect_err(|_| self.broken = true)?;
-        let data = match component.data {
-            // A seekable stream is plain zstd to a reader of version 1.
-            Data::Zstd(_) | Data::ZstdSeekable(_) => Data::Zstd(span),
-            Data::Z4ai(_) => Data::Z4ai(span),
-            _ => Data::Raw(span),
-        };
-        // Version 1 knows checksums over stored bytes only.
-        let digest = component.digest.as_ref().map(|digest| match digest.over {
-            Coverage::Stored => digest.clone(),
-            Coverage::Decoded => {
-                let mut hasher = Hasher::crc32c();
-                hasher.update(stored);
-                Digest { value: hasher.finish(), over: Coverage::Stored }
-            }
-        });
-        Ok(Component { data, digest, ..component.clone() })
     }
 
     /// Adds an object whose components are already placed.

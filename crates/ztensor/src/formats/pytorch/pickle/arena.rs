@@ -29,8 +29,10 @@ pub(crate) enum Node<'a> {
     Integer(i64),
     /// An integer of more than 64 bits.
     WideInteger(Box<i128>),
-    /// An integer of more than 128 bits, whose value is of no use here.
-    HugeInteger,
+    /// An integer of more than 128 bits, in two's complement, little-endian.
+    HugeInteger(&'a [u8]),
+    /// An integer of more than 128 bits, by its digits.
+    HugeDecimal(&'a str),
     Float(f64),
     Text(&'a str),
     OwnedText(Box<str>),
@@ -43,6 +45,7 @@ pub(crate) enum Node<'a> {
     },
     List(u32),
     Set(u32),
+    FrozenSet(u32),
     Dict(u32),
     /// A name that an unpickler would import.
     Global(u32),
@@ -128,7 +131,9 @@ impl<'a> Arena<'a> {
                 let start = *start as usize;
                 self.tuple_items.get(start..start + *count as usize)
             }
-            Node::List(slot) | Node::Set(slot) => self.lists.get(*slot as usize).map(Vec::as_slice),
+            Node::List(slot) | Node::Set(slot) | Node::FrozenSet(slot) => {
+                self.lists.get(*slot as usize).map(Vec::as_slice)
+            }
             _ => None,
         }
     }

@@ -4,21 +4,23 @@
 use crate::error::{Error, Result};
 
 /// An integer, as far as 128 bits reach.
-pub(super) enum Integer {
+pub(super) enum Integer<'a> {
     Small(i64),
     Wide(i128),
-    /// Longer than any number that describes a tensor.
-    Huge,
+    /// In two's complement.
+    Huge(&'a [u8]),
+    /// By its digits.
+    HugeDecimal(&'a str),
 }
 
-impl From<i128> for Integer {
+impl From<i128> for Integer<'_> {
     fn from(value: i128) -> Self {
         i64::try_from(value).map_or(Integer::Wide(value), Integer::Small)
     }
 }
 
 /// A decimal integer, with the `L` that Python 2 appends.
-pub(super) fn decimal(line: &[u8]) -> Result<Integer> {
+pub(super) fn decimal(line: &[u8]) -> Result<Integer<'_>> {
     let line = line.trim_ascii();
     let digits = line.strip_suffix(b"L").unwrap_or(line);
     let wrong = || Error::malformed("an integer in the pickle is not a decimal number");
@@ -27,16 +29,16 @@ pub(super) fn decimal(line: &[u8]) -> Result<Integer> {
     if unsigned.is_empty() || !unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(wrong());
     }
-    Ok(text.parse::<i128>().map_or(Integer::Huge, Integer::from))
+    Ok(text.parse::<i128>().map_or(Integer::HugeDecimal(text), Integer::from))
 }
 
 /// A two's-complement, little-endian integer of any length.
-pub(super) fn two_complement(bytes: &[u8]) -> Integer {
+pub(super) fn two_complement(bytes: &[u8]) -> Integer<'_> {
     let Some(last) = bytes.last() else { return Integer::Small(0) };
     let mut wide = [if last & 0x80 == 0 { 0 } else { 0xFF }; 16];
     match wide.get_mut(..bytes.len()) {
         Some(target) => target.copy_from_slice(bytes),
-        None => return Integer::Huge,
+        None => return Integer::Huge(bytes),
     }
     Integer::from(i128::from_le_bytes(wide))
 }
@@ -132,13 +134,13 @@ mod tests {
         assert!(matches!(two_complement(&[]), Integer::Small(0)));
         assert!(matches!(two_complement(&[0xFF]), Integer::Small(-1)));
         assert!(matches!(two_complement(&[0xFF, 0]), Integer::Small(255)));
-        assert!(matches!(two_complement(&[0; 17]), Integer::Huge));
+        assert!(matches!(two_complement(&[0; 17]), Integer::Huge(_)));
         assert!(matches!(decimal(b"-12L"), Ok(Integer::Small(-12))));
         assert!(matches!(
             decimal(b"119547037146038801333356L"),
             Ok(Integer::Wide(0x1950_A86A_20F9_469C_FC6C))
         ));
-        assert!(matches!(decimal(&[b'9'; 1000]), Ok(Integer::Huge)));
+        assert!(matches!(decimal(&[b'9'; 1000]), Ok(Integer::HugeDecimal(_))));
         assert!(decimal(b"1e5").is_err());
         assert!(decimal(b"").is_err());
     }

@@ -218,7 +218,7 @@ impl<'a> Machine<'a> {
             }
             FROZENSET => {
                 let items = self.pop_to_mark()?;
-                self.push_list(items, Node::Set)
+                self.push_list(items, Node::FrozenSet)
             }
             EMPTY_DICT => self.push_dict(Vec::new()),
             DICT => {

@@ -2,7 +2,7 @@
 
 macro_rules! opcodes {
     ($($name:ident = $code:literal;)*) => {
-        $(pub(super) const $name: u8 = $code;)*
+        $(pub(crate) const $name: u8 = $code;)*
 
         /// Whether a byte is an opcode at all.
         pub(crate) fn is_known(code: u8) -> bool {

@@ -61,11 +61,12 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    pub(super) fn push_integer(&mut self, integer: Integer) -> Result<()> {
+    pub(super) fn push_integer(&mut self, integer: Integer<'a>) -> Result<()> {
         self.push(match integer {
             Integer::Small(value) => Node::Integer(value),
             Integer::Wide(value) => Node::WideInteger(Box::new(value)),
-            Integer::Huge => Node::HugeInteger,
+            Integer::Huge(bytes) => Node::HugeInteger(bytes),
+            Integer::HugeDecimal(digits) => Node::HugeDecimal(digits),
         })
     }
 
@@ -175,7 +176,7 @@ impl<'a> Machine<'a> {
     pub(super) fn extend(&mut self, items: &[Id]) -> Result<()> {
         let (target, lenient) = (self.top()?, self.lenient);
         let list = match self.arena.get(target) {
-            Node::List(slot) | Node::Set(slot) => {
+            Node::List(slot) | Node::Set(slot) | Node::FrozenSet(slot) => {
                 let slot = *slot as usize;
                 self.arena.lists.get_mut(slot)
             }

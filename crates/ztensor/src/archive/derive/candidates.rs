@@ -1,0 +1,186 @@
+//! Which tensors of the base a tensor may be made of, and how: by names, then by shapes, the most plausible first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::names::{alike, canonical, numbers, of_expert};
+use crate::archive::BaseTensor;
+use crate::index::{Format, Object};
+use crate::reader::Reader;
+use crate::recipe::{Number, Order, Quantiser, Recipe, Rounding};
+use crate::tensor::{Layout, Shape, Value};
+
+/// Tensors of the same shape that are tried where no name fits.
+const BY_SHAPE: usize = 6;
+
+/// What a tensor is made of: numbers of one type, or blocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Target {
+    Numbers(Number),
+    Blocks(&'static Quantiser),
+}
+
+impl Target {
+    /// `None` for what no recipe yields.
+    pub(super) fn of(object: &Object, role: &str) -> Option<Target> {
+        let component = object.component(role)?;
+        match &object.layout {
+            Layout::Dense => Number::of(&component.element).map(Target::Numbers),
+            Layout::Other(name) => {
+                let block = name.strip_prefix("gguf.")?.strip_suffix("/1")?;
+                Quantiser::named(block).map(Target::Blocks)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A tensor of floats in the base.
+struct Floats {
+    name: String,
+    canonical: String,
+    number: Number,
+    shape: Shape,
+}
+
+/// Numbers that a tensor may be made of, and the tensors of the base that they come from.
+pub(super) struct Origin {
+    pub recipe: Recipe,
+    pub number: Number,
+    pub tensors: Vec<BaseTensor>,
+}
+
+/// The base's tensors of floats, by name and by shape.
+pub(super) struct Origins<'a> {
+    pub base: &'a Arc<Reader>,
+    floats: Vec<Floats>,
+    by_name: HashMap<String, Vec<usize>>,
+    by_shape: HashMap<Vec<u64>, Vec<usize>>,
+    /// How rows of queries and keys are ordered, where the two files differ in it: heads of queries and of keys.
+    order: Option<(Order, u64, u64)>,
+}
+
+impl<'a> Origins<'a> {
+    pub(super) fn new(base: &'a Arc<Reader>, target: &Reader) -> Origins<'a> {
+        let mut origins = Origins {
+            base,
+            floats: Vec::new(),
+            by_name: HashMap::new(),
+            by_shape: HashMap::new(),
+            order: row_order(base, target),
+        };
+        for (name, object) in base.objects() {
+            let Some(Target::Numbers(number)) = Target::of(object, "data") else { continue };
+            if !number.is_float() || object.shape.elements().is_none_or(|count| count == 0) {
+                continue;
+            }
+            let (place, canonical) = (origins.floats.len(), canonical(name));
+            origins.by_name.entry(canonical.clone()).or_default().push(place);
+            origins.by_shape.entry(object.shape.to_vec()).or_default().push(place);
+            origins.floats.push(Floats {
+                name: name.to_owned(),
+                canonical,
+                number,
+                shape: object.shape.clone(),
+            });
+        }
+        origins
+    }
+
+    /// What a tensor of this name and shape may be made of, the most plausible first.
+    pub(super) fn find(&self, name: &str, shape: &Shape) -> Vec<Origin> {
+        let known = canonical(name);
+        let mut origins = Vec::new();
+        let named = self.by_name.get(&known).into_iter().flatten();
+        let same_count = |place: &&usize| self.floats[**place].shape.elements() == shape.elements();
+        let named: Vec<usize> = named.filter(same_count).copied().collect();
+        for place in &named {
+            origins.extend(self.reordered(&known, *place));
+            origins.push(self.plain(*place));
+        }
+        origins.extend(self.experts(&known, shape));
+        if origins.is_empty() {
+            let digits = numbers(&known);
+            let of_shape = self.by_shape.get(&shape.to_vec()).into_iter().flatten();
+            let mut of_shape: Vec<usize> = of_shape.copied().collect();
+            of_shape.sort_by_cached_key(|place| {
+                let other = &self.floats[*place].canonical;
+                std::cmp::Reverse((numbers(other) == digits, alike(other, &known)))
+            });
+            origins.extend(of_shape.into_iter().take(BY_SHAPE).map(|place| self.plain(place)));
+        }
+        origins
+    }
+
+    fn plain(&self, place: usize) -> Origin {
+        let Floats { name, number, .. } = &self.floats[place];
+        let tensors = vec![BaseTensor { name: name.clone(), role: "data".into() }];
+        Origin { recipe: Recipe::operand(0, *number), number: *number, tensors }
+    }
+
+    /// The rows of queries and keys in the other file's order.
+    fn reordered(&self, canonical: &str, place: usize) -> Option<Origin> {
+        let (order, queries, keys) = self.order?;
+        let heads = match canonical.rsplit_once('.')?.0.rsplit_once('.')?.1 {
+            "attn_q" => queries,
+            "attn_k" => keys,
+            _ => return None,
+        };
+        let [rows, row] = self.floats[place].shape[..] else { return None };
+        if heads == 0 || row < 16 || !rows.is_multiple_of(heads.checked_mul(2)?) {
+            return None;
+        }
+        let origin = self.plain(place);
+        Some(Origin { recipe: origin.recipe.rows(order, heads, row), ..origin })
+    }
+
+    /// The matrices of all experts in one tensor.
+    fn experts(&self, canonical: &str, shape: &Shape) -> Option<Origin> {
+        let [experts, rows, row] = shape[..] else { return None };
+        if experts == 0 || experts > Recipe::MOST_OPERANDS as u64 / 2 {
+            return None;
+        }
+        let mut parts: Vec<&Floats> = Vec::new();
+        for expert in 0..experts {
+            let place = *self.by_name.get(&of_expert(canonical, expert)?)?.first()?;
+            parts.push(&self.floats[place]);
+        }
+        let number = parts.first()?.number;
+        if parts.iter().any(|part| part.number != number || part.shape[..] != [rows, row]) {
+            return None;
+        }
+        let nodes = (0..parts.len()).map(|place| Recipe::operand(place, number)).collect();
+        let tensor = |part: &&Floats| BaseTensor { name: part.name.clone(), role: "data".into() };
+        Some(Origin { recipe: Recipe::join(nodes), number, tensors: parts.iter().map(tensor).collect() })
+    }
+}
+
+/// llama.cpp interleaves the rows of each head's queries and keys; where just one file is its own, they differ.
+fn row_order(base: &Reader, target: &Reader) -> Option<(Order, u64, u64)> {
+    let (order, described) = match (base.format() == Format::Gguf, target.format() == Format::Gguf) {
+        (false, true) => (Order::Interleaved, target),
+        (true, false) => (Order::Separated, base),
+        _ => return None,
+    };
+    let heads = |end: &str| {
+        let found = described.attributes().iter().find(|(key, _)| key.ends_with(end));
+        found.and_then(|(_, value)| match value {
+            Value::List(all) => all.first().and_then(Value::as_u64),
+            one => one.as_u64(),
+        })
+    };
+    let queries = heads(".attention.head_count")?;
+    Some((order, queries, heads(".attention.head_count_kv").unwrap_or(queries)))
+}
+
+/// The ways to make a target of numbers, without the fields that blocks may have.
+pub(super) fn casts(number: Number, to: Number, recipe: &Recipe) -> Vec<Recipe> {
+    if number == to {
+        return vec![recipe.clone()];
+    }
+    let mut casts = vec![recipe.clone().cast(to, Rounding::Nearest)];
+    if to.width() < number.width() {
+        casts.push(recipe.clone().cast(to, Rounding::TowardsZero));
+    }
+    casts
+}

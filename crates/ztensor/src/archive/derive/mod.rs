@@ -1,0 +1,391 @@
+//! Finding recipes: what a tensor may have been computed from is tried on samples, and the best that pays is kept. Sources are the tensors of the
+//! base, under this or another name and of this or another type, and other tensors of the same model.
+
+mod candidates;
+mod names;
+mod within;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use candidates::{Origins, Target, casts};
+
+use super::{BaseTensor, Encoded, Original, Run, encode_alone};
+use crate::encoding::z4ai_failure;
+use crate::error::{Error, Result};
+use crate::reader::Reader;
+use crate::recipe::{Number, Operands, Quantiser, Recipe};
+use crate::tensor::Shape;
+
+/// Shorter tensors are stored by themselves: a recipe takes as many bytes.
+const SHORTEST: u64 = 512;
+/// Samples that recipes are tried on, and bytes of each.
+const SAMPLES: u64 = 3;
+const SAMPLE: u64 = 16 << 10;
+/// What a recipe costs besides its frames: its bytes, names, and a few numbers.
+const OVERHEAD: usize = 64;
+/// A recipe is not compared with others once the sample takes less than this share of what it takes alone.
+const SURE: f64 = 0.02;
+
+/// An operand as it will be stored.
+pub(crate) enum Operand {
+    Base(BaseTensor),
+    Piece(usize),
+    Frame { length: u64, frame: Vec<u8> },
+}
+
+impl Operand {
+    pub(crate) fn stored(&self) -> usize {
+        match self {
+            Operand::Frame { frame, .. } => frame.len(),
+            Operand::Base(_) | Operand::Piece(_) => 0,
+        }
+    }
+}
+
+/// Where tensors of a model may come from.
+pub(crate) struct Derivation<'a> {
+    reader: &'a Reader,
+    original: &'a Original,
+    runs: &'a [Run],
+    origins: Option<Origins<'a>>,
+    relatives: Vec<Option<usize>>,
+    /// Tensors with the scales of others, by the number of those.
+    scales: HashMap<usize, usize>,
+    operands: HashSet<usize>,
+}
+
+/// What a recipe is applied to while it is tried.
+enum Source<'a> {
+    Base(&'a Reader, BaseTensor, u64),
+    Run(usize, Cow<'a, [u8]>),
+    Field(Number, usize, Arc<Vec<u8>>),
+}
+
+struct Trial<'a> {
+    recipe: Recipe,
+    sources: Vec<Source<'a>>,
+    lengths: Vec<u64>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(recipe: Recipe, sources: Vec<Source<'a>>) -> Trial<'a> {
+        let lengths = sources.iter().map(|source| match source {
+            Source::Base(_, _, length) => *length,
+            Source::Run(_, bytes) => bytes.len() as u64,
+            Source::Field(_, _, bytes) => bytes.len() as u64,
+        });
+        Trial { lengths: lengths.collect(), recipe, sources }
+    }
+
+    fn reference(&self, start: u64, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.recipe.apply(self, &self.lengths, start, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Operands for Trial<'_> {
+    fn read(&self, number: usize, start: u64, out: &mut [u8]) -> Result<()> {
+        match self.sources.get(number) {
+            Some(Source::Base(reader, tensor, _)) => {
+                reader.component_range_into(&tensor.name, &tensor.role, start, out)
+            }
+            _ => {
+                let part = self.lent(number).and_then(|bytes| bytes.get(start as usize..)?.get(..out.len()));
+                out.copy_from_slice(part.ok_or_else(|| Error::truncated("an operand is too short"))?);
+                Ok(())
+            }
+        }
+    }
+
+    fn lent(&self, number: usize) -> Option<&[u8]> {
+        match self.sources.get(number)? {
+            Source::Base(reader, tensor, _) => {
+                let view = reader.component_view(&tensor.name, &tensor.role).ok()??;
+                view.strides.is_none().then_some(view.bytes)
+            }
+            Source::Run(_, bytes) => Some(bytes),
+            Source::Field(_, _, bytes) => Some(bytes),
+        }
+    }
+}
+
+impl<'a> Derivation<'a> {
+    pub(crate) fn new(
+        reader: &'a Reader,
+        original: &'a Original,
+        runs: &'a [Run],
+        base: Option<&'a Arc<Reader>>,
+    ) -> Result<Derivation<'a>> {
+        let relatives = within::relatives(runs, original)?;
+        let scales = scales(runs, &relatives);
+        let operands = relatives.iter().flatten().chain(scales.values()).copied().collect();
+        let origins = base.map(|base| Origins::new(base, reader));
+        Ok(Derivation { reader, original, runs, origins, relatives, scales, operands })
+    }
+
+    /// Whether other pieces may be made of this one.
+    pub(crate) fn is_operand(&self, number: usize) -> bool {
+        self.operands.contains(&number)
+    }
+
+    /// Stores a run, the one with this number, against what a recipe yields; `None` where none is found that pays.
+    pub(crate) fn encode(
+        &self,
+        number: usize,
+        run: &Run,
+        bytes: &[u8],
+        options: &z4ai::Options,
+    ) -> Result<Option<Encoded>> {
+        let Some((name, role)) = run.tensor.as_ref().filter(|_| run.length >= SHORTEST) else {
+            return Ok(None);
+        };
+        let object = self.reader.object(name)?;
+        let Some(target) = Target::of(object, role) else { return Ok(None) };
+        let trials = self.trials(number, (name, &object.shape, target), bytes)?;
+        if trials.is_empty() {
+            return Ok(None);
+        }
+        let options = match target {
+            Target::Numbers(_) => options.clone(),
+            Target::Blocks(_) => {
+                z4ai::Options { dtype: Some(z4ai::Dtype::U8), shape: None, ..options.clone() }
+            }
+        };
+        match best(trials, bytes, &options)? {
+            Some((trial, alone)) => store(trial, bytes, alone, target, &options, &object.shape),
+            None => Ok(None),
+        }
+    }
+
+    /// The recipes to try, the most plausible first.
+    fn trials(
+        &self,
+        number: usize,
+        (name, shape, target): (&str, &Shape, Target),
+        bytes: &[u8],
+    ) -> Result<Vec<Trial<'_>>> {
+        let mut trials = Vec::new();
+        let fields: Option<Vec<Arc<Vec<u8>>>> = match target {
+            Target::Blocks(quantiser) => Some(quantiser.split(bytes).into_iter().map(Arc::new).collect()),
+            Target::Numbers(_) => None,
+        };
+        let of_base = self.origins.as_ref().map(|origins| (origins.base, origins.find(name, shape)));
+        for (base, origin) in
+            of_base.into_iter().flat_map(|(base, found)| found.into_iter().map(move |one| (base, one)))
+        {
+            let sources = || {
+                let tensors = origin.tensors.iter().map(|tensor| {
+                    let length = base.object(&tensor.name).ok()?.component(&tensor.role)?.length;
+                    Some(Source::Base(base, tensor.clone(), length))
+                });
+                tensors.collect::<Option<Vec<_>>>()
+            };
+            let Some(_) = sources() else { continue };
+            match target {
+                Target::Numbers(to) => {
+                    if let Some((recipe, scales)) =
+                        self.scaled(number, to, shape, &origin.recipe, origin.tensors.len())?
+                    {
+                        let sources = sources().into_iter().flatten().chain([scales]).collect();
+                        trials.push(Trial::new(recipe, sources));
+                    }
+                    for recipe in casts(origin.number, to, &origin.recipe) {
+                        trials.push(Trial::new(recipe, sources().unwrap_or_default()));
+                    }
+                }
+                Target::Blocks(quantiser) => {
+                    if quantiser.computes_fields() {
+                        let recipe = origin.recipe.clone().blocks(quantiser, Vec::new());
+                        trials.push(Trial::new(recipe, sources().unwrap_or_default()));
+                    }
+                    let mut sources = sources().unwrap_or_default();
+                    let places = (sources.len()..).zip(quantiser.fields);
+                    let nodes = places.map(|(place, field)| Recipe::operand(place, field.number)).collect();
+                    let recipe = origin.recipe.clone().blocks(quantiser, nodes);
+                    for (field, bytes) in quantiser.fields.iter().zip(fields.iter().flatten()) {
+                        sources.push(Source::Field(field.number, field.count, Arc::clone(bytes)));
+                    }
+                    trials.push(Trial::new(recipe, sources));
+                }
+            }
+        }
+        if let (Target::Numbers(to), Some(Some(relative))) = (target, self.relatives.get(number)) {
+            let other = &self.runs[*relative];
+            if let Some(of) = Number::of(&other.element) {
+                for recipe in casts(of, to, &Recipe::operand(0, of)) {
+                    let bytes = self.original.bytes(other.offset, other.length)?;
+                    trials.push(Trial::new(recipe, vec![Source::Run(*relative, bytes)]));
+                }
+            }
+        }
+        // What does not make as many bytes is no recipe for these.
+        trials.retain(|trial| {
+            trial.recipe.length(&trial.lengths).is_ok_and(|length| length == bytes.len() as u64)
+        });
+        Ok(trials)
+    }
+
+    /// Numbers divided by the scales that another tensor of the model holds.
+    fn scaled(
+        &self,
+        number: usize,
+        to: Number,
+        shape: &Shape,
+        recipe: &Recipe,
+        operand: usize,
+    ) -> Result<Option<(Recipe, Source<'_>)>> {
+        let Some((place, run)) = self.scales.get(&number).map(|place| (*place, &self.runs[*place])) else {
+            return Ok(None);
+        };
+        let (Some(of), [rows, row]) = (Number::of(&run.element), &shape[..]) else { return Ok(None) };
+        let Some(groups) = groups(*rows, *row, &run.shape) else { return Ok(None) };
+        let scales = Recipe::operand(operand, of);
+        let bytes = self.original.bytes(run.offset, run.length)?;
+        Ok(Some((recipe.clone().scaled(to, *row, groups, scales), Source::Run(place, bytes))))
+    }
+}
+
+/// How many rows and columns have one scale, by the shape of all scales; 0 for all.
+fn groups(rows: u64, row: u64, scales: &Shape) -> Option<(u64, u64)> {
+    match scales[..] {
+        _ if scales.elements() == Some(1) => Some((0, 0)),
+        [down] | [down, 1] if down == rows => Some((1, 0)),
+        [down, across] if down == rows.div_ceil(128) && across == row.div_ceil(128) => Some((128, 128)),
+        [down, across] if down == rows && across > 0 && row.is_multiple_of(across) => Some((1, row / across)),
+        _ => None,
+    }
+}
+
+/// Tensors of narrow numbers whose scales lie beside them under a name that says so.
+fn scales(runs: &[Run], relatives: &[Option<usize>]) -> HashMap<usize, usize> {
+    let name = |run: &'_ Run| run.tensor.as_ref().map(|(name, _)| name.clone());
+    let floats = runs.iter().enumerate().filter(|(place, run)| {
+        // What refers to pieces itself is nobody's operand.
+        Number::of(&run.element).is_some_and(Number::is_float) && relatives[*place].is_none()
+    });
+    let by_name: HashMap<String, usize> =
+        floats.filter_map(|(place, run)| Some((name(run)?, place))).collect();
+    let mut scales = HashMap::new();
+    for (place, run) in runs.iter().enumerate() {
+        if !matches!(Number::of(&run.element), Some(Number::F8E4M3 | Number::F8E5M2 | Number::I8)) {
+            continue;
+        }
+        let Some(name) = name(run) else { continue };
+        let stem = name.strip_suffix(".weight");
+        let beside = ["_scale", "_scale_inv", ".scale"].map(|end| Some(format!("{name}{end}")));
+        let instead = [stem.map(|stem| format!("{stem}.scale")), stem.map(|stem| format!("{stem}.SCB"))];
+        let found = beside.iter().chain(&instead).flatten().find_map(|name| by_name.get(name));
+        if let Some(found) = found.filter(|found| **found != place) {
+            scales.insert(place, *found);
+        }
+    }
+    scales
+}
+
+/// The recipe that takes the fewest bytes on samples, and what all bytes would take alone by the same samples; `None` where none pays.
+fn best<'a>(
+    trials: Vec<Trial<'a>>,
+    bytes: &[u8],
+    options: &z4ai::Options,
+) -> Result<Option<(Trial<'a>, f64)>> {
+    let options = z4ai::Options { shape: None, threads: 1, ..options.clone() };
+    let ranges = samples(bytes.len() as u64);
+    let sample: Vec<u8> = ranges.iter().flat_map(|range| &bytes[range.clone()]).copied().collect();
+    let alone = z4ai::compress(&sample, &options).map_err(z4ai_failure)?.len() as f64;
+    let mut found: Option<(f64, Trial<'a>)> = None;
+    for trial in trials {
+        let mut reference = Vec::with_capacity(sample.len());
+        for range in &ranges {
+            reference.extend(trial.reference(range.start as u64, range.len())?);
+        }
+        let (frame, is_delta) =
+            z4ai::compress_delta_if_useful(&sample, &reference, &options).map_err(z4ai_failure)?;
+        let stored: u64 = trial
+            .sources
+            .iter()
+            .map(|source| match source {
+                Source::Field(_, _, bytes) => bytes.len() as u64,
+                Source::Base(..) | Source::Run(..) => 0,
+            })
+            .sum();
+        // Fields become a little shorter.
+        let fields = stored as f64 * 0.9 * sample.len() as f64 / bytes.len() as f64;
+        let cost = frame.len() as f64 + fields;
+        if is_delta && cost < alone && found.as_ref().is_none_or(|(least, _)| cost < *least) {
+            let is_sure = cost < SURE * alone;
+            found = Some((cost, trial));
+            if is_sure {
+                break;
+            }
+        }
+    }
+    let scale = bytes.len() as f64 / sample.len().max(1) as f64;
+    Ok(found.map(|(_, trial)| (trial, alone * scale)))
+}
+
+/// Ranges all over the bytes, each a whole number of elements whatever their width.
+fn samples(length: u64) -> Vec<std::ops::Range<usize>> {
+    let (count, size) = if length <= SAMPLES * SAMPLE { (1, length) } else { (SAMPLES, SAMPLE) };
+    let place = |number: u64| ((length - size) * number / (SAMPLES - 1) / 16 * 16) as usize;
+    (0..count).map(|number| place(number)..place(number) + size as usize).collect()
+}
+
+/// Codes all of a run with the recipe that was found, unless that proves to be no shorter.
+fn store(
+    trial: Trial<'_>,
+    bytes: &[u8],
+    alone: f64,
+    target: Target,
+    options: &z4ai::Options,
+    shape: &Shape,
+) -> Result<Option<Encoded>> {
+    let reference = trial.reference(0, bytes.len())?;
+    let (frame, is_delta) =
+        z4ai::compress_delta_if_useful(bytes, &reference, options).map_err(z4ai_failure)?;
+    if !is_delta {
+        return Ok(None);
+    }
+    let recipe = trial.recipe.encode();
+    let sources = trial.sources.into_iter().map(|source| {
+        Ok(match source {
+            Source::Base(_, tensor, _) => Operand::Base(tensor),
+            Source::Run(piece, _) => Operand::Piece(piece),
+            Source::Field(number, count, bytes) => {
+                let frame = field_frame(&bytes, (number, count), target, options, shape)?;
+                Operand::Frame { length: bytes.len() as u64, frame }
+            }
+        })
+    });
+    let encoded = Encoded::Derived { recipe, operands: sources.collect::<Result<Vec<_>>>()?, frame };
+    let taken = encoded.length(bytes.len()) + OVERHEAD;
+    // Samples say well enough what is twice as long; the rest is weighed.
+    if taken as f64 * 2.0 > alone || bytes.len() <= 64 << 10 {
+        let alone = encode_alone(bytes, options)?;
+        if alone.length(bytes.len()) <= taken {
+            return Ok(Some(alone));
+        }
+    }
+    Ok(Some(encoded))
+}
+
+/// The fields of one kind, with the shape in which they lie beside each other.
+fn field_frame(
+    bytes: &[u8],
+    (number, count): (Number, usize),
+    target: Target,
+    options: &z4ai::Options,
+    shape: &Shape,
+) -> Result<Vec<u8>> {
+    let elements = match target {
+        Target::Blocks(Quantiser { elements, .. }) => *elements as u64,
+        Target::Numbers(_) => 1,
+    };
+    let row = shape.last().map(|row| row / elements * count as u64).filter(|row| *row > 0);
+    let all = (bytes.len() / number.width()) as u64;
+    let shape = row.filter(|row| all.is_multiple_of(*row)).map(|row| vec![all / row, row]);
+    let options = z4ai::Options { dtype: number.codec(), shape, ..options.clone() };
+    z4ai::compress(bytes, &options).map_err(z4ai_failure)
+}

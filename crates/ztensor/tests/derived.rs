@@ -1,0 +1,244 @@
+//! Derived tensors: casts of a base's tensors under any name, relatives inside one file, parts of them, and hostile recipes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use ztensor::archive::{ArchiveOptions, archive_bytes, restore_bytes};
+use ztensor::delta::{Candidate, apply_bytes, make_bytes};
+use ztensor::recipe::{Number, Order, Quantiser, Recipe, Rounding};
+use ztensor::{Kind, OpenOptions, Reader};
+
+/// Weights that look like weights: small, of both signs, no two alike.
+fn weights(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1u32 << 24) as f32 - 0.5
+    };
+    (0..count).map(|_| 0.05 * (next() + next() + next() + next())).collect()
+}
+
+fn safetensors(tensors: &[(&str, &str, [usize; 2], Vec<u8>)]) -> Vec<u8> {
+    let mut offset = 0;
+    let entries = tensors.iter().map(|(name, dtype, [rows, columns], bytes)| {
+        let start = offset;
+        offset += bytes.len();
+        format!(
+            r#""{name}":{{"dtype":"{dtype}","shape":[{rows},{columns}],"data_offsets":[{start},{offset}]}}"#
+        )
+    });
+    let header = format!("{{{}}}", entries.collect::<Vec<_>>().join(","));
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    tensors.iter().for_each(|(_, _, _, data)| bytes.extend_from_slice(data));
+    bytes
+}
+
+fn f32_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn f16_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| half::f16::from_f32(*value).to_le_bytes()).collect()
+}
+
+fn bf16_bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| half::bf16::from_f32(*value).to_le_bytes()).collect()
+}
+
+fn opened(bytes: &[u8]) -> Arc<Reader> {
+    Arc::new(Reader::from_bytes(bytes.to_vec()).unwrap())
+}
+
+#[test]
+fn casts_of_the_base_are_nearly_free_whatever_their_names() {
+    let (one, two) = (weights(128 * 256, 1), weights(128 * 256, 2));
+    let base = safetensors(&[
+        ("model.layers.0.mlp.up_proj.weight", "F32", [128, 256], f32_bytes(&one)),
+        ("model.layers.1.mlp.up_proj.weight", "F32", [128, 256], f32_bytes(&two)),
+    ]);
+    for (dtype, narrow) in [("F16", f16_bytes as fn(&[f32]) -> Vec<u8>), ("BF16", bf16_bytes)] {
+        for names in [
+            ["model.layers.0.mlp.up_proj.weight", "model.layers.1.mlp.up_proj.weight"],
+            ["blk.0.ffn_up.weight", "blk.1.ffn_up.weight"],
+            ["a.0.b", "a.1.b"],
+        ] {
+            let target = safetensors(&[
+                (names[0], dtype, [128, 256], narrow(&one)),
+                (names[1], dtype, [128, 256], narrow(&two)),
+            ]);
+            let reader = opened(&base);
+            let (delta, stats) = make_bytes(target.clone(), &reader, &ArchiveOptions::default()).unwrap();
+            assert_eq!((stats.derived, stats.deltas), (2, 0), "{dtype} {names:?}");
+            assert!(delta.len() < 2500, "{dtype} {names:?}: {}", delta.len());
+            assert_eq!(
+                apply_bytes(delta.clone(), &[Candidate::Opened(Arc::clone(&reader))]).unwrap(),
+                target
+            );
+            // A part of a tensor, and what is said of it.
+            let options = OpenOptions { bases: vec![Candidate::Opened(reader)], ..OpenOptions::default() };
+            let made = options.open_bytes(delta).unwrap();
+            let mut part = vec![0; 1001];
+            made.component_range_into(names[1], "data", 333, &mut part).unwrap();
+            assert_eq!(part, narrow(&two)[333..1334]);
+            assert_eq!(made.stored_encoding(names[1]).unwrap(), "derived");
+            assert!(made.stored_recipe(names[1]).unwrap().unwrap().ends_with("of f32"));
+        }
+    }
+}
+
+#[test]
+fn a_wrong_base_is_refused() {
+    let values = weights(64 * 256, 3);
+    let base = safetensors(&[("w", "F32", [64, 256], f32_bytes(&values))]);
+    let target = safetensors(&[("w", "BF16", [64, 256], bf16_bytes(&values))]);
+    let (delta, _) = make_bytes(target, &opened(&base), &ArchiveOptions::default()).unwrap();
+    let mut other = base.clone();
+    let middle = other.len() / 2 + 3;
+    other[middle] ^= 0x20;
+    let error = apply_bytes(delta.clone(), &[Candidate::Opened(opened(&other))]).unwrap_err();
+    assert_eq!(error.kind(), Kind::WrongBase, "{error}");
+    let bases = vec![Candidate::Opened(opened(&other))];
+    let made = OpenOptions { bases, ..OpenOptions::default() }.open_bytes(delta).unwrap();
+    assert_eq!(made.component_bytes("w", "data").unwrap_err().kind(), Kind::WrongBase);
+}
+
+#[test]
+fn relatives_inside_one_file_are_used() {
+    let values = weights(256 * 256, 4);
+    let average: Vec<f32> =
+        values.iter().zip(weights(256 * 256, 5)).map(|(w, noise)| w + noise * 1e-3).collect();
+    let file = safetensors(&[
+        ("ema.w.1", "F32", [256, 256], f32_bytes(&average)),
+        ("master.w.1", "F32", [256, 256], f32_bytes(&values)),
+        ("w.1", "BF16", [256, 256], bf16_bytes(&values)),
+        ("other.2", "BF16", [256, 256], bf16_bytes(&weights(256 * 256, 6))),
+    ]);
+    let (archive, stats) = archive_bytes(file.clone(), &ArchiveOptions::default()).unwrap();
+    assert_eq!(stats.derived, 2);
+    // 27 bits for the average, 21 for the master copy, nothing for its cast, 11 for the other.
+    assert!(archive.len() < file.len() * 70 / 100, "{} of {}", archive.len(), file.len());
+    assert_eq!(restore_bytes(archive.clone()).unwrap(), file);
+    let reader = Reader::from_bytes(archive).unwrap();
+    assert_eq!(*reader.component_bytes("w.1", "data").unwrap(), *bf16_bytes(&values));
+}
+
+#[test]
+fn recipes_are_read_back_and_bounded() {
+    let quantiser = Quantiser::named("q4_k").unwrap();
+    let fields = quantiser.fields.iter().enumerate();
+    let fields = fields.map(|(place, field)| Recipe::operand(place + 1, field.number)).collect();
+    let recipe = Recipe::operand(0, Number::Bf16).rows(Order::Interleaved, 2, 64).blocks(quantiser, fields);
+    assert_eq!(Recipe::decode(&recipe.encode()).unwrap(), recipe);
+    let bytes = recipe.encode();
+    for length in 0..bytes.len() {
+        assert!(Recipe::decode(&bytes[..length]).is_err());
+    }
+    // Two blocks: 512 numbers in 8 rows of 64.
+    assert_eq!(recipe.length(&[1024, 4, 4, 16, 16]).unwrap(), 288);
+    for lengths in
+        [vec![1022, 4, 4, 16, 16], vec![1024, 4, 4, 16, 15], vec![1024, 4, 4, 16], vec![512, 2, 2, 8, 8, 1]]
+    {
+        let fits = recipe.length(&lengths);
+        assert!(fits.is_err() || lengths.len() == 6, "{lengths:?}");
+    }
+    let unknown = [0x82, 0x65, b'm', b'a', b'g', b'i', b'c', 0x00];
+    assert_eq!(Recipe::decode(&unknown).unwrap_err().kind(), Kind::Unsupported);
+    let mut deep = Recipe::operand(0, Number::F32);
+    for _ in 0..20 {
+        deep = deep.cast(Number::F32, Rounding::Nearest);
+    }
+    assert_eq!(Recipe::decode(&deep.encode()).unwrap_err().kind(), Kind::Malformed);
+    let wide = Recipe::join(vec![Recipe::operand(0, Number::F32); 2000]);
+    assert_eq!(Recipe::decode(&wide.encode()).unwrap_err().kind(), Kind::Malformed);
+}
+
+#[test]
+fn rows_slices_and_joins_put_numbers_where_they_belong() {
+    let values: Vec<u8> = (0..16 * 16u32).map(|number| (number / 16) as u8).collect();
+    let rows = |recipe: &Recipe| {
+        let mut out = vec![0; recipe.length(&[256]).unwrap() as usize];
+        recipe.apply(&&[&values[..]][..], &[256], 0, &mut out).unwrap();
+        // Any part is the same as in all of it.
+        let mut part = vec![0; 37];
+        recipe.apply(&&[&values[..]][..], &[256], 21, &mut part).unwrap();
+        assert_eq!(part, out[21..58]);
+        out.chunks(16).map(|row| row[0]).collect::<Vec<_>>()
+    };
+    let plain = Recipe::operand(0, Number::U8);
+    let interleaved = plain.clone().rows(Order::Interleaved, 2, 16);
+    assert_eq!(rows(&interleaved), [0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15]);
+    assert_eq!(rows(&interleaved.rows(Order::Separated, 2, 16)), (0..16).collect::<Vec<u8>>());
+    let parts = vec![plain.clone().slice(128, 64), plain.clone().slice(0, 32)];
+    assert_eq!(rows(&Recipe::join(parts)), [8, 9, 10, 11, 0, 1]);
+    assert!(plain.slice(250, 7).length(&[256]).is_err());
+}
+
+#[test]
+fn scales_are_those_of_their_places() {
+    let values: Vec<f32> = (0..4 * 32).map(|number| number as f32).collect();
+    let scales: Vec<f32> = vec![1.0, 2.0, 4.0, 8.0];
+    let (values, scales) = (f32_bytes(&values), f32_bytes(&scales));
+    let scaled = |groups| {
+        let recipe =
+            Recipe::operand(0, Number::F32).scaled(Number::I8, 32, groups, Recipe::operand(1, Number::F32));
+        let lengths = [values.len() as u64, scales.len() as u64];
+        let mut out = vec![0; recipe.length(&lengths).ok()? as usize];
+        recipe.apply(&&[&values[..], &scales[..]][..], &lengths, 0, &mut out).unwrap();
+        Some(out)
+    };
+    let by_rows = scaled((1, 0)).unwrap();
+    assert_eq!((by_rows[5], by_rows[32 + 6], by_rows[127]), (5, 19, 16));
+    let by_tiles = scaled((2, 16)).unwrap();
+    assert_eq!((by_tiles[5], by_tiles[16 + 4], by_tiles[64 + 4], by_tiles[127]), (5, 10, 17, 16));
+    assert!(scaled((0, 0)).is_none() && scaled((1, 16)).is_none() && scaled((1, 4)).is_none());
+}
+
+/// Blocks of llama.cpp's own quantisers: floats and stored scales give the same levels.
+#[cfg(feature = "gguf")]
+#[test]
+fn levels_are_those_of_llama_cpp() {
+    let file = |name: &str| {
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/derived").join(name);
+        std::fs::read(path).unwrap()
+    };
+    let (base, blocks) = (opened(&file("base.gguf")), opened(&file("blocks.gguf")));
+    let floats = base.component_bytes("w.weight", "data").unwrap();
+    for (name, object) in blocks.objects() {
+        let quantiser = Quantiser::named(&object.dtype().to_lowercase()).unwrap();
+        let expected = blocks.component_bytes(name, "data").unwrap();
+        let fields = quantiser.split(&expected);
+        let nodes = (1..).zip(quantiser.fields).map(|(place, field)| Recipe::operand(place, field.number));
+        let given = Recipe::operand(0, Number::Bf16).blocks(quantiser, nodes.collect());
+        let mut operands = vec![&floats[..]];
+        operands.extend(fields.iter().map(Vec::as_slice));
+        let wrong = |recipe: &Recipe, operands: &[&[u8]]| {
+            let lengths: Vec<u64> = operands.iter().map(|operand| operand.len() as u64).collect();
+            let mut out = vec![0; recipe.length(&lengths).unwrap() as usize];
+            recipe.apply(&operands, &lengths, 0, &mut out).unwrap();
+            out.iter().zip(&*expected).filter(|(one, other)| one != other).count()
+        };
+        // Types that round with scales that are not those they store differ now and then.
+        let allowed = match quantiser.name {
+            "iq4_nl" | "iq4_xs" => 20,
+            name if quantiser.computes_fields() => {
+                if name == "q8_0" {
+                    60
+                } else {
+                    40
+                }
+            }
+            _ => 0,
+        };
+        let found = wrong(&given, &operands);
+        assert!(found <= allowed, "{name}: {found} bytes of {}", expected.len());
+        if quantiser.computes_fields() {
+            let computed = Recipe::operand(0, Number::Bf16).blocks(quantiser, Vec::new());
+            assert_eq!(wrong(&computed, &operands[..1]), 0, "{name}");
+        }
+    }
+    let (delta, stats) = make_bytes(file("blocks.gguf"), &base, &ArchiveOptions::default()).unwrap();
+    assert_eq!(stats.derived, stats.tensors);
+    assert_eq!(apply_bytes(delta, &[Candidate::Opened(base)]).unwrap(), file("blocks.gguf"));
+}
