@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 use ztensor::Result;
 
-use crate::fetch::{CONCURRENT, PART, fetch_part};
-use crate::origin::Origin;
+use crate::fetch::{CONCURRENT, PART};
+use crate::fetcher::Fetcher;
 use crate::process;
 
 /// Bytes that may be in memory or on their way before they are read.
@@ -18,7 +18,7 @@ const GAP: u64 = 512 << 10;
 
 /// A download in progress.
 pub(crate) struct Ahead {
-    origin: Arc<dyn Origin>,
+    fetcher: Arc<Fetcher>,
     /// What is fetched, by offset; no two overlap.
     parts: Vec<Part>,
     state: Mutex<State>,
@@ -29,6 +29,8 @@ pub(crate) struct Ahead {
 struct Part {
     offset: u64,
     length: usize,
+    /// How many of its bytes were announced; the others lie between two ranges that became one request.
+    wanted: usize,
 }
 
 struct State {
@@ -37,13 +39,15 @@ struct State {
     next: usize,
     held: usize,
     in_flight: usize,
+    /// Memory of parts that were read, for those to come: fresh pages cost the kernel more than the copy does.
+    spare: Vec<Vec<u8>>,
     tasks: Vec<AbortHandle>,
 }
 
 enum Progress {
     Waiting,
     Fetching,
-    /// The bytes, and how many of them are still to be read.
+    /// The bytes, and how many of those that were announced are still to be read.
     Ready(Vec<u8>, usize),
     /// Read, or failed: whoever wants it fetches it again, and meets the error.
     Gone,
@@ -51,15 +55,16 @@ enum Progress {
 
 impl Ahead {
     /// Starts fetching; `None` where there is nothing to fetch, or no way to.
-    pub(crate) fn start(origin: Arc<dyn Origin>, ranges: Vec<Range<u64>>) -> Option<Arc<Ahead>> {
-        let parts = plan(ranges);
+    pub(crate) fn start(fetcher: Arc<Fetcher>, ranges: Vec<Range<u64>>) -> Option<Arc<Ahead>> {
+        let parts = plan(ranges, fetcher.cache.is_some());
         if parts.is_empty() {
             return None;
         }
         let progress = parts.iter().map(|_| Progress::Waiting).collect();
-        let state = State { parts: progress, next: 0, held: 0, in_flight: 0, tasks: Vec::new() };
+        let state =
+            State { parts: progress, next: 0, held: 0, in_flight: 0, spare: Vec::new(), tasks: Vec::new() };
         let ahead = Arc::new(Ahead {
-            origin,
+            fetcher,
             parts,
             state: Mutex::new(state),
             arrived: Condvar::new(),
@@ -115,12 +120,16 @@ impl Ahead {
                 // Wanted before its turn: nobody waits for what does not come.
                 Progress::Waiting => self.spawn(&mut state, number)?,
                 Progress::Fetching => {
-                    state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    process::check_interrupted()?;
+                    let waited = self.arrived.wait_timeout(state, process::BETWEEN_LOOKS);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
                 Progress::Ready(bytes, unread) => {
                     out.copy_from_slice(&bytes[within..within + out.len()]);
                     *unread = unread.saturating_sub(out.len());
                     if *unread == 0 {
+                        let spare = std::mem::take(bytes);
+                        state.spare.push(spare);
                         state.parts[number] = Progress::Gone;
                         state.held -= self.parts[number].length;
                         self.admit(&mut state)?;
@@ -152,11 +161,15 @@ impl Ahead {
         state.held += self.parts[number].length;
         state.in_flight += 1;
         let ahead = Arc::downgrade(self);
-        let (origin, part) = (Arc::clone(&self.origin), &self.parts[number]);
+        let (fetcher, part) = (Arc::clone(&self.fetcher), &self.parts[number]);
         let (offset, length) = (part.offset, part.length);
+        let mut bytes = state.spare.pop().unwrap_or_default();
         let task = process::runtime()?.spawn(async move {
-            let mut bytes = vec![0; length];
-            let fetched = fetch_part(&*origin, offset, &mut bytes).await;
+            match bytes.capacity() {
+                0 => bytes = vec![0; length],
+                _ => bytes.resize(length, 0),
+            }
+            let fetched = fetcher.fetch_part(offset, &mut bytes).await;
             // Without a reader there is nobody to keep them for.
             if let Some(ahead) = ahead.upgrade() {
                 ahead.arrive(number, fetched.map(|()| bytes));
@@ -170,7 +183,7 @@ impl Ahead {
         let mut state = self.state();
         state.in_flight -= 1;
         match fetched {
-            Ok(bytes) => state.parts[number] = Progress::Ready(bytes, self.parts[number].length),
+            Ok(bytes) => state.parts[number] = Progress::Ready(bytes, self.parts[number].wanted),
             Err(_) => {
                 // The error is not lost: the reader asks again, and gets the server's answer itself.
                 state.parts[number] = Progress::Gone;
@@ -196,27 +209,47 @@ impl Drop for Ahead {
     }
 }
 
-/// Sorts ranges, joins those that lie close together and cuts what is long.
-fn plan(mut ranges: Vec<Range<u64>>) -> Vec<Part> {
+/// Sorts ranges, joins those that lie close together and cuts what is long: into equal parts, so that the last one is not a sliver that costs
+/// a round trip of its own, or at multiples of a part's length, where blocks of a cache end.
+fn plan(mut ranges: Vec<Range<u64>>, at_multiples: bool) -> Vec<Part> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_unstable_by_key(|range| range.start);
+    let wanted = join(&ranges, 0);
+    let longest = PART as u64;
+    let mut parts: Vec<Part> = Vec::new();
+    for range in join(&wanted, GAP) {
+        let count = (range.end - range.start).div_ceil(longest);
+        let each = (range.end - range.start).div_ceil(count);
+        let mut offset = range.start;
+        while offset < range.end {
+            let most = if at_multiples { longest - offset % longest } else { each };
+            let length = (range.end - offset).min(most) as usize;
+            parts.push(Part { offset, length, wanted: 0 });
+            offset += length as u64;
+        }
+    }
+    let mut first = 0;
+    for part in &mut parts {
+        let end = part.offset + part.length as u64;
+        while wanted.get(first).is_some_and(|range| range.end <= part.offset) {
+            first += 1;
+        }
+        let inside = wanted[first..].iter().take_while(|range| range.start < end);
+        part.wanted = inside.map(|range| (range.end.min(end) - range.start.max(part.offset)) as usize).sum();
+    }
+    parts
+}
+
+/// Joins sorted ranges that overlap, or lie no further apart than `gap`.
+fn join(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in ranges {
         match joined.last_mut() {
-            Some(last) if range.start <= last.end.saturating_add(GAP) => last.end = last.end.max(range.end),
-            _ => joined.push(range),
+            Some(last) if range.start <= last.end.saturating_add(gap) => last.end = last.end.max(range.end),
+            _ => joined.push(range.clone()),
         }
     }
-    let parts = joined.into_iter().flat_map(|range| {
-        let count = (range.end - range.start).div_ceil(PART as u64);
-        // Equal parts: the last one is then not a sliver that costs a round trip of its own.
-        let each = (range.end - range.start).div_ceil(count);
-        (0..count).map(move |number| {
-            let offset = range.start + number * each;
-            Part { offset, length: (range.end - offset).min(each) as usize }
-        })
-    });
-    parts.collect()
+    joined
 }
 
 #[cfg(test)]
@@ -224,7 +257,7 @@ mod tests {
     use super::*;
 
     fn planned(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
-        let parts = plan(ranges.iter().map(|(start, end)| *start..*end).collect());
+        let parts = plan(ranges.iter().map(|(start, end)| *start..*end).collect(), false);
         parts.iter().map(|part| (part.offset, part.offset + part.length as u64)).collect()
     }
 
@@ -248,5 +281,24 @@ mod tests {
                 parts.iter().map(|part| part.1.min(end).saturating_sub(part.0.max(start))).sum();
             assert_eq!(covered, end - start);
         }
+    }
+
+    #[test]
+    fn a_part_is_done_when_what_was_announced_of_it_is_read() {
+        let far = 20 << 20;
+        let ranges = vec![0..100, 50..150, 200..300, far..far + 10];
+        let wanted: Vec<_> = plan(ranges, false).iter().map(|part| (part.length, part.wanted)).collect();
+        assert_eq!(wanted, [(300, 250), (10, 10)]);
+        let parts = plan(vec![0..PART as u64, PART as u64 + 6..2 * PART as u64 + 6], false);
+        assert_eq!(parts.iter().map(|part| part.wanted).sum::<usize>(), 2 * PART);
+    }
+
+    #[test]
+    fn parts_of_cached_files_end_where_blocks_do() {
+        let part = PART as u64;
+        let parts = plan(vec![5..part, part..2 * part + 9], true);
+        let spans: Vec<_> =
+            parts.iter().map(|part| (part.offset, part.offset + part.length as u64)).collect();
+        assert_eq!(spans, [(5, part), (part, 2 * part), (2 * part, 2 * part + 9)]);
     }
 }

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ztensor::{Ranges, Result, Source};
 
 use crate::ahead::Ahead;
+use crate::cache::Cache;
+use crate::fetcher::Fetcher;
 use crate::location::{HubFile, Location, shown};
 use crate::options::StorageOptions;
 use crate::origin::Origin;
@@ -31,25 +33,27 @@ pub(crate) fn open(location: Location, options: &StorageOptions) -> Result<Sourc
             (Arc::new(hub), name)
         }
     };
-    over(origin, &name)
+    over(origin, &name, options)
 }
 
 /// Opens a file of the hub, and keeps what the hub says of it.
 pub(crate) fn open_hub(file: HubFile, options: &StorageOptions) -> Result<(Arc<Hub>, Source)> {
     let hub = Arc::new(Hub::new(file, options)?);
-    let source = over(Arc::clone(&hub) as Arc<dyn Origin>, &hub.name())
+    let source = over(Arc::clone(&hub) as Arc<dyn Origin>, &hub.name(), options)
         .map_err(|error| error.with_path(&shown(&hub.name())))?;
     Ok((hub, source))
 }
 
-fn over(origin: Arc<dyn Origin>, name: &str) -> Result<Source> {
-    let (length, head) = process::block_on(fetch::open(&*origin, HEAD))??;
-    let file = RemoteFile { origin, length, ahead: Mutex::default() };
+fn over(origin: Arc<dyn Origin>, name: &str, options: &StorageOptions) -> Result<Source> {
+    // Also with a cache: the server has to say which state of the file is the present one.
+    let (length, head) = process::wait_for(fetch::open(&*origin, HEAD))?;
+    let cache = Cache::of(&*origin, length, options)?;
+    let file = RemoteFile { fetcher: Arc::new(Fetcher { origin, cache }), length, ahead: Mutex::default() };
     Ok(Source::from_ranges(Box::new(file), &shown(name).to_string_lossy(), head))
 }
 
 struct RemoteFile {
-    origin: Arc<dyn Origin>,
+    fetcher: Arc<Fetcher>,
     length: u64,
     ahead: Mutex<Option<Arc<Ahead>>>,
 }
@@ -72,7 +76,7 @@ impl Ranges for RemoteFile {
         };
         match &mut buffer[taken..] {
             [] => Ok(()),
-            rest => process::block_on(fetch::fetch(&*self.origin, offset + taken as u64, rest))?,
+            rest => process::wait_for(self.fetcher.fetch(offset + taken as u64, rest)),
         }
     }
 
@@ -81,7 +85,7 @@ impl Ranges for RemoteFile {
     }
 
     fn announce(&self, ranges: Vec<Range<u64>>) {
-        let ahead = Ahead::start(Arc::clone(&self.origin), ranges);
+        let ahead = Ahead::start(Arc::clone(&self.fetcher), ranges);
         *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = ahead;
     }
 }

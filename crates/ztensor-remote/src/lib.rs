@@ -7,9 +7,11 @@
 
 mod ahead;
 pub mod bucket;
+mod cache;
 mod download;
 mod failure;
 mod fetch;
+mod fetcher;
 mod file;
 mod location;
 mod options;
@@ -18,6 +20,7 @@ mod process;
 
 pub use download::{Download, Downloaded, Watch};
 pub use options::StorageOptions;
+pub use process::Interruption;
 
 use ztensor::{Result, Source};
 

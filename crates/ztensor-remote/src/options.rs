@@ -10,7 +10,7 @@ use object_store::gcp::GoogleConfigKey;
 use ztensor::{Error, Result};
 
 /// The names that are said to be known; the longer ones of each cloud's environment variables are understood as well.
-const KNOWN: [(&str, &str); 5] = [
+const KNOWN: [(&str, &str); 6] = [
     (
         "s3://",
         "endpoint_url, key, secret, token, region, anon, profile (also aws_access_key_id, aws_secret_access_key, aws_session_token, region_name)",
@@ -25,10 +25,11 @@ const KNOWN: [(&str, &str); 5] = [
     ),
     ("http(s)://", "headers"),
     ("hf://", "token, endpoint_url"),
+    ("all of them", "cache (a folder), cache_size"),
 ];
 
 /// Options that need more than another name; each is handled where it is used.
-const OWN: [&str; 9] = [
+const OWN: [&str; 11] = [
     "endpoint_url",
     "endpoint",
     "anon",
@@ -38,6 +39,8 @@ const OWN: [&str; 9] = [
     "token",
     "hf_token",
     "connection_string",
+    "cache",
+    "cache_size",
 ];
 
 /// How the name of an option begins that is a header of HTTP requests.

@@ -1,7 +1,10 @@
-//! Things that belong to one process. A runtime and its connections do not survive `fork`: their threads stay behind in the parent, and a
-//! child that waits for them waits for ever. Data loaders fork, so a child makes its own and leaves the parent's alone.
+//! Things that belong to one process. A runtime and its connections do not survive `fork`: their threads stay
+//! behind in the parent, and a child that waits for them waits for ever. Data loaders fork, so a child makes
+//! its own and leaves the parent's alone.
 
+use std::pin::pin;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -71,6 +74,53 @@ where
     // A thread that drives a runtime may not wait inside it; one of our own may.
     let waited = std::thread::scope(|scope| scope.spawn(|| handle.block_on(future)).join());
     waited.map_err(|_| Error::new(Kind::Io, "a thread that waited for the network ended early"))
+}
+
+/// How many ask for all waiting to end.
+static INTERRUPTIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// How long an interruption may go unnoticed.
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// As long as this value lives, everything in the process that waits for bytes of a remote file gets an error
+/// instead, and so does what begins to wait. For programs whose users may press Ctrl-C.
+#[must_use]
+pub struct Interruption(());
+
+impl Interruption {
+    /// Begins.
+    #[allow(clippy::new_without_default, reason = "there is nothing default about it")]
+    pub fn new() -> Interruption {
+        INTERRUPTIONS.fetch_add(1, Ordering::Relaxed);
+        Interruption(())
+    }
+}
+
+impl Drop for Interruption {
+    fn drop(&mut self) {
+        INTERRUPTIONS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An error while there is an [`Interruption`].
+pub(crate) fn check_interrupted() -> Result<()> {
+    match INTERRUPTIONS.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        _ => Err(Error::argument("interrupted")),
+    }
+}
+
+/// Runs a future to its end, as [`block_on`], or to an [`Interruption`].
+pub(crate) fn wait_for<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    block_on(async {
+        let mut future = pin!(future);
+        loop {
+            match within(BETWEEN_LOOKS, &mut future).await {
+                Some(done) => return done,
+                None => check_interrupted()?,
+            }
+        }
+    })?
 }
 
 /// Waits for a while, or says that it took too long.

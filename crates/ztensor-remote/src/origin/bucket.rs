@@ -135,6 +135,14 @@ impl Origin for Bucket {
         }
         .boxed()
     }
+
+    fn identity(&self) -> Option<String> {
+        let Pin { tag, version, .. } = self.pin.get()?;
+        // Tags of buckets are strong, but for what passes a proxy that compresses.
+        let tag = tag.as_deref().filter(|tag| !tag.starts_with("W/"))?;
+        let version = version.as_deref().unwrap_or_default();
+        Some(format!("{}\n{}\n{tag}\n{version}", self.connection.place(), self.key))
+    }
 }
 
 pub(crate) fn body(result: GetResult) -> Body {

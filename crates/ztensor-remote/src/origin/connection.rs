@@ -61,6 +61,22 @@ impl Connection {
         Connection { cloud, bucket, environment, options: options.clone(), retries }
     }
 
+    /// Which bucket it is: those of two servers may share a name.
+    pub(crate) fn place(&self) -> String {
+        let (endpoints, accounts): (&[&str], &[&str]) = match self.cloud {
+            Cloud::Amazon => (&["aws_endpoint_url_s3", "aws_endpoint_url", "aws_endpoint"], &[]),
+            Cloud::Google => (&["google_base_url"], &[]),
+            Cloud::Azure => (
+                &["azure_storage_connection_string", "azure_storage_endpoint", "azure_endpoint"],
+                &["account_name", "azure_storage_account_name", "connection_string"],
+            ),
+        };
+        let endpoint = self.endpoint(endpoints).unwrap_or_default();
+        let account = self.options.first(accounts);
+        let account = account.or_else(|| accounts.iter().find_map(|name| self.variable(name)));
+        format!("{}\n{endpoint}\n{}", self.bucket, account.unwrap_or_default())
+    }
+
     /// The client of this process.
     pub(crate) fn open(&self) -> Result<Arc<dyn ObjectStore>> {
         static STORES: PerProcess<Stores> = PerProcess::new();

@@ -64,6 +64,12 @@ impl Origin for Http {
         }
         .boxed()
     }
+
+    /// By a strong tag only: times are no finer than a second, and weak tags stand for what is alike, not the same.
+    fn identity(&self) -> Option<String> {
+        let tag = self.pin.get()?.tag.as_ref()?.to_str().ok()?;
+        (!tag.starts_with("W/")).then(|| format!("{}\n{tag}", self.url))
+    }
 }
 
 /// What tells one state of a file from another.

@@ -248,6 +248,12 @@ impl Origin for Hub {
     fn open(&self, most: u64) -> BoxFuture<'_, Result<(u64, Body), Failure>> {
         async move { self.ask(0..most).await }.boxed()
     }
+
+    /// A commit holds one state of each file.
+    fn identity(&self) -> Option<String> {
+        let commit = &self.resolved.get()?.commit;
+        Some(format!("{}\n{}\n{commit}\n{}", self.endpoint, self.file.repository, self.file.file))
+    }
 }
 
 /// What the hub's description of a repository says of its files.

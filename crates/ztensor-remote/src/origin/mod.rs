@@ -25,4 +25,9 @@ pub(crate) trait Origin: Send + Sync {
 
     /// Asks for the first bytes, and fixes which state of the file all later answers must come from. The length of the file comes along.
     fn open(&self, most: u64) -> BoxFuture<'_, Result<(u64, Body), Failure>>;
+
+    /// What tells this state of the file from every other file and state, once it is opened; `None` where the server does not say enough.
+    fn identity(&self) -> Option<String> {
+        None
+    }
 }
