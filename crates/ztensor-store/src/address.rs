@@ -1,12 +1,14 @@
 //! Checkpoints as paths: `store//name`, `store//name/file`. [`install`] lets everything that opens model files open these, so that no command and no
 //! function needs to know of stores.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::content::Checkpoint;
 use crate::record::FileKind;
 use crate::store::Store;
+use ztensor::formats::may_have_boxes;
 use ztensor::source::is_url;
 use ztensor::{Error, Kind, OpenOptions, Reader, Result, Source};
 
@@ -80,7 +82,13 @@ impl Checkpoint {
         };
         let mut found: Vec<&str> = match all.iter().find(|path| **path == inside) {
             Some(file) => vec![*file],
-            None => self.weights().filter(below).collect(),
+            None => {
+                // What describes tensors in boxes of other files has none of its own; of torch's files only that one says what is in them.
+                let describes = |path: &&str| may_have_boxes(path) || path.ends_with(".distcp");
+                let weights: HashSet<&str> = self.weights().collect();
+                let wanted = all.iter().copied().filter(|path| weights.contains(path) || describes(path));
+                wanted.filter(below).collect()
+            }
         };
         // An archive has no tensors of its own, and opens as what is in it.
         if let (true, true, [only]) = (found.is_empty(), inside.is_empty(), all.as_slice()) {

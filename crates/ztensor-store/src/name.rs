@@ -55,6 +55,12 @@ impl Name {
         Ok(Name { text: text.to_owned(), escaped })
     }
 
+    /// The number at its end, such as the 1000 of `run-7/step-1000`.
+    pub fn step(&self) -> Option<u64> {
+        let digits = self.text.len() - self.text.bytes().rev().take_while(u8::is_ascii_digit).count();
+        self.text[digits..].parse().ok()
+    }
+
     /// The hidden name of a pin.
     pub fn pin(id: Id) -> Name {
         let text = format!("{PINS}/{id}");

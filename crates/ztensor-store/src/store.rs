@@ -58,7 +58,7 @@ pub struct Listing {
     pub name: Name,
     /// Its generation.
     pub generation: u64,
-    /// When it was added or rewritten, in seconds since 1970.
+    /// When it was added, in seconds since 1970.
     pub time: u64,
     /// The checkpoint it was stored against.
     pub parent: Option<Name>,
@@ -243,7 +243,7 @@ impl Store {
         Ok(scan(path.as_ref())?.length())
     }
 
-    fn check_honesty(&self) -> Result<()> {
+    pub(crate) fn check_honesty(&self) -> Result<()> {
         if !self.settings.single_writer && !self.honest.load(Ordering::Relaxed) {
             self.protocol.check_honesty()?;
             self.honest.store(true, Ordering::Relaxed);
@@ -268,7 +268,7 @@ impl Store {
     }
 
     /// The checkpoints that are there now, hidden ones left out, by name.
-    fn live(&self) -> Result<Vec<Arc<Current>>> {
+    pub(crate) fn live(&self) -> Result<Vec<Arc<Current>>> {
         let names = self.protocol.names()?;
         let visible: Vec<(Name, u64)> = names.into_iter().filter(|(name, _)| !name.is_hidden()).collect();
         let unread: Vec<(Name, u64)> = {

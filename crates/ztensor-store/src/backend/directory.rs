@@ -6,6 +6,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use rayon::prelude::*;
+
 use super::{Backend, Creation, Listed, Reach, Stat, Upload};
 use ztensor::{Error, Kind, Output, Result};
 
@@ -39,15 +41,17 @@ impl Directory {
         Ok(path)
     }
 
-    fn walk(&self, folder: &Path, prefix: &str, reach: Reach, found: &mut Vec<Listed>) -> Result<()> {
+    /// The objects in a folder, and where the reach says so those in all folders below it, which are gone through side by side.
+    fn walk(&self, folder: &Path, prefix: &str, reach: Reach) -> Result<Vec<Listed>> {
         let fail = |cause| Error::io("cannot list the folder", folder, cause);
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(());
+                return Ok(Vec::new());
             }
             Err(cause) => return Err(fail(cause)),
         };
+        let (mut found, mut folders) = (Vec::new(), Vec::new());
         for entry in entries {
             let entry = entry.map_err(fail)?;
             // Files under way have names that begin with a dot; pins have a folder of such a name.
@@ -60,7 +64,7 @@ impl Directory {
             let key = format!("{prefix}{name}");
             if kind.is_dir() {
                 if reach == Reach::Tree {
-                    self.walk(&entry.path(), &format!("{key}/"), reach, found)?;
+                    folders.push((entry.path(), format!("{key}/")));
                 }
             } else if kind.is_file() && !name.starts_with('.') {
                 match entry.metadata() {
@@ -70,7 +74,9 @@ impl Directory {
                 }
             }
         }
-        Ok(())
+        let below = folders.par_iter().map(|(folder, prefix)| self.walk(folder, prefix, reach));
+        found.extend(below.collect::<Result<Vec<_>>>()?.into_iter().flatten());
+        Ok(found)
     }
 }
 
@@ -117,6 +123,10 @@ impl Backend for Directory {
         }
     }
 
+    fn read_all(&self, keys: &[String], most: u64) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.par_iter().map(|key| self.read(key, most)).collect()
+    }
+
     fn stat(&self, key: &str) -> Result<Option<Stat>> {
         let path = self.path(key);
         match fs::symlink_metadata(&path) {
@@ -128,9 +138,7 @@ impl Backend for Directory {
     }
 
     fn list(&self, prefix: &str, reach: Reach) -> Result<Vec<Listed>> {
-        let mut found = Vec::new();
-        self.walk(&self.path(prefix), prefix, reach, &mut found)?;
-        Ok(found)
+        self.walk(&self.path(prefix), prefix, reach)
     }
 
     fn delete(&self, key: &str) -> Result<()> {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
+use super::cast::Cast;
 use crate::protocol::Protocol;
 use crate::record::{Encoding, Entry, Manifest, Pack};
 use ztensor::{Error, Kind, Result};
@@ -103,13 +104,27 @@ pub(crate) fn read_entry(
             let delta = z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?;
             delta.against(z4ai::Fetch::new(length, fetch_base))?.trusted().read_into(start..end, out)
         }
+        Encoding::Cast { base } => {
+            let cast = cast(manifest, entry, base)?;
+            let fetch_base = |offset: u64, bytes: &mut [u8]| {
+                let (from, needed, skipped) = cast.needed(offset, bytes.len() as u64)?;
+                let mut below = buffer(needed)?;
+                read_entry(protocol, manifest, base, from, &mut below)?;
+                let taken = cast.apply(&below)?;
+                let taken = taken.get(skipped..).and_then(|rest| rest.get(..bytes.len()));
+                bytes.copy_from_slice(taken.ok_or_else(|| Error::malformed("a base is too short"))?);
+                Ok(())
+            };
+            let delta = z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?;
+            delta.against(z4ai::Fetch::new(entry.length, fetch_base))?.trusted().read_into(start..end, out)
+        }
     }
 }
 
 /// Decodes all of an entry: the end of its chain first, then one delta after the other, so that two of them are in memory however long the chain is.
 fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut [u8]) -> Result<()> {
     let mut chain = vec![entry(manifest, number)?];
-    while let Some(Encoding::Delta { base }) = chain.last().map(|entry| entry.encoding) {
+    while let Some(base) = chain.last().and_then(|entry| entry.encoding.base()) {
         chain.push(entry(manifest, base)?);
     }
     let mut below: Option<Vec<u8>> = None;
@@ -128,6 +143,12 @@ fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut
                 fetch(0, into)?;
                 check_digest(entry, into)?;
             }
+            (Encoding::Cast { base }, Some(reference)) => {
+                let reference = cast(manifest, entry, base)?.apply(reference)?;
+                let frame = stored(entry, fetch)?;
+                let read = |frame: z4ai::Frame<_>| frame.against(&reference)?.read_all_into(into);
+                z4ai::Frame::open(&frame).and_then(read)?;
+            }
             (Encoding::Delta { .. }, Some(reference)) => {
                 let frame = stored(entry, fetch)?;
                 let read = |frame: z4ai::Frame<_>| frame.against(reference)?.read_all_into(into);
@@ -141,6 +162,11 @@ fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut
         below = Some(own);
     }
     Ok(())
+}
+
+fn cast(manifest: &Manifest, to: &Entry, base: usize) -> Result<Cast> {
+    let cast = Cast::between(&entry(manifest, base)?.dtype, &to.dtype);
+    cast.ok_or_else(|| Error::malformed("the base of an entry cannot be cast to its type"))
 }
 
 fn entry(manifest: &Manifest, number: usize) -> Result<&Entry> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::chain::{Chains, buffer};
 use crate::name::Name;
@@ -65,36 +65,38 @@ impl Checkpoint {
             return Err(Error::argument(format!("\"{path}\" is a folder or a link, not a file")));
         };
         let manifest = self.manifest();
-        let bones: Arc<[u8]> = match skeleton {
-            None => Arc::new([]),
-            Some(entry) => {
-                let entry = &manifest.entries[*entry];
-                if entry.length > Limits::default().header_bytes {
-                    return Err(Error::new(Kind::Limit, format!("the skeleton of \"{path}\" is too long")));
-                }
-                self.read_entry(entry)?.into()
-            }
-        };
+        let entry = skeleton.map(|entry| &manifest.entries[entry]);
+        let length = entry.map_or(0, |entry| entry.length);
+        if length > Limits::default().header_bytes {
+            return Err(Error::new(Kind::Limit, format!("the skeleton of \"{path}\" is too long")));
+        }
+        let digest = entry.map_or([0; 32], |entry| entry.digest);
+        let skeleton = Skeleton { chains: Arc::clone(&self.chains), digest, length, bytes: OnceLock::new() };
+        let skeleton = Arc::new(skeleton);
         let mut parts: Vec<Arc<dyn Piece>> = Vec::with_capacity(2 * pieces.len() + 1);
         let mut taken = 0u64;
         let mut take = |length: u64| {
-            let part = Bones { bones: Arc::clone(&bones), start: taken, length };
+            let part = Bones { skeleton: Arc::clone(&skeleton), start: taken, length };
             taken += length;
             (length > 0).then(|| Arc::new(part) as Arc<dyn Piece>)
         };
         for piece in pieces {
             parts.extend(take(piece.gap));
-            let entry = &manifest.entries[piece.entry];
-            parts.push(Arc::new(Stored {
-                chains: Arc::clone(&self.chains),
-                digest: entry.digest,
-                length: entry.length,
-                stored: entry.stored,
-            }));
+            parts.push(self.stored(&manifest.entries[piece.entry]));
         }
         let gaps: u64 = pieces.iter().map(|piece| piece.gap).sum();
-        parts.extend(take((bones.len() as u64).saturating_sub(gaps)));
+        parts.extend(take(skeleton.length.saturating_sub(gaps)));
         Source::from_pieces(parts, Some(shown))
+    }
+
+    fn stored(&self, entry: &Entry) -> Arc<dyn Piece> {
+        let chains = Arc::clone(&self.chains);
+        Arc::new(Stored { chains, digest: entry.digest, length: entry.length, stored: entry.stored })
+    }
+
+    /// The bytes of an entry of its manifest, decoded as they are read.
+    pub(crate) fn entry_source(&self, number: usize) -> Result<Source> {
+        Source::from_pieces(vec![self.stored(&self.manifest().entries[number])], None)
     }
 
     /// The bytes of an entry of its manifest.
@@ -177,9 +179,29 @@ impl Checkpoint {
     }
 }
 
+/// A file's skeleton, read when some of it is: of a checkpoint with a file for each of a thousand ranks most are never looked into.
+struct Skeleton {
+    chains: Arc<Chains>,
+    digest: [u8; 32],
+    length: u64,
+    bytes: OnceLock<Vec<u8>>,
+}
+
+impl Skeleton {
+    fn bytes(&self) -> Result<&[u8]> {
+        if let Some(bytes) = self.bytes.get() {
+            return Ok(bytes);
+        }
+        let mut bytes = buffer(self.length)?;
+        self.chains.read(&self.digest, self.length, 0, &mut bytes)?;
+        // Two readers at once read the same bytes.
+        Ok(self.bytes.get_or_init(|| bytes))
+    }
+}
+
 /// Bytes of a skeleton.
 struct Bones {
-    bones: Arc<[u8]>,
+    skeleton: Arc<Skeleton>,
     start: u64,
     length: u64,
 }
@@ -203,7 +225,7 @@ impl Piece for Bones {
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let from = (self.start + start) as usize;
-        let part = self.bones.get(from..).and_then(|rest| rest.get(..out.len()));
+        let part = self.skeleton.bytes()?.get(from..).and_then(|rest| rest.get(..out.len()));
         out.copy_from_slice(part.ok_or_else(|| Error::malformed("a skeleton is too short"))?);
         Ok(())
     }

@@ -19,7 +19,9 @@ fn cut(run: Run) -> Vec<Run> {
         return vec![run];
     }
     let (element, row, deeper) = rows(&run).unwrap_or((DType::U8.into(), 1, Vec::new()));
-    let step = (PART / row).max(1) * row;
+    // Blocks are not cut either.
+    let least = run.blocks.map_or(1, |blocks| blocks.bytes() as u64).max(row);
+    let step = (PART / least).max(1) * least;
     let starts = (0..run.length.div_ceil(step)).map(|number| number * step);
     let part = |start: u64| {
         let length = step.min(run.length - start);
@@ -30,6 +32,7 @@ fn cut(run: Run) -> Vec<Run> {
             tensor: run.tensor.clone(),
             element: element.clone(),
             shape: Shape::from(shape),
+            blocks: run.blocks,
         }
     };
     starts.map(part).collect()
@@ -82,7 +85,14 @@ mod tests {
     fn run(element: DType, shape: &[u64]) -> Run {
         let length = shape.iter().product::<u64>() * element.width() as u64;
         let tensor = Some(("weight".to_owned(), "data".to_owned()));
-        Run { offset: 64, length, tensor, element: element.into(), shape: Shape::from(shape.to_vec()) }
+        Run {
+            offset: 64,
+            length,
+            tensor,
+            element: element.into(),
+            shape: Shape::from(shape.to_vec()),
+            blocks: None,
+        }
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! What a store holds already: entries by content, for duplicates, and by name and shape, for bases. All of it is a hint; that a pack is there is
 //! looked up before it is relied on, and again after the commit.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cut::{part_key, part_numbers};
 use crate::id::Id;
 use crate::name::Name;
 use crate::protocol::{Current, Protocol};
-use crate::record::{Encoding, Entry, FileKind, Manifest};
+use crate::record::{Entry, FileKind, Manifest};
 use ztensor::Result;
 
 /// An entry of one of the known checkpoints.
@@ -29,6 +29,8 @@ pub(crate) struct Known {
     /// Tensors by what they are.
     by_kind: HashMap<(String, Vec<u64>), Vec<Place>>,
     endangered: BTreeSet<Id>,
+    /// Where only contents of checkpoints may be bases: their digests.
+    bases: Option<HashSet<[u8; 32]>>,
     there: Mutex<HashMap<Id, bool>>,
 }
 
@@ -43,6 +45,9 @@ pub enum Base {
     /// In this one.
     Checkpoint(Name),
 }
+
+/// Candidates for a base that are looked at, more than are compared: some may not be usable.
+const CANDIDATES: usize = 32;
 
 /// The key of a piece that is no tensor.
 pub(crate) fn plain_key(path: &str, number: usize) -> String {
@@ -60,7 +65,8 @@ impl Known {
         let kinship = |current: &Current| {
             let other = current.manifest.stamp.name.as_str();
             let same = name.as_str().split('/').zip(other.split('/')).take_while(|(a, b)| a == b).count();
-            (same, current.manifest.stamp.time)
+            // Times are seconds: of several adds in one, the steps tell which was the last.
+            (same, current.manifest.stamp.time, current.manifest.stamp.name.step())
         };
         checkpoints.sort_by_key(|current| std::cmp::Reverse(kinship(current)));
         let mut known = Known {
@@ -70,12 +76,23 @@ impl Known {
             by_key: HashMap::new(),
             by_kind: HashMap::new(),
             endangered,
+            bases: None,
             there: Mutex::default(),
         };
         for checkpoint in 0..known.checkpoints.len() {
             known.take(checkpoint, base);
         }
         known
+    }
+
+    /// Lets nothing be a base but these contents: what others were stored against and only removed ones had is not used again.
+    pub(crate) fn with_bases(self, contents: HashSet<[u8; 32]>) -> Known {
+        Known { bases: Some(contents), ..self }
+    }
+
+    /// Whether an entry may be a base at all.
+    pub(crate) fn may_be_base(&self, place: Place) -> bool {
+        self.bases.as_ref().is_none_or(|bases| bases.contains(&self.entry(place).digest))
     }
 
     fn take(&mut self, checkpoint: usize, base: &Base) {
@@ -149,18 +166,20 @@ impl Known {
             plain || (entry.dtype == dtype && entry.shape == shape)
         };
         let named = self.by_key.get(key).map(Vec::as_slice).unwrap_or_default();
-        let named = named.iter().filter(|(_, place)| same(place));
-        let (mut found, others): (Vec<_>, Vec<_>) = named.partition(|(file, _)| file == path);
-        found.extend(others);
-        let mut places: Vec<Place> = found.into_iter().map(|(_, place)| *place).collect();
-        let named = !places.is_empty();
-        if !named && !plain {
-            let kin = self.by_kind.get(&(dtype.to_owned(), shape.to_vec()));
-            places.extend(kin.into_iter().flatten());
+        let of =
+            |own: bool| named.iter().filter(move |(file, _)| (file == path) == own).map(|(_, place)| *place);
+        let places = self.distinct(of(true).chain(of(false)).filter(same));
+        if !places.is_empty() || plain {
+            return (places, true);
         }
-        let mut seen = BTreeSet::new();
-        places.retain(|place| seen.insert(self.entry(*place).digest));
-        (places, named)
+        let kin = self.by_kind.get(&(dtype.to_owned(), shape.to_vec()));
+        (self.distinct(kin.into_iter().flatten().copied()), false)
+    }
+
+    /// The first places whose bytes differ from one another.
+    fn distinct(&self, places: impl Iterator<Item = Place>) -> Vec<Place> {
+        let mut seen = HashSet::new();
+        places.filter(|place| seen.insert(self.entry(*place).digest)).take(CANDIDATES).collect()
     }
 
     /// Whether all packs of an entry's chain are there and not about to go.
@@ -173,10 +192,7 @@ impl Known {
             if self.endangered.contains(&pack) || !self.is_there(pack)? {
                 return Ok(false);
             }
-            next = match entry.encoding {
-                Encoding::Delta { base } => Some(base),
-                _ => None,
-            };
+            next = entry.encoding.base();
         }
         Ok(true)
     }

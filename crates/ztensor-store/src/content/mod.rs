@@ -1,18 +1,21 @@
 //! What is in a checkpoint, and how it gets into a store and out again.
 
 mod add;
+pub(crate) mod cast;
 mod chain;
 mod checkpoint;
+mod cost;
 pub(crate) mod cut;
 pub(crate) mod given;
+mod kin;
 mod known;
 mod pack;
 pub(crate) mod restore;
 pub(crate) mod scan;
 mod similar;
 
-pub(crate) use add::Builder;
 pub use add::{AddOptions, AddStats};
+pub(crate) use add::{Builder, contents, hangs_on_removed};
 pub use checkpoint::Checkpoint;
 pub use known::Base;
 pub(crate) use known::Known;

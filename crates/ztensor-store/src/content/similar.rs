@@ -1,6 +1,7 @@
 //! Which stored tensor is nearest to one that is added, by a few samples.
 
 use super::chain::read_entry;
+use super::cost;
 use super::known::{Known, Place};
 use crate::protocol::Protocol;
 use crate::record::Encoding;
@@ -25,7 +26,7 @@ pub(crate) struct Question<'a> {
     pub named: bool,
 }
 
-/// The candidate that is nearest, at most `deepest - 1` deltas deep: of a longer chain its end is taken.
+/// The candidate that is nearest and leaves room for one more delta, of at most `deepest`: of a longer or dearer chain its end is taken.
 pub(crate) fn nearest(
     protocol: &Protocol,
     known: &Known,
@@ -48,7 +49,7 @@ pub(crate) fn nearest(
             best = Some((score, *candidate));
         }
     }
-    Ok(best.map(|(_, place)| shorten(known, place, deepest)))
+    Ok(best.and_then(|(_, place)| shorten(known, place, deepest)))
 }
 
 /// The share of elements in the samples whose top byte, which has sign and exponent, is the same.
@@ -71,14 +72,17 @@ fn similarity(protocol: &Protocol, known: &Known, question: &Question<'_>, place
     Ok(same as f64 / all.max(1) as f64)
 }
 
-fn shorten(known: &Known, place: Place, deepest: u32) -> Place {
+/// The place, or where its chain has no room for one more delta the chain's end of the same type.
+fn shorten(known: &Known, place: Place, deepest: u32) -> Option<Place> {
     let manifest = known.manifest(place);
-    if manifest.depth(place.entry) < deepest {
-        return place;
-    }
+    let fits = |entry| manifest.depth(entry) < deepest && cost::has_room(&manifest.entries, entry);
     let mut entry = place.entry;
+    if fits(entry) {
+        return Some(place);
+    }
     while let Encoding::Delta { base } = manifest.entries[entry].encoding {
         entry = base;
     }
-    Place { entry, ..place }
+    let end = Place { entry, ..place };
+    (fits(entry) && known.may_be_base(end)).then_some(end)
 }

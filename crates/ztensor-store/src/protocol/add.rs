@@ -56,6 +56,8 @@ impl Protocol {
     /// Creates a manifest, and looks around after that (5 and 6). An error leaves open whether the checkpoint is there; nobody was told that it is.
     pub fn commit(&self, manifest: &Manifest) -> Result<Commit> {
         let Stamp { name, generation, origin, .. } = &manifest.stamp;
+        // What cannot be read must not be committed.
+        manifest.check()?;
         let packs = manifest.pack_ids();
         let bytes = Record::Manifest(manifest.clone()).encode(self.store())?;
         if let Made::Conflict(_) = self.create(&name.key(*generation), &bytes)? {

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use super::Stamp;
 use super::fields::{Fields, Items, as_bytes, as_id, as_list, as_number, as_text, put};
 use super::path::check_paths;
+use crate::content::cast::Cast;
 use crate::id::Id;
 use crate::name::Name;
 use ztensor::{Attributes, Error, Kind, Result, Value};
 
 /// The longest chain of deltas that is read.
 pub(crate) const DEEPEST: u32 = 64;
-/// Bytes of one piece: what decoding holds in memory at once.
-pub(crate) const LARGEST_PIECE: u64 = 1 << 40;
+/// Bytes of one piece, decoded or stored: what decoding holds in memory at once. Writers make parts of 64 MiB.
+pub(crate) const LARGEST_PIECE: u64 = 1 << 30;
 
 /// A checkpoint, or a pin, which has packs only.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,6 +150,30 @@ pub enum Encoding {
         /// Its number.
         base: usize,
     },
+    /// As a z4ai delta against an earlier entry of another type, cast to this one's.
+    Cast {
+        /// Its number.
+        base: usize,
+    },
+}
+
+impl Encoding {
+    /// The entry that decoding needs.
+    pub fn base(self) -> Option<usize> {
+        match self {
+            Encoding::Raw | Encoding::Frame => None,
+            Encoding::Delta { base } | Encoding::Cast { base } => Some(base),
+        }
+    }
+
+    /// The same encoding in a manifest where the base has another number.
+    pub fn with_base(self, base: usize) -> Encoding {
+        match self {
+            Encoding::Raw | Encoding::Frame => self,
+            Encoding::Delta { .. } => Encoding::Delta { base },
+            Encoding::Cast { .. } => Encoding::Cast { base },
+        }
+    }
 }
 
 impl Manifest {
@@ -181,13 +206,7 @@ impl Manifest {
 
     /// How many deltas have to be applied to read an entry.
     pub fn depth(&self, entry: usize) -> u32 {
-        let mut depth = 0;
-        let mut next = self.entries.get(entry);
-        while let Some(Encoding::Delta { base }) = next.map(|entry| entry.encoding) {
-            depth += 1;
-            next = self.entries.get(base);
-        }
-        depth
+        depth(&self.entries, entry)
     }
 
     /// The longest chain of deltas.
@@ -234,7 +253,7 @@ impl Manifest {
     }
 
     /// Checks everything that numbers in a manifest refer to.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         check_paths(&self.files, self.single)?;
         if !self.files.is_sorted_by(|a, b| a.path < b.path) {
             return Err(Error::malformed("the files are not in order"));
@@ -249,7 +268,7 @@ impl Manifest {
             if entry.offset.checked_add(entry.stored).is_none_or(|end| end > pack.length) {
                 return Err(wrong("it lies outside its pack"));
             }
-            if entry.length > LARGEST_PIECE {
+            if entry.length.max(entry.stored) > LARGEST_PIECE {
                 return Err(wrong("it is too long"));
             }
             let depth = match entry.encoding {
@@ -257,10 +276,17 @@ impl Manifest {
                     return Err(wrong("it is raw, but not as long as it is stored"));
                 }
                 Encoding::Raw | Encoding::Frame => 0,
-                Encoding::Delta { base } => {
+                Encoding::Delta { base } | Encoding::Cast { base } => {
                     depths.get(base).ok_or_else(|| wrong("its base is not an earlier entry"))? + 1
                 }
             };
+            if let Encoding::Cast { base } = entry.encoding {
+                let base = &self.entries[base];
+                let cast = Cast::between(&base.dtype, &entry.dtype);
+                if cast.and_then(|cast| cast.length(base.length)) != Some(entry.length) {
+                    return Err(wrong("its base cannot be cast to it"));
+                }
+            }
             if depth > DEEPEST {
                 return Err(Error::new(
                     Kind::Limit,
@@ -291,6 +317,17 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// How many deltas have to be applied to read one of these entries.
+pub(crate) fn depth(entries: &[Entry], entry: usize) -> u32 {
+    let mut depth = 0;
+    let mut next = entries.get(entry);
+    while let Some(base) = next.and_then(|entry| entry.encoding.base()) {
+        depth += 1;
+        next = entries.get(base);
+    }
+    depth
 }
 
 fn file_value(file: &File) -> Value {
@@ -368,6 +405,7 @@ fn entry_value(entry: &Entry) -> Value {
         Encoding::Raw => (0u64, None),
         Encoding::Frame => (1, None),
         Encoding::Delta { base } => (2, Some(base)),
+        Encoding::Cast { base } => (3, Some(base)),
     };
     let shape = entry.shape.iter().map(|size| Value::from(*size)).collect();
     let mut items = vec![
@@ -396,6 +434,7 @@ fn take_entry(value: Value) -> Result<Entry> {
         (0, None) => Encoding::Raw,
         (1, None) => Encoding::Frame,
         (2, Some(base)) => Encoding::Delta { base: as_index(base)? },
+        (3, Some(base)) => Encoding::Cast { base: as_index(base)? },
         _ => return Err(Error::malformed("an entry is of no known encoding")),
     };
     items.finish()?;

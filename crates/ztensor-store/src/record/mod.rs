@@ -5,6 +5,7 @@ mod fields;
 mod manifest;
 mod path;
 
+pub(crate) use manifest::depth;
 pub use manifest::{Encoding, Entry, File, FileKind, Manifest, Pack, Piece};
 pub(crate) use path::{check_paths, check_target};
 

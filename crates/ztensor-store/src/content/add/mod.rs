@@ -1,0 +1,238 @@
+//! From files to a manifest: each is cut into tensors and the rest, what the store has already is referred to, what resembles something is stored as a
+//! difference to it, and everything else by itself.
+
+mod options;
+mod pieces;
+mod prepare;
+mod reanchor;
+mod take;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indexmap::IndexMap;
+use rayon::prelude::*;
+
+pub use options::{AddOptions, AddStats};
+pub(crate) use reanchor::{contents, hangs_on_removed};
+
+use super::cut::{cut_all, part_key, part_numbers};
+use super::kin::Kin;
+use super::known::{Known, Place, plain_key};
+use super::pack::PackWriter;
+use super::scan::{Found, Scan};
+use crate::id::Id;
+use crate::protocol::{Pin, Protocol, Slot};
+use crate::record::{Entry, File, FileKind, Manifest, Pack, Piece};
+use pieces::{digest_of, fitting, plain_run, skeleton, stretches, tensor_bytes, tensor_name};
+use prepare::Origin;
+use ztensor::archive::{Run, runs};
+use ztensor::{Error, Kind, Reader, Result, Source};
+
+/// Bytes between its tensors that a file may have.
+const LARGEST_SKELETON: u64 = 64 << 20;
+
+/// Makes a manifest.
+pub(crate) struct Builder<'a> {
+    protocol: &'a Protocol,
+    known: &'a Known,
+    options: &'a AddOptions,
+    packs: PackWriter<'a>,
+    /// Packs that are referred to, in the manifest's order; those of the store with what is known of them.
+    referred: IndexMap<Id, Option<Pack>>,
+    entries: Vec<Entry>,
+    by_digest: HashMap<[u8; 32], usize>,
+    imported: HashMap<Place, usize>,
+    /// The tensors of this checkpoint, in their order.
+    kin: Vec<Kin>,
+    /// How much was taken from each known checkpoint.
+    taken: HashMap<usize, u64>,
+    stats: AddStats,
+    pin: Option<(Pin, Instant)>,
+    started: Instant,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(protocol: &'a Protocol, known: &'a Known, options: &'a AddOptions) -> Builder<'a> {
+        Builder {
+            protocol,
+            known,
+            options,
+            packs: PackWriter::new(protocol),
+            referred: IndexMap::new(),
+            entries: Vec::new(),
+            by_digest: HashMap::new(),
+            imported: HashMap::new(),
+            kin: Vec::new(),
+            taken: HashMap::new(),
+            stats: AddStats::default(),
+            pin: None,
+            started: Instant::now(),
+        }
+    }
+
+    /// Stores all pieces and makes the manifest.
+    pub(crate) fn build(
+        mut self,
+        scan: &Scan,
+        slot: &Slot,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<(Manifest, AddStats, Option<Pin>)> {
+        let mut files = Vec::with_capacity(scan.files.len());
+        for found in &scan.files {
+            let kind = match &found.kind {
+                FileKind::Regular { mode, .. } => {
+                    self.stats.files += 1;
+                    self.file(found, *mode, progress).map_err(|error| error.with_path(&found.place))?
+                }
+                other => other.clone(),
+            };
+            files.push(File { path: found.path.clone(), kind });
+        }
+        self.packs.finish_open()?;
+        for pack in self.packs.finished() {
+            self.referred.insert(pack.id, Some(pack.clone()));
+        }
+        let packs: Option<Vec<Pack>> = match self.options.dry_run {
+            true => Some(Vec::new()),
+            false => self.referred.values().cloned().collect(),
+        };
+        let packs = packs.ok_or_else(|| Error::new(Kind::Io, "a pack was not completed"))?;
+        let most = self.taken.iter().max_by_key(|(place, bytes)| (**bytes, std::cmp::Reverse(**place)));
+        let parent = most.map(|(place, _)| &self.known.checkpoints[*place]);
+        self.stats.parent = parent.map(|parent| parent.manifest.stamp.name.to_string());
+        let manifest = Manifest {
+            parent: parent.map(|parent| (parent.manifest.stamp.name.clone(), parent.root)),
+            metadata: self.options.metadata.clone(),
+            single: scan.single,
+            files,
+            packs,
+            entries: self.entries,
+            ..Manifest::new(self.protocol.stamp(slot)?)
+        };
+        Ok((manifest, self.stats, self.pin.map(|(pin, _)| pin)))
+    }
+
+    fn file(
+        &mut self,
+        found: &Found,
+        mode: u32,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<FileKind> {
+        let reader = found.open().ok();
+        // A file that stands for others is text to the store, and an archive is what it is.
+        let reader = reader.filter(|reader| reader.archived().is_none() && reader.sources().len() == 1);
+        // What is mostly something else than tensors is stored by stretches: a skeleton is read as a whole.
+        let cut = |reader: &Reader| cut_all(runs(reader, reader.sources()[0].len()));
+        let tensors = reader.as_ref().map(|reader| (&reader.sources()[0], cut(reader)));
+        let tensors = tensors.filter(|(source, runs)| source.len() - tensor_bytes(runs) <= LARGEST_SKELETON);
+        let own;
+        let (source, runs): (&Source, Vec<Run>) = match tensors {
+            Some((source, runs)) => {
+                self.stats.tensors += reader.as_ref().map_or(0, Reader::len) as u64;
+                (source, runs)
+            }
+            None => {
+                own = found.source()?;
+                (&*own, stretches(own.len()))
+            }
+        };
+        self.stats.original += source.len();
+        let mut digest = None;
+        let pieces = rayon::in_place_scope(|scope| {
+            scope.spawn(|_| digest = Some(digest_of(source)));
+            self.pieces(found, source, &runs, progress)
+        })?;
+        let sha256 = digest.unwrap_or_else(|| digest_of(source))?;
+        let bones = skeleton(source, &runs)?;
+        let skeleton = match bones.is_empty() {
+            true => None,
+            false => {
+                let origin = Origin {
+                    path: &found.path,
+                    key: plain_key(&found.path, usize::MAX),
+                    named: false,
+                    before: 0,
+                };
+                let run = plain_run(0, bones.len() as u64);
+                let prepared = self.prepare(&bones, &run, &origin)?;
+                Some(self.take(&bones, &run, prepared)?)
+            }
+        };
+        Ok(FileKind::Regular { mode, length: source.len(), sha256, skeleton, pieces })
+    }
+
+    fn pieces(
+        &mut self,
+        found: &Found,
+        source: &Source,
+        runs: &[Run],
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::with_capacity(runs.len());
+        let (mut end, mut number) = (0, 0);
+        let names: Vec<Option<String>> = runs.iter().map(tensor_name).collect();
+        let parts: Vec<usize> = part_numbers(names.iter().map(Option::as_deref)).collect();
+        let first = self.kin.len();
+        let shared = found.source()?;
+        for (run, name) in runs.iter().zip(&names) {
+            let (source, run, name) = (Arc::clone(&shared), run.clone(), name.clone());
+            self.kin.push(Kin { source, run, name, entry: None });
+        }
+        let mut rest = runs;
+        while !rest.is_empty() {
+            let (window, later) = rest.split_at(fitting(rest));
+            let prepare = |(place, run): (usize, &Run)| {
+                let bytes = source.bytes(run.offset, run.length)?;
+                let key = match &names[number + place] {
+                    Some(name) => {
+                        let key = part_key(name, parts[number + place]);
+                        Origin { path: &found.path, key, named: true, before: first + number + place }
+                    }
+                    None => Origin {
+                        path: &found.path,
+                        key: plain_key(&found.path, number + place),
+                        named: false,
+                        before: 0,
+                    },
+                };
+                self.prepare(&bytes, run, &key)
+            };
+            let prepared = window.par_iter().enumerate().map(prepare).collect::<Result<Vec<_>>>()?;
+            for (place, (run, prepared)) in window.iter().zip(prepared).enumerate() {
+                let name = &names[number + place];
+                let bytes = source.bytes(run.offset, run.length)?;
+                let entry = self.take(&bytes, run, prepared)?;
+                self.kin[first + number + place].entry = Some(entry);
+                pieces.push(Piece { gap: run.offset - end, entry, tensor: name.clone() });
+                end = run.offset + run.length;
+                progress(run.length)?;
+            }
+            number += window.len();
+            rest = later;
+            self.keep_alive()?;
+        }
+        Ok(pieces)
+    }
+
+    /// Pins what was put and reused so far once the add takes long.
+    fn keep_alive(&mut self) -> Result<()> {
+        let often: Duration = self.protocol.grace() / 4;
+        let since = self.pin.as_ref().map_or(self.started, |(_, at)| *at);
+        if self.options.dry_run || since.elapsed() <= often {
+            return Ok(());
+        }
+        self.packs.finish_open()?;
+        let mut packs: IndexMap<Id, Pack> =
+            self.referred.iter().filter_map(|(id, pack)| Some((*id, pack.clone()?))).collect();
+        packs.extend(self.packs.finished().iter().map(|pack| (pack.id, pack.clone())));
+        let packs: Vec<Pack> = packs.into_values().collect();
+        let pin = match &self.pin {
+            None => self.protocol.pin(packs)?,
+            Some((pin, _)) => self.protocol.renew(pin, packs)?,
+        };
+        self.pin = Some((pin, Instant::now()));
+        Ok(())
+    }
+}

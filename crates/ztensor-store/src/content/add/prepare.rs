@@ -1,0 +1,154 @@
+//! How one piece is stored: as an equal one that is there, as a difference to a relative in the store or in this checkpoint, or by itself.
+
+use sha2::{Digest as _, Sha256};
+
+use super::Builder;
+use crate::content::chain::{buffer, read_entry};
+use crate::content::cost;
+use crate::content::kin::{Relative, middle, nearest_kin};
+use crate::content::known::{Base, Place};
+use crate::content::similar::{Question, nearest};
+use ztensor::archive::Run;
+use ztensor::{Result, Shape};
+
+/// Larger pieces are never stored raw: the blocks of a frame have checksums of their own.
+const LARGEST_RAW: usize = 64 << 10;
+/// Shorter pieces are not worth a base.
+const SHORTEST: u64 = 64;
+/// Bytes that an entry for a base takes in the manifest.
+const REFERENCE: usize = 80;
+/// Bytes that are encoded to see which of two bases is better.
+const TRIAL: u64 = 64 << 10;
+/// Up to this size a piece is always tried without its base as well.
+const SMALL: usize = 64 << 10;
+
+/// A piece, ready to be taken into the manifest.
+pub(super) enum Prepared {
+    /// An earlier piece has the same bytes.
+    Own,
+    /// An entry of the store has.
+    Twin(Place),
+    Raw,
+    Frame(Vec<u8>),
+    Delta {
+        base: Place,
+        frame: Vec<u8>,
+    },
+    /// A difference to another tensor of this checkpoint.
+    Kin {
+        relative: Relative,
+        frame: Vec<u8>,
+    },
+}
+
+/// Where a piece comes from.
+pub(super) struct Origin<'a> {
+    pub path: &'a str,
+    pub key: String,
+    pub named: bool,
+    /// How many tensors of this checkpoint come before it.
+    pub before: usize,
+}
+
+impl Builder<'_> {
+    /// Decides how a piece is stored, and encodes it.
+    pub(super) fn prepare(
+        &self,
+        bytes: &[u8],
+        run: &Run,
+        origin: &Origin<'_>,
+    ) -> Result<([u8; 32], Prepared)> {
+        let digest: [u8; 32] = Sha256::digest(bytes).into();
+        if self.by_digest.contains_key(&digest) {
+            return Ok((digest, Prepared::Own));
+        }
+        if let Some(place) = self.known.twin(&digest, bytes.len() as u64)? {
+            return Ok((digest, Prepared::Twin(place)));
+        }
+        let codec = run.codec_options(bytes, self.options.effort);
+        if run.length >= SHORTEST && self.options.deepest > 0 {
+            let plain = !origin.named;
+            let dtype = run.element.to_string();
+            let (mut candidates, named) =
+                self.known.candidates(&origin.key, origin.path, &dtype, &run.shape, plain);
+            if plain {
+                candidates.truncate(1);
+            }
+            let question = Question { bytes, width: run.element.storage.width(), named };
+            let base = nearest(self.protocol, self.known, &question, &candidates, self.options.deepest)?;
+            let relative = match (origin.named, &self.options.base) {
+                (false, _) | (_, Base::None) => None,
+                _ => nearest_kin(&self.kin[..origin.before], bytes, run, &origin.key)?,
+            };
+            if let Some(relative) = relative
+                && self.is_better(bytes, run, relative, base)?
+            {
+                let reference = self.kin[relative.kin].read(relative.cast, 0, run.length)?;
+                let (frame, is_delta) = z4ai::compress_delta_if_useful(bytes, &reference, &codec)?;
+                let prepared = match is_delta {
+                    true => Prepared::Kin { relative, frame },
+                    false => raw_or_frame(bytes, frame),
+                };
+                return Ok((digest, prepared));
+            }
+            if let Some(base) = base {
+                return Ok((digest, self.against(bytes, base, &codec)?));
+            }
+        }
+        let frame = z4ai::compress(bytes, &codec)?;
+        Ok((digest, raw_or_frame(bytes, frame)))
+    }
+
+    /// Whether a relative in this checkpoint is a better base than one of the store: a stretch in the middle is encoded against both, and by itself.
+    fn is_better(&self, bytes: &[u8], run: &Run, relative: Relative, base: Option<Place>) -> Result<bool> {
+        let (start, length) = middle(run.length, TRIAL);
+        let ours = &bytes[start as usize..(start + length) as usize];
+        let elements = length / run.element.storage.width().max(1) as u64;
+        let codec = ztensor::codec_options(ours, &run.element, &Shape::from([elements]), self.options.effort);
+        let against =
+            |reference: &[u8]| z4ai::compress_delta(ours, reference, &codec).map(|frame| frame.len());
+        let inside = against(&self.kin[relative.kin].read(relative.cast, start, length)?)?;
+        let other = match base {
+            None => z4ai::compress(ours, &codec)?.len(),
+            Some(base) if self.known.entry(base).length != run.length => return Ok(true),
+            Some(base) => {
+                let mut reference = buffer(length)?;
+                read_entry(self.protocol, self.known.manifest(base), base.entry, start, &mut reference)?;
+                against(&reference)?
+            }
+        };
+        Ok(inside < other)
+    }
+
+    /// Stores a piece as the difference to another, where that helps.
+    fn against(&self, bytes: &[u8], base: Place, codec: &z4ai::Options) -> Result<Prepared> {
+        let mut reference = buffer(self.known.entry(base).length)?;
+        read_entry(self.protocol, self.known.manifest(base), base.entry, 0, &mut reference)?;
+        let (frame, is_delta) = z4ai::compress_delta_if_useful(bytes, &reference, codec)?;
+        if !is_delta {
+            return Ok(raw_or_frame(bytes, frame));
+        }
+        // What the piece takes by itself is found out where it is cheap to, and where the base says that the delta saves little.
+        let expected = cost::alone(&self.known.manifest(base).entries, base.entry);
+        if bytes.len() <= SMALL || saves_little(frame.len() as u64, expected) {
+            let alone = z4ai::compress(bytes, codec)?;
+            let least = alone.len().min(bytes.len());
+            if least <= frame.len() + REFERENCE || saves_little(frame.len() as u64, least as u64) {
+                return Ok(raw_or_frame(bytes, alone));
+            }
+        }
+        Ok(Prepared::Delta { base, frame })
+    }
+}
+
+/// Whether a delta is not worth what its chain costs every reader, and the room that it takes from later deltas.
+fn saves_little(delta: u64, alone: u64) -> bool {
+    delta.saturating_mul(20) > alone.saturating_mul(19)
+}
+
+pub(super) fn raw_or_frame(bytes: &[u8], frame: Vec<u8>) -> Prepared {
+    match bytes.len() <= frame.len() && bytes.len() <= LARGEST_RAW {
+        true => Prepared::Raw,
+        false => Prepared::Frame(frame),
+    }
+}
