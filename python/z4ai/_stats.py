@@ -23,6 +23,8 @@ class Stats(TypedDict):
     copied: NotRequired[int]
     #: Tensors that a delta stores as differences.
     deltas: NotRequired[int]
+    #: Tensors that are stored as differences to what a recipe makes of others.
+    derived: NotRequired[int]
 
 
 #: What z4ai 0.2 calls some of them.

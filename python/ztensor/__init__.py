@@ -33,6 +33,7 @@ from ._native import (
 )
 from ._saver import Saver
 from ._store import Store
+from ._trees import Unread
 from ._types import Base, StorageOptions
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Tensor",
     "TensorMetadata",
     "TensorSlice",
+    "Unread",
     "Writer",
     "ZTensorError",
     "__version__",
@@ -79,7 +81,7 @@ def open(
 
 
 #: Imported when they are first used: each needs its framework.
-_MODULES = ("jax", "numpy", "torch")
+_MODULES = ("batch", "jax", "numpy", "torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -58,9 +58,11 @@ __all__ = [
     "delta_bytes",
     "delta_file",
     "element_types",
+    "fetch",
     "file_length",
     "is_delta",
     "printable",
+    "read_file",
     "read_metadata",
     "remove_tensors",
     "repair",
@@ -270,6 +272,8 @@ class Reader:
     @property
     def file_metadata(self) -> dict[str, Any]:
         """The file's own metadata."""
+    def tree(self) -> str | None:
+        """The text of the tree that the file holds, which load_tree loads; None where there is none."""
     def skipped(self) -> dict[str, str]:
         """What the file holds but cannot be read, with the reasons."""
     @property
@@ -318,6 +322,10 @@ class Reader:
     ) -> dict[str, torch.Tensor]: ...
     def read_slice(self, name: str, slices: Any, *, dequantize: Dequantize = None) -> _Array:
         """Reads a part of a dense tensor as a NumPy array: slices is what one would write between the brackets of array[...]."""
+    def read_regions(self, regions: Sequence[tuple[str, Sequence[int], Sequence[int], Any]]) -> None:
+        """Reads regions of dense tensors into PyTorch tensors: each is a name, the first element and the number of elements in each
+        dimension, and a contiguous CPU tensor of just that shape and type.
+        """
     @overload
     def read_into(
         self, name: str, dst: _Array | torch.Tensor, *, cast: bool = False, dequantize: Dequantize = None
@@ -374,6 +382,9 @@ class Store:
     @property
     def location(self) -> Path:
         """Where the store is."""
+    @property
+    def address(self) -> str:
+        """Where the store is, as text: a URL stays one."""
     def add(
         self,
         path: _Path,
@@ -400,6 +411,27 @@ class Store:
         effort: Effort = None,
     ) -> AddReport:
         """Adds what a snapshot holds as a checkpoint of one file."""
+    def add_part(
+        self,
+        stem: str,
+        tensors: dict[str, Any],
+        name: str,
+        *,
+        base: str | None = "auto",
+        effort: Effort = None,
+    ) -> tuple[bytes, str, dict[str, tuple[int, int, str]], AddReport]:
+        """Stores tensors of one writer among several as a file of a checkpoint that is to be. Returns what commit_parts needs, the
+        file, the place of each tensor in it (offset, length and element type), and what came of it.
+        """
+    def commit_parts(
+        self,
+        name: str,
+        parts: Sequence[bytes],
+        files: Sequence[tuple[str, bytes]],
+        *,
+        metadata: dict[str, Any] | None = None,
+    ) -> AddReport:
+        """Makes what several writers stored, and some files, a checkpoint."""
     def get(self, name: str, output: _Path, *, progress: Progress = None) -> GetReport:
         """Restores a checkpoint byte for byte: a folder to a folder that is new or empty, a single file to a file or into a folder."""
     def open(self, name: str, file: str | None = None, *, verify: bool = True, limits: Limits | None = None) -> Reader:
@@ -746,8 +778,14 @@ def write_metadata(
 ) -> None:
     """Changes metadata of a .zt, .safetensors or .gguf file in place; its tensors are not read."""
 
+def read_file(path: _Path, *, storage_options: StorageOptions = None) -> bytes:
+    """The bytes of a file: by path, by URL, or of one in a checkpoint of a store."""
+
 def file_length(path: _Path, *, storage_options: StorageOptions = None) -> int:
     """Bytes of a file by path or URL."""
+
+def fetch(path: _Path, output: _Path, *, storage_options: StorageOptions = None) -> int:
+    """Copies a file by path or URL to a path, where it appears whole or not at all. Returns its bytes."""
 
 def scan(path: _Path, *, limits: Limits | None = None, storage_options: StorageOptions = None) -> ScanReport:
     """Scans a file of any format without running anything in it. What the limits leave out could not be told."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from . import _native
 from ._background import Background
 from ._errors import SlowSaveWarning, from_core, invalid
-from ._trees import put_together, take_apart, tree_of, with_tree
+from ._trees import put_together, special_from, take_apart, tree_of, with_tree
 from ._types import Effort
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Saver:
         if step % self._every:
             return False
         framework = _framework()
-        text, tensors = take_apart(tree, _leaf_of(framework))
+        text, tensors = _taken_apart(tree, framework)
         about = {**self._metadata, **(metadata or {}), "step": step, "framework": framework}
         snapshot = self._room(sum(_nbytes(tensor) for tensor in tensors.values()))
         snapshot.take(tensors, with_tree(None, text))
@@ -201,20 +201,22 @@ class Saver:
 def load_tree(store: Store, name: str, *, framework: str | None = None, device: Any = None) -> Any:
     """The tree that a checkpoint holds."""
     reader = store.open(name)
-    text = tree_of(reader.file_metadata, f"{store.location}//{name}")
+    place = f"{store.location}//{name}"
+    text = tree_of(reader, place)
     if framework is None:
         framework = store.info(name)["metadata"].get("framework", _framework())
     if framework in ("pt", "torch", "pytorch"):
         from .torch import placed
+        from .torch import special_from as torch_special_from
 
         tensors = reader.read_torch(reader.keys(), device=device, objects=True)
-        return put_together(text, lambda tag, key: placed(tensors, tag, key))
+        return put_together(text, place, lambda tag, key: placed(tensors, tag, key), torch_special_from)
     if framework not in ("np", "numpy"):
         raise invalid(f'framework must be "np" or "pt", not "{framework}"')
     from .numpy import given
 
     arrays = reader.read_numpy(reader.keys(), objects=True)
-    return put_together(text, lambda tag, key: given(arrays, tag, key))
+    return put_together(text, place, lambda tag, key: given(arrays, tag, key), special_from)
 
 
 def _framework() -> str:
@@ -222,14 +224,14 @@ def _framework() -> str:
     return "pt" if "torch" in sys.modules else "np"
 
 
-def _leaf_of(framework: str) -> Any:
+def _taken_apart(tree: Any, framework: str) -> tuple[str, dict[str, Any]]:
     if framework == "pt":
-        from .torch import leaf_of
+        from .torch import leaf_of, special_of
 
-        return leaf_of
+        return take_apart(tree, leaf_of, special_of)
     from .numpy import leaf_of as array_leaf_of
 
-    return array_leaf_of
+    return take_apart(tree, array_leaf_of)
 
 
 def _nbytes(tensor: Any) -> int:

@@ -164,6 +164,8 @@ class PruneReport(TypedDict):
 
     removed: list[str]
     kept: list[str]
+    #: Of these, those that are stored without what they needed of removed ones.
+    reanchored: list[str]
     dry_run: bool
     #: Bytes in packs that the checkpoints need, before and after; :meth:`Store.gc` frees the difference.
     stored_before: int

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from . import _native
 from . import numpy as _numpy
 from ._errors import from_core
-from ._types import Metadata, Path, Paths
+from ._types import Metadata, Path, Paths, StorageOptions
 
-__all__ = ["load", "load_file", "save", "save_file"]
+__all__ = ["load", "load_file", "restore_tree", "save", "save_file", "save_tree"]
 
 
 def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Metadata = None, **options: Any) -> None:
@@ -46,6 +46,58 @@ def load_file(filename: Paths, device: Any = None, **options: Any) -> dict[str, 
 def load(data: bytes, device: Any = None, **options: Any) -> dict[str, Any]:
     """Loads all tensors of a file of any format that is already in memory, as :func:`load_file` does."""
     return {name: _placed(value, device) for name, value in _numpy.load(data, **options).items()}
+
+
+def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: Any) -> None:
+    """Saves a pytree (parameters, the state of an optimizer, counters) to a file: each leaf under the path that leads to it, as
+    ``jax.tree_util.keystr`` writes it. Arrays may be spread over devices; all of their parts must be on this process's.
+
+    The options are those of :func:`save_file`.
+    """
+    import jax
+
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    arrays: dict[str, Any] = {}
+    for path, leaf in leaves:
+        name = jax.tree_util.keystr(path)
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            message = f"{name} has parts on other processes; gather it first, or save each process's part to a file of its own"
+            raise from_core("invalid_argument", message, None, name, None, None)
+        arrays[name] = np.asarray(leaf)
+    _numpy.save_file(arrays, filename, metadata, **options)
+
+
+def restore_tree(filename: Path, target: Any, *, storage_options: StorageOptions = None) -> Any:
+    """Restores a pytree that :func:`save_tree` has saved, in the form of ``target``: a pytree of arrays or ``jax.ShapeDtypeStruct``s,
+    whose shardings say where the parts go. Of a file only the parts that devices of this process hold are read, whatever the sharding
+    was when it was saved. Leaves that are plain numbers come back as such.
+    """
+    import jax
+
+    reader = _native.Reader(filename, storage_options=storage_options)
+
+    def restored(path: Any, leaf: Any) -> Any:
+        name = jax.tree_util.keystr(path)
+        if isinstance(leaf, bool | int | float | complex):
+            return type(leaf)(reader.read_numpy(name).item())
+        shape = tuple(reader[name].shape)
+        if shape != tuple(leaf.shape):
+            message = f"{name} has the shape {shape} in the file, and {tuple(leaf.shape)} in the target"
+            raise from_core("mismatch", message, str(filename), name, None, None)
+
+        def part(index: Any) -> Any:
+            array = reader.read_slice(name, index) if index else reader.read_numpy(name)
+            if array.dtype != leaf.dtype:
+                message = f"{name} is {array.dtype} in the file, and {leaf.dtype} in the target"
+                raise from_core("mismatch", message, str(filename), name, None, None)
+            return array
+
+        sharding = getattr(leaf, "sharding", None)
+        if sharding is None:
+            return from_array(part(()))
+        return jax.make_array_from_callback(tuple(leaf.shape), sharding, part)
+
+    return jax.tree_util.tree_map_with_path(restored, target)
 
 
 def from_array(array: NDArray[Any], device: Any = None) -> Any:

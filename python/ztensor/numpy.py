@@ -19,7 +19,7 @@ from . import _native
 from ._arrays import StorageType
 from ._errors import from_core, invalid, warn_of_skipped
 from ._loading import load_files
-from ._trees import Leaf, put_together, take_apart, tree_of, with_tree
+from ._trees import Leaf, put_together, special_from, take_apart, tree_of, with_tree
 from ._types import (
     Backend,
     Base,
@@ -162,7 +162,8 @@ def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: A
 
 
 def load_tree(filename: Path, copy: bool = False, **options: Any) -> Any:
-    """Loads what ``save_tree`` of this module, or of :mod:`ztensor.torch`, has saved; tensors are arrays.
+    """Loads what ``save_tree`` of this module or of :mod:`ztensor.torch`, or ``torch.save``, has saved; tensors are arrays. No code of
+    a ``.pt`` file is run; what a tree does not express is a :class:`ztensor.Unread`, and a warning says so.
 
     The options are those of :func:`load_file`.
     """
@@ -172,9 +173,9 @@ def load_tree(filename: Path, copy: bool = False, **options: Any) -> Any:
         limits=options.get("limits"),
         storage_options=options.get("storage_options"),
     )
-    text = tree_of(reader.file_metadata, str(filename))
+    text = tree_of(reader, str(filename))
     arrays = load_file(filename, copy, **options)
-    return put_together(text, lambda tag, name: given(arrays, tag, name))
+    return put_together(text, str(filename), lambda tag, name: given(arrays, tag, name), special_from)
 
 
 def leaf_of(value: Any) -> Leaf:

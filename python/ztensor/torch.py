@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from . import _native
-from ._errors import invalid, warn_of_skipped
+from ._errors import from_core, invalid, warn_of_skipped
 from ._loading import load_files
 from ._shared import names_to_drop, overlapping
-from ._trees import Leaf, put_together, take_apart, tree_of, with_tree
+from ._trees import Leaf, Special, put_together, take_apart, tree_of, with_tree
 from ._types import (
     Backend,
     Base,
@@ -60,8 +60,8 @@ def save_file(
     checksum: Checksum = None,
     progress: Progress = None,
 ) -> None:
-    """Saves tensors to a file: ``.safetensors`` if the name ends so, ``.zt`` otherwise. Names of formats that are not written are
-    refused.
+    """Saves tensors to a file: ``.safetensors`` or, as ``torch.save`` does, ``.pt`` (``.pth``, ``.bin``, ``.ckpt``) if the name ends
+    so, ``.zt`` otherwise. Names of formats that are not written are refused.
 
     Tensors must be contiguous and must not share memory; :func:`save_model` takes care of models whose parameters do. Sparse tensors
     (CSR and COO) and :class:`ztensor.Tensor`s, which :func:`load_file` gives for what PyTorch has no tensor for, go into ``.zt``
@@ -251,17 +251,19 @@ def load_model(
 
 
 def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: Any) -> None:
-    """Saves nested dicts, lists, tuples, numbers, text, bytes, ``None``, tensors and arrays, such as a training checkpoint (model,
-    optimizer, scheduler, random state, step), without pickle. A tensor that occurs several times is stored once.
+    """Saves nested dicts, lists, tuples, sets, numbers, text, bytes, ``None``, tensors and arrays, such as a training checkpoint
+    (model, optimizer, scheduler, random state, step), without pickle. A tensor that occurs several times is stored once. A name that
+    ends in ``.pt`` gets a file as ``torch.save`` writes it, which ``torch.load(..., weights_only=True)`` opens.
 
     The options are those of :func:`save_file`.
     """
-    text, tensors = take_apart(tree, leaf_of)
+    text, tensors = take_apart(tree, leaf_of, special_of)
     _native.save_file(tensors, filename, with_tree(metadata, text), **options)
 
 
 def load_tree(filename: Path, device: str | int | torch.device = "cpu", copy: bool = False, **options: Any) -> Any:
-    """Loads what :func:`save_tree` has saved: tensors as tensors, arrays as arrays, everything else as it was.
+    """Loads what :func:`save_tree` or ``torch.save`` has saved: tensors as tensors, arrays as arrays, everything else as it was. No
+    code of a ``.pt`` file is run; what a tree does not express is a :class:`ztensor.Unread`, and a warning says so.
 
     The options are those of :func:`load_file`.
     """
@@ -271,9 +273,9 @@ def load_tree(filename: Path, device: str | int | torch.device = "cpu", copy: bo
         limits=options.get("limits"),
         storage_options=options.get("storage_options"),
     )
-    text = tree_of(reader.file_metadata, str(filename))
+    text = tree_of(reader, str(filename))
     tensors = load_file(filename, device, copy, **options)
-    return put_together(text, lambda tag, name: placed(tensors, tag, name))
+    return put_together(text, str(filename), lambda tag, name: placed(tensors, tag, name), special_from)
 
 
 def placed(tensors: dict[str, Any], tag: str, name: str) -> Any:
@@ -283,6 +285,8 @@ def placed(tensors: dict[str, Any], tag: str, name: str) -> Any:
     tensor = arrays_of.given(tensors, "tensor", name)
     if tag == "tensor":
         return tensor
+    if tag in ("trained", "frozen"):
+        return torch.nn.Parameter(tensor, requires_grad=tag == "trained")
     array = tensor.cpu().numpy() if isinstance(tensor, torch.Tensor) else tensor
     return array[()] if tag == "scalar" else array
 
@@ -302,7 +306,32 @@ def leaf_of(value: Any) -> Leaf:
     place = (value.device, value.untyped_storage().data_ptr(), value.storage_offset(), value.is_conj(), value.is_neg())
     shared = (place, value.shape, value.stride(), value.dtype)
     # What has no memory of its own, such as an empty tensor, has no place either.
-    return "tensor", shared if value.numel() else None, value.detach().contiguous()
+    tag = "parameter" if type(value) is torch.nn.Parameter else "tensor"
+    return tag, shared if value.numel() else None, value.detach().contiguous()
+
+
+def special_of(value: Any) -> Special:
+    """The form of what only PyTorch has."""
+    if isinstance(value, torch.Size):
+        return "size", list(value)
+    if isinstance(value, torch.dtype):
+        return "dtype", str(value).removeprefix("torch.")
+    return ("device", str(value)) if isinstance(value, torch.device) else None
+
+
+def special_from(tag: str, content: Any) -> Any:
+    """What PyTorch has for a size, a dtype or a device."""
+    if tag == "size":
+        return torch.Size(content)
+    if tag == "device":
+        try:
+            return torch.device(content)
+        except RuntimeError as error:
+            raise from_core("malformed", f"the tree cannot be read: {error}", None, None, None, None) from None
+    dtype = getattr(torch, content, None)
+    if not isinstance(dtype, torch.dtype):
+        raise from_core("unsupported", f'this PyTorch has no dtype "{content}"', None, None, None, None)
+    return dtype
 
 
 def _prefix_hint(needed: list[str], found: list[str], prefix: str) -> list[str]:

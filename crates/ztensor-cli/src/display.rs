@@ -138,25 +138,6 @@ impl Listing {
     }
 }
 
-/// A size with a unit: decimal (KB, MB, GB) or binary (KiB, MiB, GiB); `None` if it is none.
-pub(crate) fn parse_size(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
-    let factor: f64 = match text.get(digits.len()..)?.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "kb" | "k" => 1e3,
-        "mb" | "m" => 1e6,
-        "gb" | "g" => 1e9,
-        "tb" | "t" => 1e12,
-        "kib" => 1024.0,
-        "mib" => 1_048_576.0,
-        "gib" => 1_073_741_824.0,
-        "tib" => 1_099_511_627_776.0,
-        _ => return None,
-    };
-    let number = digits.parse::<f64>().ok().filter(|number| *number > 0.0)?;
-    Some((number * factor) as u64)
-}
-
 /// A metadata value as JSON.
 pub(crate) fn json(value: &Value) -> Json {
     match value {
@@ -201,9 +182,6 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(1234567), "1,234,567");
         assert_eq!(tensors(1), "1 tensor");
-        assert_eq!(parse_size("1.5 KiB"), Some(1536));
-        assert_eq!(parse_size("5GB"), Some(5_000_000_000));
-        assert_eq!([parse_size("5XB"), parse_size("-1"), parse_size("")], [None; 3]);
         assert_eq!(tensors(2000), "2,000 tensors");
     }
 }

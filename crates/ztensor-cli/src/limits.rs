@@ -7,8 +7,6 @@ use std::path::Path;
 use clap::Args;
 use ztensor::{Error, Kind, Limits, OpenOptions, Reader};
 
-use crate::display::parse_size;
-
 #[derive(Args)]
 pub(crate) struct LimitOptions {
     /// What a file may cost: header, index, stream or decoded bytes, objects, or the ratio of decoded to stored bytes; "decoded=8GiB",
@@ -76,7 +74,8 @@ fn parse(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, such as decoded=8GiB")?;
     let value = match value {
         "none" => u64::MAX,
-        value => parse_size(value).ok_or_else(|| format!("\"{value}\" is not a number or a size"))?,
+        value => ztensor::limits::parse_size(value)
+            .ok_or_else(|| format!("\"{value}\" is not a number or a size"))?,
     };
     Limits::default().set(name, value).map_err(|error| error.message().to_owned())?;
     Ok((name.to_owned(), value))

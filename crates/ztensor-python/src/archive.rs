@@ -237,6 +237,7 @@ fn report<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     dict.set_item("tensors", stats.tensors)?;
     dict.set_item("copied", stats.copied)?;
     dict.set_item("deltas", stats.deltas)?;
+    dict.set_item("derived", stats.derived)?;
     dict.set_item("seconds", stats.seconds)?;
     Ok(dict)
 }

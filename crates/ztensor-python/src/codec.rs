@@ -1,6 +1,5 @@
 //! The codec for Python: buffers and arrays in, frames out, and back. Bad arguments and bad data are `ZTensorError`s that are `ValueError`s too.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
@@ -16,7 +15,7 @@ use ztensor::{DType, ElementType, Error, Kind, Known, LogicalType};
 use crate::element;
 use crate::errors::{OrRaise, argument, to_python};
 use crate::memory::array::{ArrayBytes, Region, new_bytes, overlap};
-use crate::memory::{Block, Memory};
+use crate::memory::{Block, Memory, spare};
 use crate::reading::booleans;
 use crate::torch;
 use crate::work::Work;
@@ -34,26 +33,16 @@ pub(crate) fn compress<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let py = data.py();
     let (bytes, options) = request(data, dtype, shape, level, threads, effort)?;
-    let mut frame = SPARE_FRAME.take();
+    let mut frame = spare::take_buffer();
     py.work(|| z4ai::compress_into(bytes.bytes(), &options, &mut frame)).map_err(raise)?;
     let copied: Result<_, Infallible> = new_bytes(py, frame.len(), |memory| {
         memory.copy_from_slice(&frame);
         Ok(())
     })?;
-    if frame.capacity() <= MOST_SPARE {
-        SPARE_FRAME.set(frame);
-    }
+    spare::keep_buffer(frame);
     let Ok(copied) = copied;
     Ok(copied)
 }
-
-thread_local! {
-    /// The memory of the last frame, for the next one: the size of a frame, and so of its `bytes`, is not known before it is made.
-    static SPARE_FRAME: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-/// The most bytes that are kept for the next frame; larger ones come in huge pages, which cost little.
-const MOST_SPARE: usize = 16 << 20;
 
 /// What to compress and how.
 pub(crate) fn request(

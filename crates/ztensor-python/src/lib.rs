@@ -63,7 +63,7 @@ mod _native {
     #[pymodule_export]
     use crate::memory::Memory;
     #[pymodule_export]
-    use crate::remote::file_length;
+    use crate::remote::{fetch, file_length, read_file};
     #[pymodule_export]
     use crate::scan::scan;
     #[pymodule_export]

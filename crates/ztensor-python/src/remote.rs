@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict};
+use pyo3::types::{PyBool, PyBytes, PyDict};
+use ztensor::Output;
 use ztensor::source::{Io, Source, is_url};
 use ztensor_remote::StorageOptions;
 
 use crate::errors::OrRaise;
-use crate::work::Work;
+use crate::work::{Progress, Work};
 
 /// The options of a call.
 pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<StorageOptions> {
@@ -58,6 +59,23 @@ pub(crate) fn length_of(path: &Path) -> u64 {
     }
 }
 
+/// The bytes of a file: by path, by URL, or of one in a checkpoint of a store.
+#[pyfunction]
+#[pyo3(signature = (path, *, storage_options=None))]
+pub(crate) fn read_file<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    storage_options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let storage = options(storage_options)?;
+    let read = || {
+        let source = Source::open(&path, Io::Auto)?;
+        Ok(source.bytes(0, source.len())?.into_owned())
+    };
+    let bytes = py.work(|| ztensor_remote::with_options(storage, read)).or_raise()?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
 /// Bytes of a file by path or URL.
 #[pyfunction]
 #[pyo3(signature = (path, *, storage_options=None))]
@@ -68,4 +86,40 @@ pub(crate) fn file_length(
 ) -> PyResult<u64> {
     let storage = options(storage_options)?;
     Ok(py.work(|| ztensor_remote::with_options(storage, || length_of(&path))))
+}
+
+/// Copies a file by path or URL to a path, where it appears whole or not at all. Returns its bytes.
+#[pyfunction]
+#[pyo3(signature = (path, output, *, storage_options=None))]
+pub(crate) fn fetch(
+    py: Python<'_>,
+    path: PathBuf,
+    output: PathBuf,
+    storage_options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<u64> {
+    let storage = options(storage_options)?;
+    py.interruptible(Progress::default(), |advance| {
+        ztensor_remote::with_options(storage, || copy(&path, &output, advance))
+    })
+}
+
+fn copy(
+    path: &Path,
+    output: &Path,
+    advance: &mut dyn FnMut(u64) -> ztensor::Result<()>,
+) -> ztensor::Result<u64> {
+    /// Bytes that are held at a time.
+    const PIECE: u64 = 8 << 20;
+    let source = Source::open(path, Io::Auto)?;
+    let mut output = Output::create(output)?;
+    let pieces = (0..source.len()).step_by(PIECE as usize);
+    let ranges = pieces.map(|start| start..source.len().min(start + PIECE));
+    source.announce(ranges.clone().collect());
+    for range in ranges {
+        let length = range.end - range.start;
+        output.write(&source.bytes(range.start, length)?)?;
+        advance(length)?;
+    }
+    output.publish(false)?;
+    Ok(source.len())
 }

@@ -1,5 +1,6 @@
-//! Long work: without the interpreter lock, and on threads that exist. A forked process (`multiprocessing`, PyTorch's `DataLoader`) has only
-//! the thread that forked; the core's usual pool is there by name, but nobody works in it, so the child gets a pool of its own.
+//! Long work: without the interpreter lock, and on threads that exist. A forked process (`multiprocessing`,
+//! PyTorch's `DataLoader`) has only the thread that forked; the core's usual pool is there by name, but
+//! nobody works in it, so the child gets a pool of its own.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +18,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// How many forks lie between this process and the first.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
-/// The pool of each generation after the first. A lock that another thread may have held at the fork is never touched again.
+/// The pool of each generation after the first. A lock that another thread may have held at the fork is never
+/// touched again.
 static POOLS: [OnceLock<Option<ThreadPool>>; 16] = [const { OnceLock::new() }; 16];
 
 /// Doing work that Python code of other threads need not wait for.
@@ -25,7 +27,12 @@ pub(crate) trait Work {
     /// Does the work with the interpreter lock released.
     fn work<T: Send>(self, task: impl FnOnce() -> T + Send) -> T;
 
-    /// Does work that reports how many bytes it got on: Python handles signals meanwhile, so that Ctrl-C ends the work, and is told of the progress.
+    /// Does work that may wait for a network, on a thread of its own: Python handles signals meanwhile, so
+    /// that Ctrl-C ends the waiting.
+    fn waiting<T: Send>(self, task: impl FnOnce() -> ztensor::Result<T> + Send) -> PyResult<T>;
+
+    /// Does work that reports how many bytes it got on: Python handles signals meanwhile, so that Ctrl-C ends
+    /// the work, and is told of the progress.
     fn interruptible<T: Send>(
         self,
         progress: Progress,
@@ -35,14 +42,34 @@ pub(crate) trait Work {
 
 impl Work for Python<'_> {
     fn work<T: Send>(self, task: impl FnOnce() -> T + Send) -> T {
-        self.detach(|| match GENERATION.load(Ordering::Relaxed) {
-            0 => task(),
-            generation => match POOLS.get(generation - 1).map(|pool| pool.get_or_init(own_pool)) {
-                Some(Some(pool)) => pool.install(task),
-                // The process gets no threads, or was forked too often: what does not need any still works.
-                _ => task(),
-            },
-        })
+        self.detach(|| on_living_threads(task))
+    }
+
+    fn waiting<T: Send>(self, task: impl FnOnce() -> ztensor::Result<T> + Send) -> PyResult<T> {
+        let mut raised = None;
+        let result = self.detach(|| {
+            let watching = std::thread::current();
+            std::thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    let result = on_living_threads(task);
+                    watching.unpark();
+                    result
+                });
+                while !worker.is_finished() {
+                    std::thread::park_timeout(BETWEEN_LOOKS);
+                    // Signals are handled by the interpreter's first thread; elsewhere this does nothing.
+                    if let Err(exception) = Python::attach(|py| py.check_signals()) {
+                        raised = Some((exception, ztensor_remote::Interruption::new()));
+                        break;
+                    }
+                }
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        });
+        match raised {
+            Some((exception, _)) => Err(exception),
+            None => result.or_raise(),
+        }
     }
 
     fn interruptible<T: Send>(
@@ -77,8 +104,8 @@ impl Work for Python<'_> {
     }
 }
 
-/// A `progress=` argument: a function of the bytes done and the bytes in all, called a few times a second and at the end. What it raises ends
-/// the work.
+/// A `progress=` argument: a function of the bytes done and the bytes in all, called a few times a second and
+/// at the end. What it raises ends the work.
 #[derive(Default)]
 pub(crate) struct Progress {
     callback: Option<Py<PyAny>>,
@@ -115,6 +142,18 @@ impl Progress {
     fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
         self.done = self.total;
         self.report(py)
+    }
+}
+
+/// Runs a task whose parts run on the threads that this process has.
+fn on_living_threads<T: Send>(task: impl FnOnce() -> T + Send) -> T {
+    match GENERATION.load(Ordering::Relaxed) {
+        0 => task(),
+        generation => match POOLS.get(generation - 1).map(|pool| pool.get_or_init(own_pool)) {
+            Some(Some(pool)) => pool.install(task),
+            // The process gets no threads, or was forked too often: what does not need any still works.
+            _ => task(),
+        },
     }
 }
 

@@ -10,6 +10,7 @@ from gguf import GGMLQuantizationType as Type
 from gguf import GGUFEndian, GGUFReader, GGUFWriter, quants
 
 import ztensor
+from ztensor import _native
 
 PLAIN = {
     Type.F32: np.float32,
@@ -31,6 +32,10 @@ needs_dequantize = pytest.mark.skipif(
     "dequantize" not in inspect.signature(ztensor.Reader.read_numpy).parameters,
     reason="this build has no dequantize=",
 )
+
+
+def cli(*words: object) -> int:
+    return _native.run_cli(["ztensor", *map(str, words)])
 
 
 def finish(writer: GGUFWriter) -> None:
@@ -249,3 +254,45 @@ def test_q8_1_is_q8_0_with_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert reader.metadata(name).layout == ("gguf.q8_1_wide/1" if wide else "gguf.q8_1/1")
         assert tuple(reader.metadata(name).shape) == (count, per_row * 32)
         assert same_bits(reader.read_numpy(name, dequantize=True), expected[:count])
+
+
+#: Bytes of scales before the levels of a block.
+SCALES = {"Q8_0": 2, "Q4_0": 2, "Q4_1": 4, "MXFP4": 1}
+
+
+def entropy(data: np.ndarray) -> float:
+    """Bytes that a coder takes which knows how often each byte occurs."""
+    counts = np.bincount(data.ravel(), minlength=256)
+    shares = counts[counts > 0] / data.size
+    return float(-(shares * np.log2(shares)).sum() * data.size / 8)
+
+
+@pytest.mark.parametrize("kind", SCALES)
+def test_archived_blocks_are_split_into_fields(tmp_path: Path, kind: str) -> None:
+    weights = np.random.default_rng(1).normal(0, 0.02, (600, 1024)).astype(np.float32)
+    path, archive = tmp_path / "model.gguf", tmp_path / "model.zstn"
+    writer = GGUFWriter(path, "test")
+    blocks = quants.quantize(weights, Type[kind])
+    writer.add_tensor("weights", blocks, raw_dtype=Type[kind])
+    finish(writer)
+    assert cli("archive", path, "-o", archive) == 0
+    records = blocks.reshape(-1, gguf.GGML_QUANT_SIZES[Type[kind]][1])
+    apart = sum(entropy(records[:, byte]) for byte in range(SCALES[kind])) + entropy(records[:, SCALES[kind] :])
+    assert archive.stat().st_size < 1.002 * apart + 2500 < entropy(records)
+    assert ztensor.open(archive)["weights"].components["data"].tobytes() == blocks.tobytes()
+    assert cli("restore", archive, "-o", tmp_path / "again.gguf") == 0
+    assert (tmp_path / "again.gguf").read_bytes() == path.read_bytes()
+
+
+def test_archives_of_every_block_type(
+    tmp_path: Path, block_file: tuple[Path, dict[str, tuple[Type, np.ndarray]]]
+) -> None:
+    path, _ = block_file
+    assert cli("archive", path, "-o", tmp_path / "blocks.zstn") == 0
+    assert cli("restore", tmp_path / "blocks.zstn", "-o", tmp_path / "again.gguf") == 0
+    assert (tmp_path / "again.gguf").read_bytes() == path.read_bytes()
+    # What was compressed tensor by tensor comes back too.
+    assert cli("compress", path, "-o", tmp_path / "blocks.zt") == 0
+    packed, plain = ztensor.open(tmp_path / "blocks.zt"), ztensor.open(path)
+    for name in plain:
+        assert packed[name].components["data"].tobytes() == plain[name].components["data"].tobytes()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import clouds
 import pytest
 import servers
 from botocore.config import Config
@@ -26,7 +27,9 @@ def _credentials() -> Iterator[None]:
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith(("AWS_", "HF_"))]:
+        for name in [
+            name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "HF_", "ZTENSOR_CACHE"))
+        ]:
             patch.delenv(name)
         for name, value in settings.items():
             patch.setenv(name, value)
@@ -87,6 +90,49 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pub
         yield _s3(server.ports[0])
 
 
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[tuple[dict[str, str], Publish]]:
+    """Microsoft's emulator of Azure: the variables that lead to it, and how files get there."""
+    if not clouds.AZURITE.exists():
+        pytest.skip("not checked: Azurite is not installed (make .servers/.ready, which needs npm)")
+
+    def start() -> tuple[list[str], int]:
+        port = servers.free_port()
+        return clouds.azurite_command(port), port
+
+    def ready(port: int) -> bool:
+        return clouds.azure_put(port, "models", query="restype=container") in (201, 409)
+
+    def publish(folder: Path) -> str:
+        for file in sorted(folder.iterdir()):
+            assert (
+                clouds.azure_put(port, f"models/{folder.name}/{file.name}", file.read_bytes(), kind="BlockBlob") == 201
+            )
+        return f"az://models/{folder.name}"
+
+    with servers.started(start, ready) as port:
+        variables = {
+            "AZURE_STORAGE_ACCOUNT_NAME": clouds.ACCOUNT,
+            "AZURE_STORAGE_ACCOUNT_KEY": clouds.ACCOUNT_KEY,
+            "AZURE_STORAGE_ENDPOINT": f"http://127.0.0.1:{port}/{clouds.ACCOUNT}",
+        }
+        yield variables, publish
+
+
+@pytest.fixture(scope="session")
+def google() -> Iterator[tuple[dict[str, str], Publish]]:
+    """Our fake of Google's storage."""
+    server = clouds.GoogleFake()
+
+    def publish(folder: Path) -> str:
+        for file in folder.iterdir():
+            server.put(f"models/{folder.name}/{file.name}", file.read_bytes())
+        return f"gs://models/{folder.name}"
+
+    yield {"GOOGLE_BASE_URL": server.address, "GOOGLE_BEARER_TOKEN": server.token}, publish
+    server.shutdown()
+
+
 @pytest.fixture
 def web() -> Iterator[servers.FileServer]:
     server = servers.FileServer()
@@ -103,7 +149,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[servers.HubServer]:
     server.storage.shutdown()
 
 
-@pytest.fixture(params=["file", "http", "moto", "seaweed", "hub"])
+@pytest.fixture(params=["file", "http", "moto", "seaweed", "azurite", "google", "hub"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Publish:
     """Every way to a file, one after the other."""
     if request.param == "file":
@@ -125,6 +171,11 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Pu
             return "hf://owner/name"
 
         return publish_to_hub
+    if request.param in ("azurite", "google"):
+        variables, publish_to_cloud = request.getfixturevalue(request.param)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return publish_to_cloud  # type: ignore[no-any-return]
     endpoint, publish_to_s3 = request.getfixturevalue(request.param)
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     return publish_to_s3  # type: ignore[no-any-return]

@@ -106,6 +106,7 @@ class FileServer(http.server.ThreadingHTTPServer):
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.sent = 0
         self.ranges = True
+        self.tags = True
         self.faults: list[int | str] = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -154,7 +155,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if file is None:
             self.reply(404, {})
             return
-        self.serve(file, {"etag": f'"{hash(file)}"'}, truncated=fault == "truncate")
+        self.serve(file, {"etag": f'"{hash(file)}"'} if self.server.tags else {}, truncated=fault == "truncate")
 
     do_HEAD = do_GET  # noqa: N815
 

@@ -62,11 +62,17 @@ def client(endpoint: str) -> Any:
     )
 
 
-@pytest.fixture(params=["directory", "moto", "seaweed"])
+@pytest.fixture(params=["directory", "moto", "seaweed", "azurite", "google"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """Where a store may be: an empty place on each kind of storage."""
     if request.param == "directory":
         return str(tmp_path / "store")
+    if request.param in ("azurite", "google"):
+        variables, _ = request.getfixturevalue(request.param)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        scheme = "az" if request.param == "azurite" else "gs"
+        return f"{scheme}://models/stores/{tmp_path.name}"
     endpoint, _ = request.getfixturevalue(request.param)
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     return f"s3://models/stores/{tmp_path.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -227,6 +228,37 @@ saver.save(1, {"weight": numpy.ones(1 << 20)})
     np.testing.assert_array_equal(store.load_tree("run/step-1")["weight"], np.ones(1 << 20))
 
 
+FULL = """
+import resource, sys, numpy, ztensor
+store = ztensor.Store(sys.argv[1])
+saver = store.saver("run")
+noise = numpy.random.default_rng(0).standard_normal(1 << 15).astype("float32")
+saver.save(0, {"weight": noise})
+saver.wait()
+limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limit[1]))
+saver.save(1, {"weight": noise[::-1].copy()})
+try:
+    saver.wait()
+except ztensor.ZTensorError as error:
+    print(saver.steps(), error.__notes__, error)
+resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+saver.save(2, {"weight": noise + 1})
+saver.close()
+print(saver.steps(), store.verify(decode=True))
+"""
+
+
+def test_storage_that_takes_no_more(store: Store) -> None:
+    """The step is not stored, which is said; what was stored stays, and the run goes on when there is room again."""
+    said = subprocess.run(
+        [sys.executable, "-c", FULL, str(store.location)], check=True, timeout=600, capture_output=True, text=True
+    ).stdout.splitlines()
+    assert said[0].startswith("[0] ['while step 1 of run was stored'] ")
+    assert "too large" in said[0]
+    assert said[1] == "[0, 2] []"
+
+
 ENDLESS = """
 import itertools, sys, warnings, numpy, ztensor
 warnings.simplefilter("ignore")
@@ -246,7 +278,7 @@ def test_killed_at_any_moment(store: Store) -> None:
     moments = random.Random(5)
     noise = np.random.default_rng(0).standard_normal(1 << 15).astype("float32")
     before = -1
-    for _ in range(8):
+    for _ in range(int(os.environ.get("KILLS", "10"))):
         process = subprocess.Popen(
             [sys.executable, "-c", ENDLESS, str(store.location)], stdout=subprocess.PIPE, text=True
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -73,3 +76,40 @@ def test_dlpack_and_tensors(tmp_path: Path) -> None:
     ztensor.jax.save_file({"q": blocks}, tmp_path / "q.zt")
     assert isinstance(ztensor.jax.load_file(tmp_path / "q.zt")["q"], ztensor.Tensor)
     assert ztensor.jax.load_file(tmp_path / "q.zt", dequantize=True)["q"].shape == (1, 32)
+
+
+SHARDED = """
+import jax, jax.numpy as jnp, numpy as np, ztensor, ztensor.jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
+spread = jax.device_put(jnp.arange(64.0).reshape(8, 8), NamedSharding(mesh, P("x", "y")))
+tree = {"w": spread, "b": [jnp.ones(4, jnp.bfloat16), 3], "s": jnp.float32(2)}
+ztensor.jax.save_tree(tree, "tree.zt", codec="z4ai")
+other = NamedSharding(mesh, P("y", None))
+target = {
+    "w": jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=other),
+    "b": [jax.ShapeDtypeStruct((4,), jnp.bfloat16), 0],
+    "s": jnp.float32(0),
+}
+back = ztensor.jax.restore_tree("tree.zt", target)
+assert back["w"].sharding == other and (back["w"] == spread).all()
+assert [shard.data.shape for shard in back["w"].addressable_shards] == [(4, 8)] * 4
+assert back["b"][1] == 3 and type(back["b"][1]) is int and back["b"][0].dtype == jnp.bfloat16 and back["s"] == 2
+for wrong in ({**target, "w": jnp.zeros((8, 4))}, {**target, "s": jnp.int32(0)}):
+    try:
+        ztensor.jax.restore_tree("tree.zt", wrong)
+    except ztensor.ZTensorError as error:
+        assert error.kind == "mismatch", error
+    else:
+        raise AssertionError("nothing was refused")
+"""
+
+
+def test_trees_over_four_devices(tmp_path: Path) -> None:
+    """Saved under one sharding and restored under another."""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    result = subprocess.run(
+        [sys.executable, "-c", SHARDED], cwd=tmp_path, env={**os.environ, **flags}, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr

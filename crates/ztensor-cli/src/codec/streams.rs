@@ -10,7 +10,7 @@ use z4ai::{Dtype, Options};
 use ztensor::{Io, Output, Source};
 
 use crate::commands::force::Force;
-use crate::display::{complain, parse_size, size, to_pipe};
+use crate::display::{complain, size, to_pipe};
 use crate::effort::EffortOption;
 use crate::results::JsonOption;
 use crate::{Failure, Result, envelope, limits};
@@ -52,13 +52,14 @@ impl CodecOptions {
             level: self.level,
             threads: self.threads,
             numpy_dtype: None,
+            records: None,
         })
     }
 }
 
 /// A size as an argument.
 pub(super) fn size_argument(text: &str) -> std::result::Result<u64, String> {
-    parse_size(text).ok_or_else(|| format!("\"{text}\" is not a size; write 5GB or 500MiB"))
+    ztensor::limits::parse_size(text).ok_or_else(|| format!("\"{text}\" is not a size; write 5GB or 500MiB"))
 }
 
 /// Opens a file, or standard input for `-`. The length is that of a file.

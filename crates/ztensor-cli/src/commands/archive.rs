@@ -160,7 +160,7 @@ pub(crate) fn document(file: &Path, output: &Path, stats: &Stats, unchanged: boo
     json!({
         "path": file.display().to_string(), "output": output.display().to_string(),
         "original_bytes": stats.original, "stored_bytes": stats.stored, "ratio": ratio(stats),
-        "tensors": stats.tensors, "copied": stats.copied, "deltas": stats.deltas, "seconds": stats.seconds, "unchanged": unchanged,
+        "tensors": stats.tensors, "copied": stats.copied, "deltas": stats.deltas, "derived": stats.derived, "seconds": stats.seconds, "unchanged": unchanged,
     })
 }
 
@@ -168,10 +168,13 @@ pub(crate) fn document(file: &Path, output: &Path, stats: &Stats, unchanged: boo
 pub(crate) fn summary(file: &Path, output: &Path, stats: &Stats) -> String {
     let saved = 100.0 * (1.0 - stats.stored as f64 / stats.original.max(1) as f64);
     let than = if saved < 0.0 { "larger" } else { "smaller" };
-    let against = match stats.copied + stats.deltas {
+    let mut against = match stats.copied + stats.deltas {
         0 => String::new(),
         _ => format!(", {} copied, {} as deltas", stats.copied, stats.deltas),
     };
+    if stats.derived > 0 {
+        against.push_str(&format!(", {} derived", stats.derived));
+    }
     format!(
         "{} ({}) -> {} ({}), {:.1} % {than}, {:.2}x, {}{against}",
         file.display(),

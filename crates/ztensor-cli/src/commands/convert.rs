@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use ztensor::convert::{Precision, Selection, Storage, copy_selected, everything, selected_to_safetensors};
+use ztensor::convert::{
+    FileKind, Precision, Selection, Storage, carried_tree, copy_selected, everything, selected_to_pytorch,
+    selected_to_safetensors, unmentioned,
+};
 use ztensor::folder::Model;
-use ztensor::{DType, Reader, Version, Writer};
+use ztensor::tree::Tree;
+use ztensor::{DType, Format, Reader, Version, Writer};
 
 use super::archive::make_folder;
 use super::bases::{Bases, expand};
@@ -16,7 +20,7 @@ use super::names;
 use super::originals::DeleteOption;
 use super::selection::SelectionOptions;
 use super::storage::{StorageOptions, refuse_plain_format};
-use crate::display::{say, say_json, size, tensors};
+use crate::display::{complain, say, say_json, size, tensors};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
 
@@ -25,11 +29,11 @@ pub(crate) struct Convert {
     /// Files of any readable format, and folders whose models are converted one by one; - for standard input, which needs an --output
     #[arg(required = true)]
     inputs: Vec<PathBuf>,
-    /// Output file (.zt or .safetensors), or a folder for several inputs [default: beside the input, as .zt]
+    /// Output file (.zt, .safetensors or .pt), or a folder for several inputs [default: beside the input, as .zt]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// What to write when the output does not say: zt or safetensors
-    #[arg(long, value_name = "FORMAT", default_value = "zt", value_parser = ["zt", "safetensors"])]
+    /// What to write when the output does not say: zt, safetensors or pt
+    #[arg(long, value_name = "FORMAT", default_value = "zt", value_parser = ["zt", "safetensors", "pt"])]
     to: String,
     /// Generation of the .zt container: 1 (any 1.2 reader opens it) or 2 (canonical: sorted, page-aligned, a digest on every tensor)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
@@ -76,7 +80,7 @@ impl Convert {
             warn_skipped(&reader, input)?;
             let version = if self.zt_version == 2 { Version::Two } else { Version::One };
             let selection = self.selection.of(&reader)?;
-            write_selected(&reader, &selection, output, storage, version)?;
+            write_selected(&reader, &selection, input, output, storage, version)?;
             match self.json {
                 true => documents.push(document(&reader, input, output, selection.len())?),
                 false => say(&report(&reader, input, output)?)?,
@@ -114,7 +118,6 @@ impl Convert {
                         output.display()
                     )));
                 }
-                refuse_foreign_name(&output)?;
                 refuse_plain_format(&output, storage)?;
                 match chosen && output != model.path() {
                     true => self.force.allow_chosen(&output).map(drop)?,
@@ -154,21 +157,6 @@ pub(super) fn stem(input: &Path) -> Result<OsString> {
     }
 }
 
-/// Refuses a name that promises a format that is read but not written.
-pub(super) fn refuse_foreign_name(output: &Path) -> Result<()> {
-    const READ_ONLY: [&str; 11] =
-        ["pt", "pth", "bin", "pkl", "gguf", "npz", "npy", "onnx", "h5", "hdf5", "keras"];
-    match output.extension().and_then(|extension| extension.to_str()) {
-        Some(extension) if READ_ONLY.contains(&extension.to_ascii_lowercase().as_str()) => {
-            Err(Failure::new(format!(
-                "\"{}\": .{extension} files are read, not written; name the output .zt or .safetensors",
-                output.display()
-            )))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The element type that a name stands for on this command's line.
 fn dtype(name: &str) -> DType {
     match name {
@@ -188,30 +176,75 @@ pub(super) fn precision(name: &str) -> Precision {
     }
 }
 
-/// Writes a file as `.safetensors` or `.zt`, by the name of the output.
-pub(super) fn write(reader: &Reader, output: &Path, storage: Storage, version: Version) -> Result<()> {
-    write_selected(reader, &everything(reader), output, storage, version)
+/// Writes a file as `.safetensors`, `.pt` or `.zt`, by the name of the output.
+pub(super) fn write(
+    reader: &Reader,
+    input: &Path,
+    output: &Path,
+    storage: Storage,
+    version: Version,
+) -> Result<()> {
+    write_selected(reader, &everything(reader), input, output, storage, version)
 }
 
 fn write_selected(
     reader: &Reader,
     selection: &Selection<'_>,
+    input: &Path,
     output: &Path,
     storage: Storage,
     version: Version,
 ) -> Result<()> {
+    let kind = FileKind::of(output)?;
+    let tree = carried(reader, selection, input, kind);
+    let tree = tree.as_ref();
     let lengths = selection.iter().filter_map(|(name, _)| reader.object(name).ok());
     let total: u64 = lengths.map(|object| object.decoded_length()).sum();
     let progress = Progress::new("writing", total);
     let mut advance = |bytes| progress.advance(bytes);
-    if output.extension().is_some_and(|extension| extension == "safetensors") {
-        selected_to_safetensors(reader, selection, output, storage, &mut advance)?;
-    } else {
-        let mut writer = Writer::create_version(output, version)?;
-        copy_selected(&mut writer, reader, selection, storage, &mut advance)?;
-        writer.finish()?;
+    match kind {
+        FileKind::Safetensors => {
+            selected_to_safetensors(reader, selection, tree, output, storage, &mut advance)?;
+        }
+        FileKind::Pytorch => {
+            selected_to_pytorch(reader, selection, tree, output, storage, &mut advance)?;
+        }
+        FileKind::Zt => {
+            let mut writer = Writer::create_version(output, version)?;
+            copy_selected(&mut writer, reader, selection, tree, storage, &mut advance)?;
+            writer.finish()?;
+        }
     }
     Ok(())
+}
+
+/// The tree that goes with the tensors. What does not is said.
+fn carried(reader: &Reader, selection: &Selection<'_>, input: &Path, kind: FileKind) -> Option<Tree> {
+    let say = |what: String| complain(&format!("{}: {what}", input.display()));
+    let tree = match carried_tree(reader, selection) {
+        Ok(tree) => tree,
+        Err(error) => {
+            say(format!("not kept: the tree that holds its tensors together: {error}"));
+            None
+        }
+    };
+    if kind != FileKind::Pytorch {
+        // Writing a .pt file without them is an error of its own.
+        let unread = tree.iter().flat_map(Tree::unread);
+        unread.for_each(|(place, what)| say(format!("not read: {place}: {what}")));
+        return tree;
+    }
+    if let Some(tree) = &tree {
+        for name in unmentioned(reader, selection, tree) {
+            say(format!("not written: {name}: the tree does not mention it"));
+        }
+    }
+    // A pickle's own values are in its tree.
+    let metadata = reader.attributes().keys().filter(|key| key.as_str() != ztensor::tree::KEY).count();
+    if metadata > 0 && (tree.is_none() || reader.format() != Format::Pytorch) {
+        say(format!("not written: {metadata} entries of metadata, for which a .pt file has no place"));
+    }
+    tree
 }
 
 /// One line: what became what, and how large it is.
@@ -252,12 +285,7 @@ pub(super) fn skipped(reader: &Reader) -> Vec<Json> {
 /// What cannot be carried over is said, never dropped in silence.
 pub(super) fn warn_skipped(reader: &Reader, input: &Path) -> Result<()> {
     for skipped in reader.skipped() {
-        crate::display::complain(&format!(
-            "{}: not read: {}: {}",
-            input.display(),
-            skipped.name,
-            skipped.reason
-        ));
+        complain(&format!("{}: not read: {}: {}", input.display(), skipped.name, skipped.reason));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `ztensor delta`: make, apply, info, log and rebase.
 
+mod explain;
 mod info;
 mod log;
 mod rebase;
@@ -27,7 +28,7 @@ pub(crate) struct Delta {
 enum Action {
     /// Store a model as differences to another one
     #[command(
-        after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta make checkpoint-2000 --base checkpoint-1000 -o step-2000.z4dm"
+        after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta make checkpoint-2000 --base checkpoint-1000 -o step-2000.z4dm\n  ztensor delta make model-Q4_K_M.gguf --base model.safetensors --explain"
     )]
     Make(Make),
     /// Restore the models of deltas, byte for byte
@@ -58,6 +59,9 @@ struct Make {
     /// The delta [default: the model's name with .z4dm instead of its extension]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
+    /// Say of each tensor which recipe was found for it and what that saved
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     delete: DeleteOption,
     #[command(flatten)]
@@ -96,9 +100,18 @@ impl Make {
         })
         .map_err(|error| error.with_path(&self.file))?;
         drop(progress);
+        let mut document = document(&self.file, &output, &stats, false);
+        let mut found = Vec::new();
+        if self.explain {
+            found = explain::found(&reader, &base, &output, &options)?;
+            document["recipes"] = found.iter().map(explain::Found::to_json).collect();
+        }
         self.delete.after_archiving(&self.file, &output, Some(&base))?;
-        let document = document(&self.file, &output, &stats, false);
         self.options.json.tell(&summary(&self.file, &output, &stats), document)?;
+        let results = self.options.json.results();
+        for tensor in found {
+            results.remark(&tensor.to_string())?;
+        }
         Ok(Outcome::Done)
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use ztensor::Reader;
 use ztensor::index::Object;
+use ztensor::tree::Tree;
 
 use super::bases::{Bases, expand};
 use super::modules;
@@ -89,10 +90,15 @@ impl Info {
                 say(&format!("  `ztensor scan {}` tells all that would be run.", self.file.display()))?;
             }
         }
-        if !reader.attributes().is_empty() {
+        if let Some(line) = tree_line(reader) {
+            say("")?;
+            say(&line)?;
+        }
+        let metadata = || reader.attributes().iter().filter(|(key, _)| *key != ztensor::tree::KEY);
+        if metadata().next().is_some() {
             say("")?;
             say("Metadata:")?;
-            for (key, value) in reader.attributes() {
+            for (key, value) in metadata() {
                 say(&format!("  {key}: {}", shortened(&ztensor::convert::text_of(value))))?;
             }
         }
@@ -104,6 +110,51 @@ impl Info {
         totals.dtypes.iter().try_for_each(|(name, part)| say(&part.line(name, totals.all.bytes)))?;
         say(&summary(reader, tensors.len(), &totals.all))?;
         Ok(Outcome::Done)
+    }
+}
+
+/// That the tensors are parts of a tree, and what is at its top. A dict of nothing but tensors says no more than their names do.
+fn tree_line(reader: &Reader) -> Option<String> {
+    match reader.tree() {
+        Ok(Some(tree)) if tree.is_flat() => None,
+        Ok(Some(tree)) => Some(format!("Tree: {}; load_tree loads it.", shortened(&top(&tree)))),
+        Ok(None) => None,
+        Err(error) => Some(format!("Tree: cannot be read: {error}")),
+    }
+}
+
+/// The same, for programs.
+fn tree_document(reader: &Reader) -> Json {
+    match reader.tree() {
+        Ok(Some(Tree::Dict(entries) | Tree::Ordered(entries, _))) => {
+            json!({ "kind": "dict", "keys": entries.iter().map(|(key, _)| spelled(key)).collect::<Vec<_>>() })
+        }
+        Ok(Some(Tree::List(_))) => json!({ "kind": "list" }),
+        Ok(Some(Tree::Tuple(_))) => json!({ "kind": "tuple" }),
+        Ok(Some(_)) => json!({ "kind": "value" }),
+        Ok(None) => Json::Null,
+        Err(error) => json!({ "error": error.to_string() }),
+    }
+}
+
+/// A key in one word.
+fn spelled(key: &Tree) -> String {
+    match key {
+        Tree::Text(text) => text.clone(),
+        other => other.text(),
+    }
+}
+
+/// What a tree is at its top.
+fn top(tree: &Tree) -> String {
+    match tree {
+        Tree::Dict(entries) | Tree::Ordered(entries, _) => {
+            let keys: Vec<String> = entries.iter().map(|(key, _)| spelled(key)).collect();
+            format!("a dict of {} ({})", keys.len(), keys.join(", "))
+        }
+        Tree::List(items) => format!("a list of {}", items.len()),
+        Tree::Tuple(items) => format!("a tuple of {}", items.len()),
+        _ => "one value".to_owned(),
     }
 }
 
@@ -265,6 +316,7 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Result<Json> {
         "recovered": reader.recovered().map(|recovered| json!({
             "edit": recovered.edit.name(), "unfinished_bytes": recovered.unfinished,
         })),
+        "tree": tree_document(reader),
         "metadata": json_map(reader.attributes()),
         "total": totals.all.document(),
         "stored_bytes": stored(reader),

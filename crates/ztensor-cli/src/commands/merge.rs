@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use ztensor::convert::{copy_into, everything};
+use ztensor::convert::{FileKind, copy_into, everything};
 use ztensor::{Reader, Writer};
 
 use super::bases::Bases;
-use super::convert::{refuse_foreign_name, skipped, warn_skipped};
+use super::convert::{skipped, warn_skipped};
 use super::force::Force;
 use super::originals::DeleteOption;
 use super::storage::StorageOptions;
 use crate::display::{size, tensors};
 use crate::progress::Progress;
 use crate::results::JsonOption;
-use crate::{Outcome, Result};
+use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Merge {
@@ -40,7 +40,14 @@ pub(crate) struct Merge {
 impl Merge {
     pub(crate) fn run(self) -> Result {
         let storage = self.storage.storage()?;
-        refuse_foreign_name(&self.output)?;
+        let kind = FileKind::of(&self.output)?;
+        if kind != FileKind::Zt {
+            return Err(Failure::new(format!(
+                "\"{}\": files are merged into a .zt file; `ztensor convert` makes a {} file of that",
+                self.output.display(),
+                kind.extension()
+            )));
+        }
         self.force.allow(&self.output)?;
         let readers: Vec<Reader> =
             self.inputs.iter().map(|input| self.bases.open(input)).collect::<ztensor::Result<_>>()?;

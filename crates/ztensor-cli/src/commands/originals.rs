@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ztensor::Reader;
 use ztensor::archive::{ArchiveInfo, digest};
-use ztensor::convert::Selection;
+use ztensor::convert::{FileKind, Selection, carried_tree};
 use ztensor::source::is_url;
 
 use super::bases::Bases;
@@ -42,6 +42,19 @@ impl DeleteOption {
                     return Err(kept(input, &format!("tensor \"{name}\" differs in the output")));
                 }
             }
+        }
+        match (carried_tree(reader, selection), written.tree()) {
+            (Ok(None), _) => {}
+            (Ok(Some(before)), Ok(Some(after))) if before.unread().is_empty() => {
+                let same = FileKind::of(output)? == FileKind::Pytorch || before.text() == after.text();
+                if !same {
+                    return Err(kept(
+                        input,
+                        "the tree that holds its tensors together differs in the output",
+                    ));
+                }
+            }
+            _ => return Err(kept(input, "the tree that holds its tensors together is not in the output")),
         }
         make_durable(&written, output)?;
         if reader.archived().is_some() {

@@ -8,7 +8,7 @@ use ztensor::index::DigestValue;
 use ztensor::{Checksum, Compression, Effort, Format, Reader, Version};
 
 use super::bases::Bases;
-use super::convert::{document, refuse_foreign_name, report, warn_skipped, write};
+use super::convert::{document, report, warn_skipped, write};
 use super::force::Force;
 use super::originals::DeleteOption;
 use super::storage::{CodecOption, checksum, refuse_plain_format};
@@ -98,12 +98,11 @@ impl Files {
         let checksum = self.checksum.as_deref().map(checksum).transpose()?;
         warn_skipped(&reader, &self.file)?;
         let output: &Path = self.output.as_deref().unwrap_or(&self.file);
-        refuse_foreign_name(output)?;
         let asked = Storage { compression, checksum: checksum.unwrap_or_default(), ..Storage::default() };
         refuse_plain_format(output, &asked)?;
         self.force.allow_beside(&self.file, output)?;
         let storage = Storage { checksum: checksum.unwrap_or_else(|| checksum_of(&reader)), ..asked };
-        write(&reader, output, storage, version(&reader))?;
+        write(&reader, &self.file, output, storage, version(&reader))?;
         self.delete.after_converting(&reader, &self.file, output, &everything(&reader))?;
         let document = document(&reader, &self.file, output, reader.len())?;
         self.json.tell(&report(&reader, &self.file, output)?, document)?;

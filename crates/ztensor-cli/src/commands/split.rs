@@ -11,7 +11,6 @@ use super::bases::Bases;
 use super::convert::{skipped, stem};
 use super::force::Force;
 use super::originals::DeleteOption;
-use crate::display::parse_size;
 use crate::progress::Progress;
 use crate::results::JsonOption;
 use crate::{Failure, Outcome, Result};
@@ -39,7 +38,7 @@ pub(crate) struct Split {
 impl Split {
     /// Writes safetensors shards and the index that opens them as one, as Hugging Face lays them out.
     pub(crate) fn run(self) -> Result {
-        let limit = parse_size(&self.max_size).ok_or_else(|| {
+        let limit = ztensor::limits::parse_size(&self.max_size).ok_or_else(|| {
             Failure::new(format!("\"{}\" is not a size; write 5GB or 500MiB", self.max_size))
         })?;
         let reader = self.bases.open(&self.file)?;

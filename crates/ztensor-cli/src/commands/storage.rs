@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use clap::builder::PossibleValue;
-use ztensor::convert::Storage;
+use ztensor::convert::{FileKind, Storage};
 use ztensor::{Checksum, Compression, Effort};
 
 use crate::{Failure, Result};
@@ -70,18 +70,20 @@ pub(crate) fn checksum(name: &str) -> Result<Checksum> {
     Checksum::parse(name).map_err(Failure::from)
 }
 
-/// Refuses to write plain tensors where something else was asked for.
+/// Refuses to write plain tensors where something else was asked for, and names that promise what is not written.
 pub(crate) fn refuse_plain_format(output: &Path, storage: &Storage) -> Result<()> {
+    let kind = FileKind::of(output)?;
     let asked = match (storage.compression, storage.checksum) {
         (Compression::None, Checksum::None) => return Ok(()),
         (Compression::None, _) => "a checksum",
         _ => "compression",
     };
-    if output.extension().is_none_or(|extension| extension != "safetensors") {
+    if kind == FileKind::Zt {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "\"{}\": a .safetensors file has no room for {asked}; name the output .zt, or use `ztensor archive`, whose archives load like the original",
-        output.display()
+        "\"{}\": a {} file has no room for {asked}; name the output .zt, or use `ztensor archive`, whose archives load like the original",
+        output.display(),
+        kind.extension()
     )))
 }

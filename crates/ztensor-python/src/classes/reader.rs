@@ -21,7 +21,7 @@ use crate::reading::destinations;
 use crate::reading::destinations::Conversion;
 use crate::reading::objects;
 use crate::reading::quantized;
-use crate::reading::slices;
+use crate::reading::regions;
 use crate::remote;
 use crate::torch::Torch;
 use crate::work::Work;
@@ -71,12 +71,14 @@ impl Reader {
         let options = OpenOptions {
             io: Io::parse(io).or_raise()?,
             keep_open,
+            lends_views: true,
             skip_checksums: !verify,
             bases: candidates(base)?,
             ..OpenOptions::within(&limits::given(limits))
         };
+        let remote = ztensor::source::is_url(&path);
         let open = || ztensor_remote::with_options(storage, || options.open(path));
-        Reader::new(py, py.work(open).or_raise()?)
+        Reader::new(py, if remote { py.waiting(open)? } else { py.work(open).or_raise()? })
     }
 }
 
@@ -142,6 +144,12 @@ impl Reader {
     #[getter]
     fn file_metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         attributes::to_dict(py, self.file()?.attributes())
+    }
+
+    /// The text of the tree that the file holds, which load_tree loads; None where there is none.
+    fn tree(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let file = self.file()?;
+        py.work(|| file.tree().map(|tree| tree.map(|tree| tree.text()))).or_raise()
     }
 
     /// What the file holds but cannot be read, with the reasons.
@@ -263,7 +271,13 @@ impl Reader {
         slices: &Bound<'py, PyAny>,
         dequantize: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slices::numpy_slice(&self.file()?, name, slices, quantized::precision(dequantize)?)
+        arrays::numpy_slice(&self.file()?, name, slices, quantized::precision(dequantize)?)
+    }
+
+    /// Reads regions of dense tensors into PyTorch tensors: each is a name, the first element and the number of elements in each dimension, and a
+    /// contiguous CPU tensor of just that shape and type.
+    fn read_regions(&self, py: Python<'_>, regions: Vec<regions::Region<'_>>) -> PyResult<()> {
+        regions::fill(py, &self.file()?, &regions)
     }
 
     /// Copies a tensor into an array or tensor of the same shape and type, on any device; or, given a dict, each tensor into its own.

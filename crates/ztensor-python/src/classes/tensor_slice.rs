@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use ztensor::DType;
 use ztensor::formats::gguf::BlockType;
 use ztensor::formats::safetensors;
+use ztensor::{DType, ElementType};
 
 use crate::classes::tensor::PyTensor;
 use crate::errors::OrRaise;
+use crate::reading::arrays::{numpy_slice, torch_slice};
+use crate::reading::quantized;
 use crate::reading::single::Single;
-use crate::reading::slices::{numpy_slice, torch_slice};
 use crate::torch::Torch;
 
 /// What tensors become: NumPy arrays, PyTorch tensors on a device, or what another framework makes of arrays.
@@ -82,6 +83,9 @@ impl TensorSlice {
         let object = self.reader.object(&self.name).or_raise()?;
         let element = match Single::of(&self.name, object, self.dequantize) {
             Ok(single) => Some(single.element),
+            Err(_) if quantized::is_torch(&object.layout) && self.dequantize.is_some() => {
+                self.dequantize.map(ElementType::plain)
+            }
             Err(_) if BlockType::of(&object.layout).is_some() => return Ok(object.layout.name().to_owned()),
             Err(_) => object.principal().map(|component| component.element.clone()),
         };

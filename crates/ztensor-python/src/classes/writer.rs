@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use ztensor::convert::FileKind;
 use ztensor::{Error, Version};
 
 use crate::attributes;
@@ -13,7 +14,7 @@ use crate::classes::tensor::PyTensor;
 use crate::errors::{OrRaise, argument, to_python};
 use crate::work::Work;
 use crate::writing::incoming::Incoming;
-use crate::writing::storage::{FileKind, Words};
+use crate::writing::storage::Words;
 
 /// Creates a .zt file, with compression and checksum chosen per tensor.
 ///
@@ -58,8 +59,9 @@ impl Writer {
     #[new]
     #[pyo3(signature = (path, *, version=1))]
     fn create(py: Python<'_>, path: PathBuf, version: u32) -> PyResult<Self> {
-        if FileKind::of(&path)? != FileKind::Zt {
-            let hint = "ztensor.numpy.save_file and ztensor.torch.save_file write .safetensors files.";
+        if FileKind::of(&path).or_raise()? != FileKind::Zt {
+            let hint =
+                "ztensor.numpy.save_file and ztensor.torch.save_file write .safetensors and .pt files.";
             let error = Error::argument("Writer makes .zt files").with_path(&path).with_hint(hint);
             return Err(to_python(&error));
         }

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::argument;
-use crate::memory::{HUGE, Memory};
+use crate::memory::Memory;
 use crate::work::Work;
 
 /// A range of some [`Memory`].
@@ -201,23 +201,5 @@ pub(crate) fn new_bytes<'py, E: Send>(
         let start = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
         (bytes.cast_into_unchecked::<PyBytes>(), std::slice::from_raw_parts_mut(start, length))
     };
-    advise_huge(memory);
     Ok(py.work(|| fill(memory)).map(|()| bytes))
-}
-
-/// Asks for huge pages under fresh memory; a kernel that declines changes nothing.
-fn advise_huge(memory: &mut [u8]) {
-    #[cfg(target_os = "linux")]
-    {
-        const PAGE: usize = 4096;
-        let start = memory.as_ptr().addr().next_multiple_of(PAGE);
-        let skipped = start - memory.as_ptr().addr();
-        let length = memory.len().saturating_sub(skipped) / PAGE * PAGE;
-        if length >= HUGE {
-            // SAFETY: the pages lie wholly inside the slice; the advice does not change their contents.
-            unsafe { libc::madvise(memory.as_mut_ptr().add(skipped).cast(), length, libc::MADV_HUGEPAGE) };
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = memory;
 }

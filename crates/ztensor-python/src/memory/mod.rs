@@ -1,8 +1,9 @@
-//! Memory that arrays lie over: the map of an opened file, or blocks of our own for what is copied or decoded. Blocks come
-//! straight from the operating system, in huge pages where it has them, because filling fresh memory page by page costs more than most decoding.
+//! Memory that arrays lie over: the map of an opened file, or blocks of our own for what is copied or
+//! decoded. Blocks come straight from the operating system, without any pages: whoever fills them brings
+//! these in (`z4ai::pages`).
 
 pub(crate) mod array;
-mod spare;
+pub(crate) mod spare;
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use memmap2::{MmapMut, MmapOptions};
 use pyo3::prelude::*;
 use ztensor::{Error, Kind};
 
-/// From this size on a block asks for huge pages, and is kept for the next load when its arrays are gone.
-pub(crate) const HUGE: usize = 4 << 20;
+/// From this size on a block is kept for the next load when its arrays are gone.
+const KEPT: usize = 4 << 20;
 
 /// The object that keeps an array's memory alive; NumPy shows it as the array's `base`.
 #[pyclass(frozen, module = "ztensor._native")]
@@ -58,12 +59,12 @@ impl Block {
         let map = MmapOptions::new().len(length.max(1)).map_anon().map_err(|cause| {
             Error::new(Kind::Limit, format!("not enough memory for {length} bytes")).with_cause(cause)
         })?;
-        #[cfg(target_os = "linux")]
-        if length >= HUGE {
-            // Advice only: a kernel without huge pages serves small ones.
-            let _ = map.advise(memmap2::Advice::HugePage);
-        }
         Ok(Block(Some(map)))
+    }
+
+    /// The memory that was filled.
+    pub(crate) fn filled(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
     }
 
     /// The memory to fill.
@@ -74,7 +75,7 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if let Some(map) = self.0.take_if(|map| map.len() >= HUGE) {
+        if let Some(map) = self.0.take_if(|map| map.len() >= KEPT) {
             spare::keep(map);
         }
     }

@@ -7,12 +7,13 @@ use pyo3::types::{PyDict, PyString};
 use ztensor::{DType, ElementType, LogicalType};
 
 use crate::element::{self, PerElement};
-use crate::errors::{OrRaise, argument};
+use crate::errors::{OrRaise, argument, indexing};
 use crate::reading::load::{Loaded, Terms};
 use crate::reading::objects;
 use crate::reading::packed;
 use crate::reading::quantized;
 use crate::reading::single::Single;
+use crate::reading::slices;
 use crate::reading::sparse;
 use crate::torch::Torch;
 use crate::work::Work;
@@ -175,6 +176,40 @@ pub(crate) fn torch_tensors<'py>(
             torch.tensor(&single.element, &region.array(carrier, &shape, strides)?)
         })
         .collect()
+}
+
+/// A part of a tensor as a NumPy array; of PyTorch's quantised integers, which are dequantised whole, as numbers where that is asked for.
+pub(crate) fn numpy_slice<'py>(
+    reader: &Arc<ztensor::Reader>,
+    name: &str,
+    key: &Bound<'py, PyAny>,
+    dequantize: Option<DType>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let how = How { dequantize, ..How::default() };
+    match how.dequantizes(reader, name)? {
+        true => picked(numpy_arrays(key.py(), reader, &[name], how)?, key),
+        false => slices::numpy_slice(reader, name, key, dequantize),
+    }
+}
+
+/// The same as a PyTorch tensor.
+pub(crate) fn torch_slice<'py>(
+    torch: &Torch<'py>,
+    reader: &Arc<ztensor::Reader>,
+    name: &str,
+    key: &Bound<'py, PyAny>,
+    dequantize: Option<DType>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let how = How { dequantize, ..How::default() };
+    match how.dequantizes(reader, name)? {
+        true => picked(torch_tensors(key.py(), torch, reader, &[name], how)?, key),
+        false => slices::torch_slice(torch, reader, name, key, dequantize),
+    }
+}
+
+fn picked<'py>(tensors: Vec<Bound<'py, PyAny>>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let tensor = tensors.into_iter().next().ok_or_else(|| argument("no tensor was read"))?;
+    tensor.get_item(key).map_err(|error| indexing(key.py(), error))
 }
 
 /// Whether PyTorch has tensors of this type and shape: it holds 4-bit floats in pairs.

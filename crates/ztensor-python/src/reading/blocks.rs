@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 use rayon::prelude::*;
+use z4ai::pages;
 use ztensor::Error;
 use ztensor::index::Component;
 
@@ -53,6 +54,10 @@ pub(crate) fn fill(
 
     let mut blocks: Vec<Block> =
         packing.blocks.iter().map(|plan| Block::new(plan.size)).collect::<ztensor::Result<_>>().or_raise()?;
+    // Small components are filled in any order, each less than what is brought in at once.
+    let shared = blocks.iter_mut().zip(&packing.blocks).filter(|(_, plan)| plan.slots.len() > 1);
+    let mut shared: Vec<&mut Block> = shared.map(|(block, _)| block).collect();
+    py.work(|| shared.par_iter_mut().for_each(|block| pages::bring(block.bytes())));
     let mut tasks = Vec::with_capacity(wanted.len());
     for (block, plan) in blocks.iter_mut().zip(&packing.blocks) {
         let mut rest = block.bytes();
@@ -81,7 +86,7 @@ pub(crate) fn decode(
             bytes += task.1.len();
             batch.push(task);
         }
-        py.work(|| {
+        let work = || {
             let decode = |(wanted, target): (&Wanted<'_>, &mut [u8])| {
                 reader.component_into(wanted.name, wanted.role, target)?;
                 booleans::normalise(&wanted.component.element, target);
@@ -93,8 +98,11 @@ pub(crate) fn decode(
             } else {
                 batch.into_par_iter().try_for_each(decode)
             }
-        })
-        .or_raise()?;
+        };
+        match reader.is_remote() {
+            true => py.waiting(work)?,
+            false => py.work(work).or_raise()?,
+        }
         py.check_signals()?;
     }
     Ok(())

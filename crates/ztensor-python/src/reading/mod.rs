@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod objects;
 pub(crate) mod packed;
 pub(crate) mod quantized;
+pub(crate) mod regions;
 pub(crate) mod single;
 pub(crate) mod slices;
 pub(crate) mod sparse;

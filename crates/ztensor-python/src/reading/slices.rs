@@ -89,7 +89,11 @@ fn part<'py>(
     let mut block = Block::new(length).or_raise()?;
     if let Some(target) = block.bytes().get_mut(..length) {
         let start = (rows.first * row) as u64;
-        py.work(|| reader.component_range_into(single.name, "data", start, target)).or_raise()?;
+        let read = || reader.component_range_into(single.name, "data", start, target);
+        match reader.is_remote() {
+            true => py.waiting(read)?,
+            false => py.work(read).or_raise()?,
+        }
         booleans::normalise(&single.component.element, target);
     }
     let mut shape = shape.to_vec();

@@ -1,5 +1,6 @@
 //! `Store`: collections of related checkpoints. What the methods report are dicts with the names that `ztensor store … --json` has.
 
+mod parts;
 mod reports;
 mod snapshot;
 
@@ -69,6 +70,12 @@ impl Store {
         &self.location
     }
 
+    /// Where the store is, as text: a URL stays one.
+    #[getter]
+    fn address(&self) -> std::borrow::Cow<'_, str> {
+        self.location.to_string_lossy()
+    }
+
     /// Adds a file or a folder as a checkpoint.
     #[pyo3(
         signature = (path, name, *, base=Some("auto"), metadata=None, effort=None, dry_run=false, progress=None),
@@ -115,6 +122,37 @@ impl Store {
             self.store.add_files(vec![file], true, name, &options, advance)
         })?;
         reports::added(py, name, &stats)
+    }
+
+    /// Stores tensors of one writer among several as a file of a checkpoint that is to be. Returns what commit_parts needs, the file, the place of each
+    /// tensor in it, and what came of it.
+    #[pyo3(
+        signature = (stem, tensors, name, *, base=Some("auto"), effort=None),
+        text_signature = "($self, stem, tensors, name, *, base='auto', effort=None)"
+    )]
+    fn add_part<'py>(
+        &self,
+        stem: &str,
+        tensors: &Bound<'py, PyDict>,
+        name: &str,
+        base: Option<&str>,
+        effort: Option<&str>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        parts::add(&self.store, stem, tensors, name, &add_options(base, None, effort)?)
+    }
+
+    /// Makes what several writers stored, and some files, a checkpoint.
+    #[pyo3(signature = (name, parts, files, *, metadata=None))]
+    fn commit_parts<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        parts: Vec<pyo3::pybacked::PyBackedBytes>,
+        files: Vec<(String, pyo3::pybacked::PyBackedBytes)>,
+        metadata: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
+        parts::commit(py, &self.store, name, parts, files, metadata)
     }
 
     /// Restores a checkpoint.
@@ -236,6 +274,7 @@ impl Store {
         let report = PyDict::new(py);
         report.set_item("removed", texts(&pruned.removed))?;
         report.set_item("kept", texts(&pruned.kept))?;
+        report.set_item("reanchored", texts(&pruned.reanchored))?;
         report.set_item("dry_run", dry_run)?;
         report.set_item("stored_before", before)?;
         report.set_item("stored_after", after)?;

@@ -3,14 +3,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memmap2::MmapMut;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
+use z4ai::pages;
 use ztensor::formats::safetensors;
 use ztensor::{Compression, Error, Kind, Source, Writer};
 
 use crate::errors::{OrRaise, argument};
+use crate::memory::Block;
 use crate::work::{Progress, Work};
 use crate::writing::incoming::Incoming;
 use crate::writing::save;
@@ -34,8 +35,7 @@ struct Held {
 
 /// Memory for a state.
 enum Memory {
-    /// Pages of its own, huge ones where there are any: the first copy of a gigabyte waits for the kernel more than for anything else otherwise.
-    Pages(MmapMut),
+    Block(Block),
     /// A file that was written in one piece.
     File(Vec<u8>),
 }
@@ -48,17 +48,14 @@ impl Default for Memory {
 
 impl Memory {
     fn new(length: usize) -> ztensor::Result<Memory> {
-        let pages = MmapMut::map_anon(length)
-            .map_err(|_| Error::new(Kind::Limit, format!("not enough memory for {length} bytes")))?;
-        // Refused, small pages do as well.
-        #[cfg(target_os = "linux")]
-        let _ = pages.advise(memmap2::Advice::HugePage);
-        Ok(Memory::Pages(pages))
+        let mut block = Block::new(length)?;
+        pages::bring_all(block.bytes());
+        Ok(Memory::Block(block))
     }
 
     fn bytes(&self) -> &[u8] {
         match self {
-            Memory::Pages(pages) => pages,
+            Memory::Block(block) => block.filled(),
             Memory::File(bytes) => bytes,
         }
     }
@@ -66,7 +63,7 @@ impl Memory {
     /// Its bytes to be written to, if there are so many.
     fn room(&mut self, length: usize) -> Option<&mut [u8]> {
         match self {
-            Memory::Pages(pages) => pages.get_mut(..length),
+            Memory::Block(block) => block.bytes().get_mut(..length),
             Memory::File(bytes) => bytes.get_mut(..length),
         }
     }

@@ -6,19 +6,21 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
-use ztensor::formats::safetensors;
-use ztensor::{Attributes, Checksum, Compression, Error, Kind, Source, TensorInput, Writer};
+use ztensor::convert::FileKind;
+use ztensor::formats::{pytorch, safetensors};
+use ztensor::tree::Tree;
+use ztensor::{Attributes, Checksum, Compression, Error, Kind, Source, TensorInput, Value, Writer};
 
 use crate::attributes;
 use crate::errors::{OrRaise, argument, to_python};
 use crate::work::{Progress, Work};
 use crate::writing::incoming::Incoming;
-use crate::writing::storage::{FileKind, Words};
+use crate::writing::storage::Words;
 
 /// Bytes to write before Python may handle signals, so that Ctrl-C is not ignored for long.
 const BATCH: usize = 256 << 20;
 
-/// Writes NumPy arrays, PyTorch tensors and ztensor.Tensors to a file: .safetensors when the path ends so, .zt otherwise.
+/// Writes NumPy arrays, PyTorch tensors and ztensor.Tensors to a file: .safetensors or .pt when the path ends so, .zt otherwise.
 #[pyfunction]
 #[pyo3(signature = (tensors, path, metadata=None, compression=None, *, codec=None, effort=None, level=None, checksum=None, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
@@ -37,17 +39,24 @@ pub(crate) fn save_file(
     let words = Words { codec, effort, level, checksum, alias: ("compression", compression) };
     let (compression, checksum) = (words.compression()?, words.checksum()?);
     let metadata = metadata.map(attributes::from_dict).transpose()?;
-    let kind = FileKind::of(&path)?;
+    let kind = FileKind::of(&path).or_raise()?;
     let incoming = collect(tensors)?;
     let progress = Progress::new(progress, incoming.iter().map(|tensor| tensor.byte_length() as u64).sum());
-    if kind == FileKind::Safetensors {
-        let metadata = metadata.as_ref().map(text_only).transpose()?;
+    if kind != FileKind::Zt {
+        let extension = kind.extension();
         if compression != Compression::None {
-            return Err(argument("a .safetensors file cannot be compressed; name it .zt"));
+            return Err(argument(format!("a {extension} file cannot be compressed; name it .zt")));
         }
         if checksum != Checksum::None {
-            return Err(argument("a .safetensors file holds no checksums; name it .zt"));
+            return Err(argument(format!("a {extension} file holds no checksums; name it .zt")));
         }
+    }
+    if kind == FileKind::Pytorch {
+        let tree = tree_only(metadata.unwrap_or_default())?;
+        return py.interruptible(progress, |advance| write_pytorch(&path, &incoming, tree.as_ref(), advance));
+    }
+    if kind == FileKind::Safetensors {
+        let metadata = metadata.as_ref().map(text_only).transpose()?;
         incoming.iter().try_for_each(Incoming::check_plain)?;
         return py.interruptible(progress, |advance| {
             write_safetensors(&path, &incoming, metadata.as_deref(), advance)
@@ -120,6 +129,20 @@ pub(crate) fn fill(
     Ok(())
 }
 
+/// The file that tensors make and its extension: .safetensors over their own memory, or .zt for what .safetensors cannot say.
+pub(crate) fn source(tensors: &Bound<'_, PyDict>) -> PyResult<(&'static str, Source)> {
+    let incoming = collect(tensors)?;
+    let plain = incoming.iter().all(|tensor| tensor.check_plain().is_ok());
+    if plain && safetensors::layout(entries(&incoming), None).is_ok() {
+        return Ok(("safetensors", safetensors_source(tensors, None)?));
+    }
+    let py = tensors.py();
+    let mut writer = Writer::in_memory().or_raise()?;
+    let storage = (Compression::None, Checksum::None);
+    fill(py, &mut writer, &incoming, Attributes::new(), storage, Progress::default())?;
+    Ok(("zt", Source::from_bytes(py.work(|| writer.into_bytes()).or_raise()?)))
+}
+
 /// The .safetensors file that tensors would make, over their own memory.
 pub(crate) fn safetensors_source(
     tensors: &Bound<'_, PyDict>,
@@ -152,6 +175,52 @@ fn write_safetensors(
         Ok(bytes)
     };
     safetensors::write(path, entries(incoming), metadata, read).map(drop)
+}
+
+fn write_pytorch(
+    path: &std::path::Path,
+    incoming: &[Incoming],
+    tree: Option<&Tree>,
+    advance: &mut dyn FnMut(u64) -> ztensor::Result<()>,
+) -> ztensor::Result<()> {
+    let mut storages = 0..;
+    let inputs: Vec<(&str, TensorInput<'_>)> =
+        incoming.iter().map(|tensor| (tensor.name.as_str(), tensor.input())).collect();
+    let mut data: HashMap<usize, &[u8]> = HashMap::new();
+    let mut entries = Vec::with_capacity(inputs.len());
+    for (name, input) in &inputs {
+        let mut parts = Vec::with_capacity(input.components.len());
+        for (role, element, bytes) in &input.components {
+            let storage = storages.next().unwrap_or_default();
+            data.insert(storage, bytes);
+            let (role, length) = (Cow::Borrowed(role.as_ref()), bytes.len() as u64);
+            parts.push(pytorch::WritePart { role, element: element.clone(), length, storage });
+        }
+        entries.push(pytorch::WriteEntry {
+            name: Cow::Borrowed(*name),
+            shape: input.shape.clone(),
+            layout: input.layout.clone(),
+            attributes: input.attributes.clone(),
+            parts,
+        });
+    }
+    pytorch::write(path, &entries, tree, |_, part| {
+        let bytes = data.get(&part.storage).copied().unwrap_or_default();
+        advance(bytes.len() as u64)?;
+        Ok(Cow::Borrowed(bytes))
+    })
+    .map(drop)
+}
+
+/// The tree among metadata for a .pt file, which has no place for others.
+fn tree_only(mut metadata: Attributes) -> PyResult<Option<Tree>> {
+    let text = metadata.shift_remove(ztensor::tree::KEY);
+    if let Some((key, _)) = metadata.first() {
+        let error = Error::argument(format!("a .pt file has no place for metadata such as \"{key}\""))
+            .with_hint("Make it a part of the tree, or name the file .zt.");
+        return Err(to_python(&error));
+    }
+    text.as_ref().and_then(Value::as_text).map(Tree::parse).transpose().or_raise()
 }
 
 /// What the safetensors writer is told of the tensors.

@@ -1,12 +1,10 @@
-//! The words for how tensors are stored (codec, effort, level, checksum), and the kind of file that a name promises.
-
-use std::path::Path;
+//! The words for how tensors are stored: codec, effort, level, checksum.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
-use ztensor::{Checksum, Compression, Effort, Error};
+use ztensor::{Checksum, Compression, Effort};
 
-use crate::errors::{OrRaise, argument, to_python};
+use crate::errors::{OrRaise, argument};
 
 /// The level of zstd where none is given.
 const ZSTD_LEVEL: i32 = 3;
@@ -80,39 +78,5 @@ fn older(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Compression> {
         0 => Ok(Compression::None),
         level @ 1..=22 => Ok(Compression::Zstd(level)),
         _ => Err(refuse()),
-    }
-}
-
-/// The kinds of files that are written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FileKind {
-    Zt,
-    Safetensors,
-}
-
-impl FileKind {
-    /// What a path promises: `.safetensors`, or `.zt` for every name that does not promise something else, which is refused.
-    pub(crate) fn of(path: &Path) -> PyResult<FileKind> {
-        const READ_ONLY: [&str; 13] =
-            ["pt", "pth", "bin", "ckpt", "pkl", "gguf", "npz", "npy", "onnx", "h5", "hdf5", "keras", "json"];
-        const OURS: [&str; 3] = ["zstn", "z4dm", "z4ai"];
-        let extension = path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-        let refuse =
-            |what: String, hint: &str| Err(to_python(&Error::argument(what).with_path(path).with_hint(hint)));
-        match extension.as_deref() {
-            Some("safetensors") => Ok(FileKind::Safetensors),
-            Some("json") => refuse(
-                "a .json file is an index of shards, which is not written here".to_owned(),
-                "Name the file .zt or .safetensors; z4ai.save_pretrained writes shards and their index.",
-            ),
-            Some(other) if READ_ONLY.contains(&other) => {
-                refuse(format!(".{other} files are read, not written"), "Name the file .zt or .safetensors.")
-            }
-            Some(other) if OURS.contains(&other) => refuse(
-                format!("a .{other} file is not a plain tensor file"),
-                "Name the file .zt or .safetensors; the package z4ai writes archives, deltas and frames.",
-            ),
-            _ => Ok(FileKind::Zt),
-        }
     }
 }

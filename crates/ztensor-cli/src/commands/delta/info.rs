@@ -41,8 +41,8 @@ impl Info {
                 "base": needs.map(|base| json!({
                     "name": base.name, "bytes": base.length, "sha256": base.sha256, "files": files(&base.files),
                 })),
-                "tensors": tensors.iter().map(|(name, stored, bytes)| json!({
-                    "name": name, "stored_bytes": stored, "bytes": bytes,
+                "tensors": tensors.iter().map(|(name, stored, bytes, recipe)| json!({
+                    "name": name, "stored_bytes": stored, "bytes": bytes, "recipe": recipe,
                 })).collect::<Vec<_>>(),
                 "error": reader.as_ref().err().map(ToString::to_string),
             }));
@@ -69,8 +69,9 @@ impl Info {
             }
             None => say("base: none needed")?,
         }
-        for (name, stored, bytes) in &tensors {
-            say(&format!("  {name}: {} of {}", size(*stored), size(*bytes)))?;
+        for (name, stored, bytes, recipe) in &tensors {
+            let recipe = recipe.as_ref().map(|recipe| format!(", {recipe}")).unwrap_or_default();
+            say(&format!("  {name}: {} of {}{recipe}", size(*stored), size(*bytes)))?;
         }
         if let Err(error) = &reader {
             say(&format!("not opened: {}", error.told(ztensor::Caller::Shell)))?;
@@ -79,12 +80,14 @@ impl Info {
     }
 }
 
-/// Name, stored bytes and bytes of every tensor.
-fn stored(reader: &Reader) -> Vec<(String, u64, u64)> {
+/// Name, stored bytes and bytes of every tensor, and its recipe if it has one.
+fn stored(reader: &Reader) -> Vec<(String, u64, u64, Option<String>)> {
     reader
         .objects()
         .map(|(name, object)| {
-            (name.to_owned(), reader.stored_length(name).unwrap_or_default(), object.decoded_length())
+            let (stored, recipe) = (reader.stored_length(name), reader.stored_recipe(name));
+            let (stored, recipe) = (stored.unwrap_or_default(), recipe.unwrap_or_default());
+            (name.to_owned(), stored, object.decoded_length(), recipe)
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! `ztensor store`: collections of related checkpoints.
 
 mod export;
+mod get_as;
 mod pin;
 mod read;
 mod write;
@@ -30,7 +31,9 @@ enum Action {
     )]
     Add(write::Add),
     /// Restore a checkpoint, byte for byte
-    #[command(after_help = "Examples:\n  ztensor store get run-7/step-1000 -o folder")]
+    #[command(
+        after_help = "Examples:\n  ztensor store get run-7/step-1000 -o folder\n  ztensor store get run-7/step-1000 -o folder --as safetensors --prefix model."
+    )]
     Get(read::Get),
     /// List the checkpoints
     #[command(

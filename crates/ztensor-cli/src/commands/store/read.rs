@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use ztensor_store::record::FileKind;
 use ztensor_store::{Listing, Store};
 
-use super::Where;
+use super::{Where, get_as};
 use crate::commands::diff::{describe, describe_json};
 use crate::display::{json_map, say, say_json, say_table, size, table, tensors};
 use crate::progress::Progress;
@@ -21,6 +21,12 @@ pub(super) struct Get {
     /// A folder that is new or empty; for a checkpoint of one file, the file
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
+    /// Write the tensors as one model file, and the files without tensors beside it; a folder unless the output is named .safetensors
+    #[arg(long = "as", value_name = "FORMAT", value_parser = ["safetensors"])]
+    format: Option<String>,
+    /// With --as: only tensors whose names begin so, without it, such as model.
+    #[arg(long, value_name = "TEXT", requires = "format", default_value = "", hide_default_value = true)]
+    prefix: String,
     #[command(flatten)]
     place: Where,
 }
@@ -28,6 +34,13 @@ pub(super) struct Get {
 impl Get {
     pub(super) fn run(self) -> Result {
         let store = self.place.open()?;
+        if self.format.is_some() {
+            let written = get_as::safetensors(&store, &self.name, &self.output, &self.prefix)?;
+            return match self.place.json {
+                true => say_json(&written.document(&self.name)),
+                false => say(&written.sentence(&self.name)).map(|()| Outcome::Done),
+            };
+        }
         let progress = Progress::new("restoring", store.checkpoint(&self.name)?.manifest().logical());
         let stats = store.get(&self.name, &self.output, &mut |bytes| {
             progress.advance(bytes);

@@ -223,7 +223,8 @@ impl Prune {
         let names = |names: &[Name]| names.iter().map(Name::to_string).collect::<Vec<_>>();
         if self.place.json {
             return say_json(&json!({
-                "removed": names(&pruned.removed), "kept": names(&pruned.kept), "dry_run": self.dry_run,
+                "removed": names(&pruned.removed), "kept": names(&pruned.kept),
+                "reanchored": names(&pruned.reanchored), "dry_run": self.dry_run,
                 "stored_before": before.stored, "stored_after": after.stored,
             }));
         }
@@ -232,6 +233,13 @@ impl Prune {
             say(&format!("{verb} {name}"))?;
         }
         say(&format!("{verb} {}, kept {}", pruned.removed.len(), pruned.kept.len()))?;
+        if !pruned.reanchored.is_empty() {
+            let verb = if self.dry_run { "would store" } else { "stored" };
+            say(&format!(
+                "{verb} {} of them without what they needed of removed ones",
+                pruned.reanchored.len()
+            ))?;
+        }
         if !self.dry_run {
             say(&format!(
                 "needed in packs: {} before, {} now; `ztensor store gc` frees the difference",

@@ -1,0 +1,192 @@
+"""``torch.distributed.checkpoint`` on a store: FSDP2 and plain DTensors, several ranks, other numbers of ranks, faults."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jobs
+import pytest
+import ranks
+import torch
+from safetensors import safe_open
+from torch.distributed.checkpoint.api import CheckpointException
+
+import ztensor
+from ztensor import Store
+from ztensor.dcp import Reader, Writer
+
+
+def same(one: Any, other: Any) -> None:
+    if isinstance(one, torch.Tensor):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            same(one[key], other[key])
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            same(a, b)
+    else:
+        assert one == other
+
+
+def worked(results: list[Any]) -> Any:
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+        assert result is not None
+    return results[0]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, dict[int, Any]]:
+    """Three steps that four ranks saved, the state of the last, and what one, two and three ranks loaded of it."""
+    store = tmp_path_factory.mktemp("dcp") / "store"
+    saved, loaded = worked(ranks.run(4, jobs.save_and_load_on_fewer, str(store), "run", [1, 2, 3]))
+    return store, saved, loaded
+
+
+def test_other_numbers_of_ranks_load_what_four_saved(run: tuple[Path, Any, dict[int, Any]]) -> None:
+    _, saved, loaded = run
+    assert list(loaded) == [1, 2, 3]
+    for state in loaded.values():
+        same(state, saved)
+
+
+def test_a_step_is_a_checkpoint_like_any_other(run: tuple[Path, Any, dict[int, Any]], tmp_path: Path) -> None:
+    path, state, _ = run
+    store = Store(path)
+    assert store.keys() == ["run/step-1", "run/step-2", "run/step-3"]
+    info = store.info("run/step-3")
+    assert [file["path"] for file in info["files"]] == [
+        "boxes.zt",
+        "planner.json",
+        *(f"rank-0000{rank}.safetensors" for rank in range(4)),
+    ]
+    assert info["parent"] == "run/step-2"
+    tensors = store.load("run/step-3", framework="pt")
+    assert torch.equal(tensors["columns"], state["columns"])
+    assert torch.equal(tensors["everywhere"], state["everywhere"])
+    assert torch.equal(tensors["few"], state["few"])
+    for name, tensor in state["model"].items():
+        assert torch.equal(tensors[f"model.{name}"], tensor)
+    reader = ztensor.Reader(f"{path}//run/step-3")
+    assert reader.file_metadata["step"] == 3
+    assert reader.file_metadata["note"] == "step 3"
+    assert (reader.read_slice("columns", (slice(2, 5), 3)) == state["columns"][2:5, 3].numpy()).all()
+
+    # What is restored to a folder opens the same way, and changes between steps are shown.
+    store.get("run/step-3", tmp_path / "folder")
+    restored = ztensor.Reader(tmp_path / "folder")
+    assert torch.equal(restored.read_torch("columns"), state["columns"])
+    command = [sys.executable, "-m", "ztensor", "diff", f"{path}//run/step-2", f"{path}//run/step-3"]
+    shown = subprocess.run(command, capture_output=True, text=True)
+    assert "columns" in shown.stdout
+    assert store.verify(decode=True) == []
+
+    # One process without a group loads it as well, from the store or from the folder.
+    for reader in (Reader(path, "run/step-3"), Reader(tmp_path / "folder"), Reader(f"{path}//run/step-3")):
+        back = {"columns": torch.zeros(10, 6), "step": 0, "object": None}
+        torch.distributed.checkpoint.load(back, storage_reader=reader)
+        same(back, {key: state[key] for key in back})
+
+
+def test_deltas_and_duplicates(run: tuple[Path, Any, dict[int, Any]]) -> None:
+    store = Store(run[0])
+    first, last = store.info("run/step-1"), store.info("run/step-3")
+    assert first["parent"] is None
+    assert last["depth"] >= 1
+    # What every rank has is stored once.
+    files = [file["path"] for file in last["files"] if file["path"].startswith("rank-")]
+    holders = [file for file in files if "everywhere" in store.open("run/step-3", file)]
+    assert len(holders) == 1
+
+
+def test_files_of_other_kinds_load_too(tmp_path: Path) -> None:
+    weights = {"a": torch.randn(5, 4), "b": torch.randn(3).to(torch.bfloat16)}
+    ztensor.torch.save_file(weights, tmp_path / "model.safetensors")
+    back = {"a": torch.zeros(5, 4), "b": torch.zeros(3)}
+    torch.distributed.checkpoint.load(back, storage_reader=Reader(tmp_path / "model.safetensors"))
+    assert torch.equal(back["a"], weights["a"])
+    assert torch.equal(back["b"], weights["b"].float())
+
+
+def test_writers_and_readers_are_places_only(tmp_path: Path) -> None:
+    writer = Writer(Store(tmp_path / "store", create=True), "a", storage_options={"endpoint": "x"})
+    assert len(pickle.dumps(writer)) < 2000
+    assert pickle.loads(pickle.dumps(Reader(tmp_path, "a")))._path == f"{tmp_path}//a"
+    with pytest.raises(CheckpointException, match="needs a name"):
+        torch.distributed.checkpoint.save({"a": 1}, storage_writer=Writer(tmp_path / "store"))
+
+
+def check(path: Path, name: str, state: dict[str, Any]) -> None:
+    """A step is whole, and one process loads it."""
+    tensors = Store(path).load(name, framework="pt")
+    for key, tensor in state["model"].items():
+        assert torch.equal(tensors[f"model.{key}"], tensor)
+    back = {"columns": torch.zeros(10, 6), "few": torch.zeros(3, dtype=torch.int64), "step": 0, "object": None}
+    torch.distributed.checkpoint.load(back, storage_reader=Reader(path, name))
+    same(back, {key: state[key] for key in back})
+
+
+def test_a_process_of_its_own_saves(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    check(store, "a", worked(ranks.run(2, jobs.save_in_a_process, str(store), "a")))
+
+
+@pytest.mark.parametrize(
+    ("moment", "victim", "background", "there"),
+    [("before", 1, False, False), ("written", 1, True, False), ("finish", 0, False, False), ("after", 0, False, True)],
+)
+def test_a_rank_that_dies_leaves_a_step_whole_or_absent(
+    run: tuple[Path, Any, dict[int, Any]], moment: str, victim: int, background: bool, there: bool
+) -> None:
+    path, state, _ = run
+    name = f"run/{moment}"
+    results = ranks.run(2, jobs.save_and_die, str(path), name, moment, victim, background)
+    assert results[victim] is None
+    assert isinstance(results[1 - victim], BaseException)
+    store = Store(path)
+    assert (name in store) == there
+    check(path, "run/step-3", state)
+    if there:
+        assert ztensor.Reader(f"{path}//{name}").file_metadata["step"] == 2
+        store.remove(name)
+    assert store.verify(decode=True) == []
+
+
+def test_of_two_jobs_with_one_name_one_wins(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    Store(path, create=True)
+    with ThreadPoolExecutor() as pool:
+        jobs_at_once = [pool.submit(ranks.run, 1, jobs.save, str(path), "a", seed, 1) for seed in (1, 2)]
+        outcomes = [job.result()[0] for job in jobs_at_once]
+    won = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    lost = [str(outcome) for outcome in outcomes if isinstance(outcome, BaseException)]
+    assert (len(won), len(lost)) == (1, 1)
+    assert '"a"' in lost[0]
+    assert "already" in lost[0] or "at the same time" in lost[0]
+    check(path, "a", won[0])
+
+
+def test_a_model_folder_comes_out_of_a_run(run: tuple[Path, Any, dict[int, Any]], tmp_path: Path) -> None:
+    path, state, _ = run
+    output = tmp_path / "folder"
+    command = [sys.executable, "-m", "ztensor", "store", "get", "run/step-3", "--store", path, "-o", output]
+    subprocess.run([*command, "--as", "safetensors", "--prefix", "model."], check=True, capture_output=True)
+    assert [file.name for file in output.iterdir()] == ["model.safetensors"]
+    with safe_open(output / "model.safetensors", "pt") as model:
+        assert model.metadata() == {"format": "pt"}
+        assert set(model.keys()) == set(state["model"])
+        for name, tensor in state["model"].items():
+            assert torch.equal(model.get_tensor(name), tensor)
+    again = subprocess.run([*command, "--as", "safetensors", "--prefix", "nothing."], capture_output=True, text=True)
+    assert again.returncode != 0
+    assert "nothing." in again.stderr
