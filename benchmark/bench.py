@@ -3,10 +3,15 @@
     python benchmark/bench.py run --dist llama-1b --runs 5 --warmup 2      reading and writing a model
     python benchmark/bench.py run --size 512 --dist large|mixed|small
     python benchmark/bench.py sweep                                        all of the above, and the scenarios below
+    python benchmark/bench.py first                                        the first load of a fresh process
     python benchmark/bench.py open                                         10,000 tensors: open, list, read one
     python benchmark/bench.py compression                                  `.zt` files with compressed tensors
     python benchmark/bench.py codec                                        the codec on real weights
     python benchmark/bench.py delta                                        deltas and archives of checkpoints
+    python benchmark/bench.py remote                                       files by URL, from servers on loopback
+    python benchmark/bench.py store                                        a training run in a store
+    python benchmark/bench.py dcp                                          the ranks of a training job on a store
+    python benchmark/bench.py derived                                      files that were computed from a known one
     python benchmark/bench.py docs                                         tables and plots of docs/benchmarks.md
 
 Run it with the interpreter of the environment that ztensor is installed in. Peers get environments of their own.
@@ -65,6 +70,10 @@ def parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", parents=[shared, files, sizes], help="read and write one model")
     run.add_argument("--dist", choices=DISTRIBUTIONS, default="mixed")
     run.add_argument("--size", type=int, metavar="MB", help="default: 512, or the whole model for llama-1b")
+    first = commands.add_parser("first", parents=[shared, files], help="first loads, each in a fresh process")
+    first.add_argument("--dist", choices=DISTRIBUTIONS, default="llama-1b")
+    first.add_argument("--size", type=int, metavar="MB", default=LLAMA_MEGABYTES)
+    first.set_defaults(warmup=0)
     commands.add_parser("sweep", parents=[shared, files, sizes], help="all sizes, distributions and scenarios")
     commands.add_parser("open", parents=[shared, files], help="open 10,000 tensors, list them, read one")
     threads = argparse.ArgumentParser(add_help=False)
@@ -80,6 +89,22 @@ def parser() -> argparse.ArgumentParser:
     codec.add_argument("--skip-efforts", type=lambda text: text.split(","), default=[], help="such as max")
     delta = commands.add_parser("delta", parents=[shared, threads], help="deltas, archives, loading from a slow source")
     delta.add_argument("--only", choices=["delta", "archive", "throttled"], help="one of the three")
+    remote = commands.add_parser("remote", parents=[shared], help="files by URL, from servers on loopback")
+    remote.add_argument("--size", type=int, metavar="MB", default=1000)
+    store = commands.add_parser("store", parents=[shared], help="a training run in a store, beside restic and chains")
+    store.add_argument("--only", choices=["run", "study", "costs"], help="one of the three")
+    store.add_argument("--part", action="append", help="of the costs only this one; may be given more than once")
+    store.add_argument(
+        "--megabytes", type=int, default=1000, help="of the state that is saved, and where speed is measured"
+    )
+    store.add_argument("--checkpoints", type=int, default=200, help="of the run of which any is restored")
+    store.add_argument("--many", type=int, default=10_000, help="checkpoints of small models")
+    dcp = commands.add_parser(
+        "dcp", parents=[shared], help="torch.distributed.checkpoint on a store, beside torch's own"
+    )
+    dcp.add_argument("--only", choices=["sizes", "speed", "ranks"], help="one of the three")
+    dcp.add_argument("--megabytes", type=int, default=512, help="bytes of all ranks together where speed is measured")
+    commands.add_parser("derived", parents=[shared], help="files that were computed from a known one")
     commands.add_parser("docs", help="write the tables and plots of docs/benchmarks.md from the newest records")
     return main
 
@@ -116,6 +141,12 @@ def run_open(sessions: Sessions, options: argparse.Namespace):
     yield opening.run(sessions, options.peers, options.formats, options)
 
 
+def run_first(sessions: Sessions, options: argparse.Namespace):
+    from workloads import first
+
+    yield first.run(sessions, options.peers, options.dist, options.size, options)
+
+
 def run_codec(sessions: Sessions, options: argparse.Namespace):
     from workloads import codec
 
@@ -133,6 +164,35 @@ def run_delta(sessions: Sessions, options: argparse.Namespace):
         yield throttled.run(sessions, options)
 
 
+def run_remote(sessions: Sessions, options: argparse.Namespace):
+    from workloads import remote
+
+    yield remote.run(sessions, options)
+
+
+def run_store(sessions: Sessions, options: argparse.Namespace):
+    from workloads import store, store_costs, store_study
+
+    if options.only in (None, "study"):
+        yield store_study.run(options)
+    if options.only in (None, "costs"):
+        yield store_costs.run(options)
+    if options.only in (None, "run"):
+        yield store.run(options)
+
+
+def run_dcp(sessions: Sessions, options: argparse.Namespace):
+    from workloads import dcp
+
+    yield dcp.run(options)
+
+
+def run_derived(sessions: Sessions, options: argparse.Namespace):
+    from workloads import derived
+
+    yield derived.run(options)
+
+
 def run_sweep(sessions: Sessions, options: argparse.Namespace):
     for distribution in DISTRIBUTIONS:
         for megabytes in SWEEP_SIZES[distribution]:
@@ -147,9 +207,18 @@ def reports(sessions: Sessions, options: argparse.Namespace):
         return run_model(sessions, options, options.dist, options.size)
     if options.command == "compression":
         return run_compression(sessions, options, options.size)
-    return {"sweep": run_sweep, "open": run_open, "codec": run_codec, "delta": run_delta}[options.command](
-        sessions, options
-    )
+    workloads = {
+        "sweep": run_sweep,
+        "open": run_open,
+        "first": run_first,
+        "codec": run_codec,
+        "delta": run_delta,
+        "remote": run_remote,
+        "store": run_store,
+        "dcp": run_dcp,
+        "derived": run_derived,
+    }
+    return workloads[options.command](sessions, options)
 
 
 def main() -> None:

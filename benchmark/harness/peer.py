@@ -16,6 +16,8 @@ class Peer:
     environment: Environment = PROJECT
     #: format → the ways of loading it: "view" (backed by the map), "copy" (independent memory)
     reads: dict[str, tuple[str, ...]] = {}
+    #: format → the ways of loading it that are measured in fresh processes: "copy" (NumPy), "torch copy"
+    first_loads: dict[str, tuple[str, ...]] = {}
     #: formats it writes, for the write benchmark and for making the files that everybody reads
     writes: tuple[str, ...] = ()
     #: compression settings it offers when writing `.zt`
@@ -33,6 +35,9 @@ class Peer:
     def load(self, path: Path, format: str, mode: str) -> dict:
         """All tensors by name, as NumPy arrays or torch tensors."""
         raise NotImplementedError
+
+    def prepare(self, mode: str) -> None:
+        """Import what a mode needs; not part of the measured time."""
 
     def save(self, tensors: dict, path: Path, format: str, compression: str = "raw") -> None:
         """Write NumPy arrays."""

@@ -15,10 +15,16 @@ OTHERS = ("#1864ab", "#339af0", "#2b8a3e", "#8ce99a", "#862e9c", "#e599f7", "#e6
 def draw(record: dict) -> Path | None:
     """The chart of a record's first table: one group of bars per row, one bar per column, or `None`."""
     kind = record["name"].split("-")[0]
-    if kind not in ("read", "write", "open", "codec"):
+    if kind not in ("read", "write", "open", "codec") and record["name"] != "store":
         return None
     table = Table(**record["tables"][0])
-    if kind in ("write", "open"):
+    if kind == "store":
+        # One group of bars per tool, one bar per run: the size in percent.
+        runs = list(dict.fromkeys(row[0] for row in table.rows))
+        labels = list(dict.fromkeys(row[1] for row in table.rows))
+        sizes = {(row[0], row[1]): _value(row[3]) for row in table.rows}
+        series = {f"{run}, size %": [sizes.get((run, label)) for label in labels] for run in runs}
+    elif kind in ("write", "open"):
         labels = [" ".join(row[:2]) for row in table.rows]
         series = {table.columns[2]: [_value(row[2]) for row in table.rows]}
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from harness.session import PeerError, Sessions
@@ -61,11 +62,14 @@ def interleave(
     warmup: int,
     before: Callable[[Contestant], None] = lambda contestant: None,
     patience: float = 60.0,
+    fresh: bool = False,
 ) -> list[Outcome]:
     """Run all contestants in turns: `warmup` rounds that are forgotten, then `runs` rounds that count.
 
     A contestant whose single run takes longer than `patience` seconds runs once, and that run counts: codecs at
     0.5 MB/s would otherwise set the pace. `before` is called ahead of each run, outside the measured time.
+    With `fresh` every run has a process of its own: allocators, page tables and spare memory are as a program finds
+    them when it starts.
     """
     outcomes = [Outcome(contestant) for contestant in contestants if sessions.get(contestant.peer) is not None]
     slow: set[int] = set()
@@ -74,7 +78,7 @@ def interleave(
             if outcome.error or position in slow:
                 continue
             _progress(f"round {turn + 1}/{warmup + runs}: {outcome.contestant.peer}, {outcome.contestant.label}")
-            sample = _run(sessions, outcome, before)
+            sample = _run(sessions, outcome, before, fresh)
             if sample is None:
                 continue
             seconds = sample.pop("seconds")
@@ -88,12 +92,12 @@ def interleave(
     return outcomes
 
 
-def _run(sessions: Sessions, outcome: Outcome, before: Callable[[Contestant], None]) -> dict | None:
+def _run(sessions: Sessions, outcome: Outcome, before: Callable[[Contestant], None], fresh: bool) -> dict | None:
     contestant = outcome.contestant
-    session = sessions.get(contestant.peer)
     try:
         before(contestant)
-        return session.call(contestant.workload, contestant.call, **contestant.arguments)
+        with sessions.fresh(contestant.peer) if fresh else nullcontext(sessions.get(contestant.peer)) as session:
+            return session.call(contestant.workload, contestant.call, **contestant.arguments)
     except PeerError as error:
         outcome.error = str(error)
         return None

@@ -45,6 +45,12 @@ class Session:
         self._process.stdin.flush()
         return self._answer()
 
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self._process.stdin.close()
         self._process.wait()
@@ -86,6 +92,10 @@ class Sessions:
 
     def _start(self, peer: str) -> Session:
         return Session(peer)
+
+    def fresh(self, peer: str) -> Session:
+        """A worker of its own, for one run; the caller closes it."""
+        return self._start(peer)
 
     def versions(self) -> dict[str, str]:
         return {peer: session.version for peer, session in self._open.items()}

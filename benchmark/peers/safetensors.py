@@ -9,6 +9,8 @@ from harness.peer import Peer
 
 class Safetensors(Peer):
     reads = {"safetensors": ("view", "copy")}
+    #: Its torch side hands out views; independent memory takes a clone of each.
+    first_loads = {"safetensors": ("copy", "torch copy")}
     writes = ("safetensors",)
 
     def __init__(self) -> None:
@@ -24,6 +26,8 @@ class Safetensors(Peer):
     def load(self, path: Path, format: str, mode: str) -> dict:
         if mode == "copy":
             return self.safetensors.numpy.load_file(path)
+        if mode == "torch copy":
+            return {name: tensor.clone() for name, tensor in self.safetensors.torch.load_file(path).items()}
         with self.safetensors.safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
 

@@ -15,6 +15,7 @@ class ZtensorHere(Peer):
         format: ("view", "copy")
         for format in ("zt", "safetensors", "pt", "gguf", "npz", "onnx", "h5", "npz-deflate", "h5-gzip")
     } | {"zt-2": ("view", UNVERIFIED, "copy")}
+    first_loads = {"zt": ("copy", "torch copy"), "safetensors": ("copy", "torch copy")}
     writes = ("zt", "zt-2", "safetensors")
     compressions = ("raw", "zstd", "z4ai", "fast", "max")
 
@@ -28,11 +29,19 @@ class ZtensorHere(Peer):
         return self.ztensor.__version__
 
     def load(self, path: Path, format: str, mode: str) -> dict:
+        if mode == "torch copy":
+            return self.torch.load_file(path, copy=True)
         if mode == "read":
             # Plain read calls into memory instead of a map, for sources that a map cannot slow down.
             with self.ztensor.Reader(path, io="read") as reader:
                 return reader.read_numpy(reader.keys(), copy=True)
         return self.ztensor.numpy.load_file(path, copy=mode == "copy", verify=mode != UNVERIFIED)
+
+    def prepare(self, mode: str) -> None:
+        if mode == "torch copy":
+            import ztensor.torch
+
+            self.torch = ztensor.torch
 
     def save(self, tensors: dict, path: Path, format: str, compression: str = "raw") -> None:
         if format == "zt":

@@ -1,0 +1,139 @@
+"""Compare the speed of two revisions of the codec on this machine, in one run, interleaved.
+
+    python benchmark/compare.py OLD [NEW] --sets DIRECTORY [--deltas DIRECTORY] [--rounds 7] [--filter bf16]
+
+Both revisions are built from Git, as they are and with AVX-512 left out, so that the AVX2 kernels run. Their examples `table` and
+`delta` then take turns on one thread: old, new, and old once more, which tells how noisy the machine is. The table has the best
+of all rounds: new over old, and in brackets the old ones of the second turn over those of the first. Sets and deltas are what
+`codec/sets.py` and `delta/train.py` make. Wants a quiet machine: where brackets differ from 1 by more than what is looked for,
+it was none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "target" / "compare"
+DETECTION = re.compile(r'is_x86_feature_detected!\("avx512\w*"\)')
+
+#: Sets with their effort, or pairs of checkpoints, and what was measured: two speeds.
+Speeds = dict[str, tuple[float, float]]
+
+
+def build(revision: str, avx512: bool) -> dict[str, Path]:
+    """The programs of a revision, built once."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", revision], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    folder = WORK / f"{commit}-{'avx512' if avx512 else 'avx2'}"
+    programs = {name: folder / name for name in ("table", "delta")}
+    if all(program.exists() for program in programs.values()):
+        return programs
+    source = folder / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    files = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates"]
+    archive = subprocess.run(["git", "archive", commit, *files], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["tar", "-x", "-C", str(source)], input=archive.stdout, check=True)
+    if not avx512:
+        changed = 0
+        for path in (source / "crates" / "z4ai" / "src").rglob("*.rs"):
+            text, found = DETECTION.subn("false", path.read_text())
+            path.write_text(text)
+            changed += found
+        assert changed, f"{commit} does not look for AVX-512 where this script expects it"
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(WORK / "target")}
+    command = [
+        "cargo",
+        "build",
+        "--release",
+        "--quiet",
+        "--package",
+        "z4ai",
+        "--example",
+        "table",
+        "--example",
+        "delta",
+    ]
+    subprocess.run(command, cwd=source, env=environment, check=True)
+    for name, program in programs.items():
+        shutil.copy(WORK / "target" / "release" / "examples" / name, program)
+    shutil.rmtree(source)
+    return programs
+
+
+def run_sets(program: Path, sets: Path, pattern: str) -> Speeds:
+    command = [str(program), str(sets), pattern, "--threads", "1", "--repeat", "2"]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    return {f"{name} {effort}": (float(c), float(d)) for name, effort, *_, c, d in map(str.split, lines[1:])}
+
+
+def run_deltas(program: Path, deltas: Path, pattern: str) -> Speeds:
+    speeds: Speeds = {}
+    for base in sorted(deltas.glob("*-base-*")):
+        if base.suffix == ".tsv" or pattern not in base.name:
+            continue
+        phase, part = base.stem.split("-base-")
+        others = sorted(path for path in deltas.glob(f"{phase}-*-{part}{base.suffix}") if path != base)
+        command = [str(program), base.suffix[1:], str(base), *map(str, others)]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        for path, compress, apply in re.findall(
+            r"^(.+): .* compress (\d+) MB/s, apply (\d+) MB/s$", output, re.MULTILINE
+        ):
+            speeds[f"{Path(path).name} delta"] = (float(compress), float(apply))
+    return speeds
+
+
+def best(runs: list[Speeds]) -> Speeds:
+    """The fastest of all runs, which others on the machine slowed down least."""
+    return {name: (max(run[name][0] for run in runs), max(run[name][1] for run in runs)) for name in runs[0]}
+
+
+def compare(old: dict[str, Path], new: dict[str, Path], arguments: argparse.Namespace) -> list[str]:
+    def measure(programs: dict[str, Path]) -> Speeds:
+        speeds = run_sets(programs["table"], arguments.sets, arguments.filter)
+        if arguments.deltas:
+            speeds |= run_deltas(programs["delta"], arguments.deltas, arguments.filter)
+        return speeds
+
+    turns: list[list[Speeds]] = [[], [], []]
+    for _ in range(arguments.rounds):
+        for turn, programs in zip(turns, (old, new, old), strict=True):
+            turn.append(measure(programs))
+    first, ours, again = (best(turn) for turn in turns)
+    lines = []
+    for name in first:
+        cells = []
+        for way in (0, 1):
+            # The mean of both, each of as many runs as ours: the best of more runs would be better by chance.
+            theirs = (first[name][way] + again[name][way]) / 2
+            cells.append(f"{ours[name][way] / theirs:.3f} ({again[name][way] / first[name][way]:.3f})")
+        lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
+    return lines
+
+
+def main() -> None:
+    """Build, measure and print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old")
+    parser.add_argument("new", nargs="?", default="HEAD")
+    parser.add_argument("--sets", type=Path, required=True)
+    parser.add_argument("--deltas", type=Path)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--filter", default="", help="sets and checkpoints whose names contain this")
+    arguments = parser.parse_args()
+    for avx512 in (True, False):
+        old, new = build(arguments.old, avx512), build(arguments.new, avx512)
+        print(f"\n## {'As they are' if avx512 else 'Without AVX-512'}: {arguments.new} over {arguments.old}\n")
+        print("| set | compress (noise) | decompress (noise) |\n|---|---|---|")
+        print("\n".join(compare(old, new, arguments)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

