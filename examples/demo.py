@@ -1,4 +1,4 @@
-"""What a newcomer should see: a real model converted, inspected, loaded without copying, compressed, and restored byte for byte."""
+"""What a newcomer should see: a real model inspected, loaded without copying, converted, compressed, restored, and kept in a store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 import z4ai
 import ztensor
-from ztensor.numpy import load_file
+from ztensor.numpy import load_file, save_file
 
 ROOT = Path(__file__).resolve().parent.parent
 T = TypeVar("T")
@@ -52,6 +52,17 @@ def best(work: Callable[[], T]) -> tuple[T, float]:
         result = work()
         times.append(time.perf_counter() - start)
     return result, min(times)
+
+
+def save_step(tensors: dict[str, np.ndarray], folder: Path, step: int) -> None:
+    """Saves a checkpoint as training would: every weight has moved a little since the one before."""
+    rng = np.random.default_rng(step)
+    for weight in tensors.values():
+        if weight.dtype == np.float32:
+            weight += 1e-6 * rng.standard_normal(weight.shape, np.float32)
+    folder.mkdir(parents=True)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "trainer_state.json").write_text(f'{{"global_step": {step}}}')
 
 
 def main() -> None:
@@ -95,6 +106,25 @@ def main() -> None:
         command("ztensor", "restore", archive, "-o", restored)
         digests = {hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in (model, restored)}
         print(f"sha256 of original and restored: {', '.join(digests)}")
+
+        title("Keep a copy in another type beside it, for almost nothing")
+        cast, derived = work / "model-bf16.safetensors", work / "model-bf16.z4dm"
+        command("ztensor", "convert", model, "-o", cast, "--dtype", "bf16")
+        command("ztensor", "delta", "make", cast, "--base", model, "-o", derived)
+
+        title("Keep a run of checkpoints in a store")
+        for step in (100, 200, 300):
+            save_step(tensors, work / f"out/checkpoint-{step}", step)
+        store, back = work / "models", work / "back"
+        command("ztensor", "store", "init", store)
+        command("ztensor", "store", "add", "out", "--each", "checkpoint-*", "-n", "run-7", "--store", store)
+        command("ztensor", "store", "log", "--store", store)
+        command("ztensor", "store", "stats", "--store", store)
+        command("ztensor", "store", "get", "run-7/checkpoint-200", "-o", back, "--store", store)
+        exact = all(
+            (back / path.name).read_bytes() == path.read_bytes() for path in (work / "out/checkpoint-200").iterdir()
+        )
+        print(f"restored byte for byte: {exact}")
 
         title("Compress a buffer")
         half = weight.astype(np.float16)
