@@ -90,6 +90,8 @@ class Listing(TypedDict):
     referred_bytes: int
     #: Bytes of packs that no other checkpoint refers to.
     exclusive_bytes: int
+    #: Bytes of packs that no checkpoint added before it refers to.
+    added_bytes: int
     #: The longest chain of differences.
     depth: int
 

@@ -1,6 +1,6 @@
 //! The door to a store: checkpoints are added, read, listed, removed; garbage is collected; everything is checked.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,6 +74,8 @@ pub struct Listing {
     pub referred: u64,
     /// Bytes in packs that no other checkpoint refers to: what removing it frees, as far as whole packs become free.
     pub exclusive: u64,
+    /// Bytes in packs that no checkpoint added before it refers to: what it added to the store.
+    pub added: u64,
     /// The longest chain of deltas.
     pub deepest: u32,
 }
@@ -303,7 +305,16 @@ impl Store {
         for pack in live.iter().flat_map(|current| &current.manifest.packs) {
             *users.entry(pack.id).or_default() += 1;
         }
-        Ok(live.iter().map(|current| listing(current, &users)).collect())
+        let mut listed: Vec<Listing> = live.iter().map(|current| listing(current, &users)).collect();
+        // Times are whole seconds; among checkpoints of one second a base has the shorter chain.
+        let mut order: Vec<usize> = (0..listed.len()).collect();
+        order.sort_by_key(|&number| (listed[number].time, listed[number].deepest));
+        let mut known = HashSet::new();
+        for number in order {
+            let fresh = live[number].manifest.packs.iter().filter(|pack| known.insert(pack.id));
+            listed[number].added = fresh.map(|pack| pack.length).sum();
+        }
+        Ok(listed)
     }
 
     /// What the store holds.
@@ -439,6 +450,7 @@ fn listing(current: &Current, users: &HashMap<Id, u32>) -> Listing {
         logical: manifest.logical(),
         referred: manifest.entries.iter().map(|entry| entry.stored).sum(),
         exclusive: manifest.packs.iter().filter(alone).map(|pack| pack.length).sum(),
+        added: 0,
         deepest: manifest.deepest(),
     }
 }

@@ -53,7 +53,8 @@ pub(super) fn listing<'py>(py: Python<'py>, listing: &Listing) -> Report<'py> {
         "name": listing.name.as_str(), "generation": listing.generation, "time": listing.time,
         "parent": text(&listing.parent), "metadata": attributes::to_dict(py, &listing.metadata)?,
         "files": listing.files, "tensors": listing.tensors, "logical_bytes": listing.logical,
-        "referred_bytes": listing.referred, "exclusive_bytes": listing.exclusive, "depth": listing.deepest,
+        "referred_bytes": listing.referred, "exclusive_bytes": listing.exclusive,
+        "added_bytes": listing.added, "depth": listing.deepest,
     )
 }
 

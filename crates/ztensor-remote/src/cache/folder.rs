@@ -212,7 +212,8 @@ mod tests {
                 scope.spawn(move || {
                     for number in 0..40 {
                         if let Some(_room) = folder.claim(entry::length(block.len())).unwrap() {
-                            entry::write(&folder.entry(&[thread; 32], number), &[thread; 32], number, block).unwrap();
+                            entry::write(&folder.entry(&[thread; 32], number), &[thread; 32], number, block)
+                                .unwrap();
                         }
                         let used: u64 = folder.list().unwrap().iter().map(|file| file.length).sum();
                         assert!(used <= 8 << 20, "{used} bytes");

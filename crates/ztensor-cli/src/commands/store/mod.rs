@@ -2,6 +2,7 @@
 
 mod export;
 mod get_as;
+mod lineage;
 mod pin;
 mod read;
 mod write;

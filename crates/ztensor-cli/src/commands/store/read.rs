@@ -1,6 +1,5 @@
 //! Commands that read a store.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,6 +7,7 @@ use serde_json::{Value as Json, json};
 use ztensor_store::record::FileKind;
 use ztensor_store::{Listing, Store};
 
+use super::lineage::Lineage;
 use super::{Where, get_as};
 use crate::commands::diff::{describe, describe_json};
 use crate::display::{json_map, say, say_json, say_table, size, table, tensors};
@@ -82,13 +82,12 @@ impl List {
         if self.place.json {
             return say_json(&listed.iter().map(document).collect::<Vec<_>>().into());
         }
-        let mut rows =
-            table(&["name", "size", "own packs", "tensors", "files", "stored against"], &[1, 2, 3, 4]);
+        let mut rows = table(&["name", "size", "added", "tensors", "files", "stored against"], &[1, 2, 3, 4]);
         for listing in &listed {
             rows.add_row([
                 listing.name.to_string(),
                 size(listing.logical),
-                size(listing.exclusive),
+                size(listing.added),
                 listing.tensors.to_string(),
                 listing.files.to_string(),
                 listing.parent.as_ref().map_or(String::new(), ToString::to_string),
@@ -104,7 +103,8 @@ fn document(listing: &Listing) -> Json {
         "name": listing.name.as_str(), "generation": listing.generation, "time": listing.time,
         "parent": listing.parent.as_ref().map(|parent| parent.as_str()), "metadata": json_map(&listing.metadata),
         "files": listing.files, "tensors": listing.tensors, "logical_bytes": listing.logical,
-        "referred_bytes": listing.referred, "exclusive_bytes": listing.exclusive, "depth": listing.deepest,
+        "referred_bytes": listing.referred, "exclusive_bytes": listing.exclusive,
+        "added_bytes": listing.added, "depth": listing.deepest,
     })
 }
 
@@ -117,55 +117,15 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn run(self) -> Result {
         let mut listed = self.place.open()?.list()?;
-        listed.sort_by_key(|listing| listing.time);
+        listed.sort_by_key(|listing| (listing.time, listing.deepest));
         if self.place.json {
             return say_json(&listed.iter().map(document).collect::<Vec<_>>().into());
         }
-        let names: BTreeSet<&str> = listed.iter().map(|listing| listing.name.as_str()).collect();
-        let mut below: BTreeMap<Option<&str>, Vec<&Listing>> = BTreeMap::new();
-        for listing in &listed {
-            // What was removed, or is the checkpoint itself, is no branch to hang on.
-            let parent = listing.parent.as_ref().map(|parent| parent.as_str());
-            let parent = parent.filter(|parent| names.contains(parent) && *parent != listing.name.as_str());
-            below.entry(parent).or_default().push(listing);
-        }
-        let mut shown = BTreeSet::new();
-        draw(&below, None, "", &mut shown)?;
-        // Names that were added again can make a circle.
-        for listing in &listed {
-            if !shown.contains(listing.name.as_str()) {
-                say(&line(listing))?;
-            }
+        for line in Lineage::of(&listed).draw() {
+            say(&line)?;
         }
         Ok(Outcome::Done)
     }
-}
-
-fn line(listing: &Listing) -> String {
-    format!("{}  {}, {} in packs of its own", listing.name, size(listing.logical), size(listing.exclusive))
-}
-
-fn draw<'a>(
-    below: &BTreeMap<Option<&'a str>, Vec<&'a Listing>>,
-    parent: Option<&'a str>,
-    indent: &str,
-    shown: &mut BTreeSet<&'a str>,
-) -> Result<()> {
-    // A stack, not a recursion: a run of ten thousand checkpoints is a chain as long.
-    let children = below.get(&parent).map(Vec::as_slice).unwrap_or_default();
-    let mut stack: Vec<(&Listing, String, bool)> =
-        children.iter().rev().map(|child| (*child, indent.to_owned(), true)).collect();
-    while let Some((listing, indent, top)) = stack.pop() {
-        if !shown.insert(listing.name.as_str()) {
-            continue;
-        }
-        say(&if top { line(listing) } else { format!("{indent}└ {}", line(listing)) })?;
-        let children = below.get(&Some(listing.name.as_str())).map(Vec::as_slice).unwrap_or_default();
-        // A single line of descent is not indented further: it would leave the screen.
-        let deeper = if top || children.len() < 2 { indent.clone() } else { format!("{indent}  ") };
-        stack.extend(children.iter().rev().map(|child| (*child, deeper.clone(), false)));
-    }
-    Ok(())
 }
 
 #[derive(Args)]
