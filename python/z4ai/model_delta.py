@@ -27,25 +27,30 @@ __all__ = ["compress", "compress_file", "decompress", "decompress_file", "peek_i
 _Path = str | os.PathLike[str]
 
 
+def _opened(base: Buffer | list[Buffer]) -> list[ztensor.Reader]:
+    bases = base if isinstance(base, list) else [base]
+    return [ztensor.Reader.from_bytes(as_bytes(one)) for one in bases]
+
+
 def compress(
-    target: Buffer, base: Buffer, *, level: int | None = None, threads: int = 0, effort: Effort = None
+    target: Buffer, base: Buffer | list[Buffer], *, level: int | None = None, threads: int = 0, effort: Effort = None
 ) -> bytes:
-    """Stores a model file as its differences to another, both given as bytes."""
+    """Stores a model file as its differences to another, or to several such as the parents of a merge, all given as bytes."""
     options: dict[str, Any] = {"effort": effort, "level": level, "threads": threads}
-    return native.delta_bytes(as_bytes(target), ztensor.Reader.from_bytes(as_bytes(base)), **options)
+    return native.delta_bytes(as_bytes(target), _opened(base), **options)
 
 
-def decompress(blob: Buffer, base: Buffer, *, limits: ztensor.Limits | None = None) -> bytes:
+def decompress(blob: Buffer, base: Buffer | list[Buffer], *, limits: ztensor.Limits | None = None) -> bytes:
     """Restores the model file of a delta. Another base than the one it was made against is an error.
 
     :param limits: what the delta may cost; by default a model out of proportion to delta and base is refused.
     """
-    return native.apply_bytes(as_bytes(blob), ztensor.Reader.from_bytes(as_bytes(base)), limits=limits)
+    return native.apply_bytes(as_bytes(blob), _opened(base), limits=limits)
 
 
 def compress_file(
     target_path: _Path,
-    base_path: _Path | ztensor.Reader,
+    base_path: Base,
     out_path: _Path,
     *,
     level: int | None = None,
@@ -56,7 +61,8 @@ def compress_file(
 ) -> Stats:
     """Stores a model file as its differences to another. The delta appears under its name when it is complete.
 
-    :param base_path: the base: a file of any format, an archive of it, or an opened :class:`ztensor.Reader`.
+    :param base_path: the base: a file of any format, an archive of it, or an opened :class:`ztensor.Reader`; or a list of them, such
+        as the parents of a merge. The delta needs those that were of use.
     :param progress: called with the bytes done and the bytes in all.
     :param storage_options: endpoints and keys, where model or base are URLs.
     """

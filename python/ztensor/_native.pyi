@@ -662,7 +662,7 @@ def restore_bytes(data: bytes | bytearray, *, limits: Limits | None = None) -> b
 
 def delta_file(
     source: _Path,
-    base: _Path | Reader,
+    base: Base,
     target: _Path,
     *,
     effort: str | None = None,
@@ -671,11 +671,11 @@ def delta_file(
     progress: Progress = None,
     storage_options: StorageOptions = None,
 ) -> dict[str, Any]:
-    """Stores a model file as differences to a base, which is a path or a Reader."""
+    """Stores a model file as differences to a base, which is a path or a Reader, or to a list of them."""
 
 def delta_bytes(
     data: bytes | bytearray,
-    base: _Path | Reader,
+    base: Base,
     *,
     effort: str | None = None,
     level: int | None = None,

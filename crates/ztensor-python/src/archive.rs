@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use ztensor::archive::{self, ArchiveOptions, Stats};
-use ztensor::delta::{self, Candidate};
+use ztensor::delta;
 use ztensor::{Effort, Error, OpenOptions};
 use ztensor_remote::{StorageOptions, with_options};
 
@@ -125,7 +125,7 @@ pub(crate) fn restore_bytes<'py>(
     Ok(PyBytes::new(py, &bytes))
 }
 
-/// Stores a model file as differences to a base, which is a path or a Reader.
+/// Stores a model file as differences to a base, which is a path or a Reader, or to a list of them.
 #[pyfunction]
 #[pyo3(signature = (source, base, target, *, effort=None, level=None, threads=0, progress=None, storage_options=None))]
 #[allow(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
@@ -141,10 +141,10 @@ pub(crate) fn delta_file<'py>(
     storage_options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (options, storage) = (options(effort, level, threads)?, remote::options(storage_options)?);
-    let base = opened(base, &storage)?;
+    let bases = opened(base, &storage)?;
     let progress = watched(py, progress, &source, &storage);
     let stats = py.interruptible(progress, |progress| {
-        with_options(storage, || delta::make(&source, &base, &target, &options, progress))
+        with_options(storage, || delta::make(&source, &bases, &target, &options, progress))
     })?;
     report(py, &stats)
 }
@@ -160,8 +160,8 @@ pub(crate) fn delta_bytes<'py>(
     level: Option<i32>,
     threads: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let (options, base) = (options(effort, level, threads)?, opened(base, &StorageOptions::default())?);
-    let (bytes, _) = py.work(|| delta::make_bytes(data, &base, &options)).or_raise()?;
+    let (options, bases) = (options(effort, level, threads)?, opened(base, &StorageOptions::default())?);
+    let (bytes, _) = py.work(|| delta::make_bytes(data, &bases, &options)).or_raise()?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -206,17 +206,14 @@ fn watched(py: Python<'_>, progress: Option<Py<PyAny>>, file: &Path, storage: &S
     Progress::new(progress, total)
 }
 
-/// The model that a delta is made against, a path or a Reader: the first of several, of which the others are where its own bases are looked for.
-fn opened(base: &Bound<'_, PyAny>, storage: &StorageOptions) -> PyResult<Arc<ztensor::Reader>> {
-    let mut bases = reader::candidates(Some(base))?.into_iter();
-    let path = match bases.next() {
-        Some(Candidate::Opened(reader)) => return Ok(reader),
-        Some(Candidate::Path(path)) => path,
-        None => return Err(argument("base names nothing")),
-    };
-    let options = OpenOptions { bases: bases.collect(), ..OpenOptions::default() };
-    let open = || with_options(storage.clone(), || options.open(path));
-    base.py().work(open).or_raise().map(Arc::new)
+/// The models that a delta is made against, paths or Readers. Those that are deltas find their own bases among the others.
+fn opened(base: &Bound<'_, PyAny>, storage: &StorageOptions) -> PyResult<Vec<Arc<ztensor::Reader>>> {
+    let bases = reader::candidates(Some(base))?;
+    if bases.is_empty() {
+        return Err(argument("base names nothing"));
+    }
+    let open = || with_options(storage.clone(), || delta::open_bases(&bases, &OpenOptions::default()));
+    base.py().work(open).or_raise()
 }
 
 fn options(effort: Option<&str>, level: Option<i32>, threads: usize) -> PyResult<ArchiveOptions> {

@@ -22,7 +22,7 @@ fn options() -> ArchiveOptions {
 
 fn delta(target: &Path, base: &Path, output: &Path) {
     let base = Arc::new(Reader::open(base).unwrap());
-    let stats = make(target, &base, output, &options(), &mut quiet).unwrap();
+    let stats = make(target, &[base], output, &options(), &mut quiet).unwrap();
     assert!(stats.deltas > 0);
 }
 
@@ -171,7 +171,7 @@ fn a_model_that_did_not_change_is_a_delta_of_itself() {
     let (one, two) = (write(folder.path(), "one", &bytes), write(folder.path(), "two", &bytes));
     let packed = folder.path().join("two.z4dm");
     let base = Arc::new(Reader::open(&one).unwrap());
-    assert_eq!(make(&two, &base, &packed, &options(), &mut quiet).unwrap().copied, 1);
+    assert_eq!(make(&two, &[base], &packed, &options(), &mut quiet).unwrap().copied, 1);
     std::fs::remove_file(&two).unwrap();
     assert_eq!(Reader::open(&packed).unwrap().len(), 1);
     // Without the base it cannot stand for it.
@@ -189,7 +189,7 @@ fn the_lineage_of_a_folder_is_a_tree_and_links_can_be_dropped() {
     rebase(&run.link(3), None, &[], &onto_grandparent, &options(), &mut quiet).unwrap();
     let (before, after) = (describe(&run.link(3)).unwrap(), describe(&onto_grandparent).unwrap());
     assert_eq!((before.sha256, before.length), (after.sha256, after.length));
-    assert_eq!(after.base.unwrap().sha256, ztensor::archive::digest(&run.original(1)).unwrap());
+    assert_eq!(after.bases.first().unwrap().sha256, ztensor::archive::digest(&run.original(1)).unwrap());
     std::fs::remove_file(run.link(2)).unwrap();
     assert_eq!(Reader::open(&onto_grandparent).unwrap().read_as::<f32>("w").unwrap(), run.steps[3]);
     assert!(Reader::open(run.link(3)).is_err());
@@ -215,7 +215,7 @@ fn sharded_models_have_deltas_and_archives() {
     let names: Vec<&str> = info.files.iter().map(|file| file.name.as_str()).collect();
     let shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
     assert_eq!(names, ["model.safetensors.index.json", shards[0], shards[1]]);
-    assert_eq!(info.base.as_ref().unwrap().files.len(), 2);
+    assert_eq!(info.bases.first().unwrap().files.len(), 2);
 
     let check = |reader: &Reader| {
         assert_eq!(reader.len(), 3);
@@ -246,7 +246,7 @@ fn sharded_models_have_deltas_and_archives() {
     sharded(third.path(), [&trained(&trained(&a)), &b, &trained(&c)]);
     let last = work.path().join("third.z4dm");
     let middle = Arc::new(Reader::open(tuned.path()).unwrap());
-    make(third.path(), &middle, &last, &options(), &mut quiet).unwrap();
+    make(third.path(), &[middle], &last, &options(), &mut quiet).unwrap();
     drop(tuned);
     std::fs::remove_dir_all(&out).unwrap();
     std::fs::remove_file(&archived).unwrap();

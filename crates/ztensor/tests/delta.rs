@@ -78,7 +78,7 @@ fn open(delta: &[u8], base: &[u8]) -> ztensor::Result<Reader> {
 #[test]
 fn the_target_comes_back_and_reads_like_itself() {
     let Pair { base, target } = pair();
-    let (delta, stats) = make_bytes(target.clone(), &reader(&base), &ArchiveOptions::default()).unwrap();
+    let (delta, stats) = make_bytes(target.clone(), &[reader(&base)], &ArchiveOptions::default()).unwrap();
     assert_eq!((stats.copied, stats.deltas, stats.tensors), (2, 1, 4));
     let (plain, _) = archive_bytes(target.clone(), &ArchiveOptions::default()).unwrap();
     assert!(delta.len() * 2 < plain.len(), "{} of {}", delta.len(), plain.len());
@@ -96,7 +96,7 @@ fn the_target_comes_back_and_reads_like_itself() {
         }
     }
     let info = opened.archived().unwrap();
-    assert_eq!(info.base.as_ref().unwrap().length, base.len() as u64);
+    assert_eq!(info.bases.first().unwrap().length, base.len() as u64);
     assert_eq!(opened.stored_length("kept").unwrap(), 0);
     assert!(opened.stored_length("tuned").unwrap() < 4000);
 }
@@ -105,20 +105,21 @@ fn the_target_comes_back_and_reads_like_itself() {
 fn a_base_that_does_not_help_is_not_needed() {
     let target = safetensors(&[("a", &weights(5000, 8))]);
     for base in [safetensors(&[("b", &weights(5000, 9))]), safetensors(&[("a", &weights(4999, 9))])] {
-        let (delta, stats) = make_bytes(target.clone(), &reader(&base), &ArchiveOptions::default()).unwrap();
+        let (delta, stats) =
+            make_bytes(target.clone(), &[reader(&base)], &ArchiveOptions::default()).unwrap();
         let (plain, _) = archive_bytes(target.clone(), &ArchiveOptions::default()).unwrap();
         assert_eq!((stats.copied + stats.deltas, delta.len()), (0, plain.len()));
         assert_eq!(apply_bytes(delta, &[]).unwrap(), target);
     }
     let tiny = safetensors(&[("a", &[1.0])]);
-    let (delta, _) = make_bytes(tiny.clone(), &reader(&tiny), &ArchiveOptions::default()).unwrap();
+    let (delta, _) = make_bytes(tiny.clone(), &[reader(&tiny)], &ArchiveOptions::default()).unwrap();
     assert!(delta.len() <= archive_bytes(tiny, &ArchiveOptions::default()).unwrap().0.len());
 }
 
 #[test]
 fn every_wrong_base_is_refused() {
     let Pair { base, target } = pair();
-    let (delta, _) = make_bytes(target.clone(), &reader(&base), &ArchiveOptions::default()).unwrap();
+    let (delta, _) = make_bytes(target.clone(), &[reader(&base)], &ArchiveOptions::default()).unwrap();
     let refused = |wrong: &[u8]| {
         let Ok(wrong) = Reader::from_bytes(wrong.to_vec()) else { return };
         let error = apply_bytes(delta.clone(), &[Arc::new(wrong).into()]).unwrap_err();
@@ -150,7 +151,7 @@ fn a_flipped_byte_anywhere_is_an_error_or_changes_nothing() {
     let (tuned, kept) = (weights(300, 2), weights(200, 3));
     let base = safetensors(&[("tuned", &tuned), ("kept", &kept)]);
     let target = safetensors(&[("kept", &kept), ("tuned", &nudged(&tuned))]);
-    let (delta, stats) = make_bytes(target.clone(), &reader(&base), &ArchiveOptions::default()).unwrap();
+    let (delta, stats) = make_bytes(target.clone(), &[reader(&base)], &ArchiveOptions::default()).unwrap();
     assert_eq!((stats.copied, stats.deltas), (1, 1));
     for position in 0..delta.len() {
         let mut changed = delta.clone();
@@ -177,7 +178,8 @@ fn bases_of_other_formats_and_in_archives_serve() {
     writer.finish().unwrap();
     let target = safetensors(&[("tuned", &nudged(&tuned))]);
     let opened = Arc::new(Reader::open(&base).unwrap());
-    let (delta, stats) = make_bytes(target.clone(), &opened, &ArchiveOptions::default()).unwrap();
+    let (delta, stats) =
+        make_bytes(target.clone(), &[Arc::clone(&opened)], &ArchiveOptions::default()).unwrap();
     assert_eq!(stats.deltas, 1);
     assert_eq!(apply_bytes(delta.clone(), &[opened.into()]).unwrap(), target);
     let (packed, _) = archive_bytes(std::fs::read(&base).unwrap(), &ArchiveOptions::default()).unwrap();
@@ -201,8 +203,8 @@ fn a_chain_of_deltas_finds_its_links_and_names_a_missing_one() {
     let middle = write(folder, "second.safetensors", &safetensors(&[("w", &second)]));
     let last = write(folder, "third.safetensors", &safetensors(&[("w", &third)]));
     let (link, top) = (folder.join("second.z4dm"), folder.join("third.z4dm"));
-    make(&middle, &Arc::new(Reader::open(&base).unwrap()), &link, &options, &mut |_| Ok(())).unwrap();
-    make(&last, &Arc::new(Reader::open(&link).unwrap()), &top, &options, &mut |_| Ok(())).unwrap();
+    make(&middle, &[Arc::new(Reader::open(&base).unwrap())], &link, &options, &mut |_| Ok(())).unwrap();
+    make(&last, &[Arc::new(Reader::open(&link).unwrap())], &top, &options, &mut |_| Ok(())).unwrap();
     std::fs::remove_file(&middle).unwrap();
     let out = folder.join("restored");
     apply(&top, &[], &out, &mut |_| Ok(())).unwrap();
@@ -223,13 +225,9 @@ fn a_delta_that_names_itself_as_its_base_is_refused() {
     let first = weights(5000, 2);
     let base = write(folder.path(), "loop.z4dm", &safetensors(&[("w", &first)]));
     let target = write(folder.path(), "target", &safetensors(&[("w", &nudged(&first))]));
-    make(
-        &target,
-        &Arc::new(Reader::open(&base).unwrap()),
-        &base,
-        &ArchiveOptions::default(),
-        &mut |_| Ok(()),
-    )
+    make(&target, &[Arc::new(Reader::open(&base).unwrap())], &base, &ArchiveOptions::default(), &mut |_| {
+        Ok(())
+    })
     .unwrap();
     assert_eq!(Reader::open(&base).unwrap_err().kind(), Kind::WrongBase);
 }

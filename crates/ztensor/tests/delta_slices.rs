@@ -35,7 +35,7 @@ fn a_slice_costs_its_own_blocks() {
         writer.finish().unwrap();
     }
     let opened = Arc::new(Reader::open(&base).unwrap());
-    let stats = make(&target, &opened, &delta, &ArchiveOptions::default(), &mut |_| Ok(())).unwrap();
+    let stats = make(&target, &[opened], &delta, &ArchiveOptions::default(), &mut |_| Ok(())).unwrap();
     assert_eq!(stats.deltas, 1);
     let options = OpenOptions { io: Io::Read, skip_checksums: true, ..OpenOptions::default() };
     let base_reader = Arc::new(options.open(&base).unwrap());

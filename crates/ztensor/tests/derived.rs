@@ -68,7 +68,8 @@ fn casts_of_the_base_are_nearly_free_whatever_their_names() {
                 (names[1], dtype, [128, 256], narrow(&two)),
             ]);
             let reader = opened(&base);
-            let (delta, stats) = make_bytes(target.clone(), &reader, &ArchiveOptions::default()).unwrap();
+            let (delta, stats) =
+                make_bytes(target.clone(), &[Arc::clone(&reader)], &ArchiveOptions::default()).unwrap();
             assert_eq!((stats.derived, stats.deltas), (2, 0), "{dtype} {names:?}");
             assert!(delta.len() < 2500, "{dtype} {names:?}: {}", delta.len());
             assert_eq!(
@@ -92,7 +93,7 @@ fn a_wrong_base_is_refused() {
     let values = weights(64 * 256, 3);
     let base = safetensors(&[("w", "F32", [64, 256], f32_bytes(&values))]);
     let target = safetensors(&[("w", "BF16", [64, 256], bf16_bytes(&values))]);
-    let (delta, _) = make_bytes(target, &opened(&base), &ArchiveOptions::default()).unwrap();
+    let (delta, _) = make_bytes(target, &[opened(&base)], &ArchiveOptions::default()).unwrap();
     let mut other = base.clone();
     let middle = other.len() / 2 + 3;
     other[middle] ^= 0x20;
@@ -101,6 +102,45 @@ fn a_wrong_base_is_refused() {
     let bases = vec![Candidate::Opened(opened(&other))];
     let made = OpenOptions { bases, ..OpenOptions::default() }.open_bytes(delta).unwrap();
     assert_eq!(made.component_bytes("w", "data").unwrap_err().kind(), Kind::WrongBase);
+}
+
+#[test]
+fn tensors_of_several_bases() {
+    let values: Vec<Vec<f32>> = (10..14).map(|seed| weights(64 * 256, seed)).collect();
+    let one = safetensors(&[
+        ("a.weight", "F32", [64, 256], f32_bytes(&values[0])),
+        ("b.weight", "F32", [64, 256], f32_bytes(&values[1])),
+    ]);
+    let other = safetensors(&[
+        ("a.weight", "F32", [64, 256], f32_bytes(&values[2])),
+        ("b.weight", "F32", [64, 256], f32_bytes(&values[3])),
+    ]);
+    assert_eq!(one.len(), other.len());
+    // A copy out of the first, a cast out of the second, whose neighbour has the name.
+    let target = safetensors(&[
+        ("b.weight", "F32", [64, 256], f32_bytes(&values[1])),
+        ("a.weight", "BF16", [64, 256], bf16_bytes(&values[2])),
+    ]);
+    let (one, other) = (opened(&one), opened(&other));
+    let spare = opened(&safetensors(&[("c", "F32", [64, 256], f32_bytes(&weights(64 * 256, 20)))]));
+    let all = [Arc::clone(&spare), Arc::clone(&one), Arc::clone(&other)];
+    let (delta, stats) = make_bytes(target.clone(), &all, &ArchiveOptions::default()).unwrap();
+    assert_eq!((stats.copied, stats.derived), (1, 1));
+    assert!(delta.len() < 2500, "{}", delta.len());
+    let candidates = |bases: &[&Arc<Reader>]| -> Vec<Candidate> {
+        bases.iter().map(|base| Candidate::Opened(Arc::clone(base))).collect()
+    };
+    // In any order, and without the one that was of no use.
+    assert_eq!(apply_bytes(delta.clone(), &candidates(&[&other, &one])).unwrap(), target);
+    assert_eq!(apply_bytes(delta.clone(), &candidates(&[&spare, &one, &other])).unwrap(), target);
+    for (given, missing) in [(&one, "b"), (&other, "a")] {
+        let error = apply_bytes(delta.clone(), &candidates(&[given])).unwrap_err();
+        assert_eq!(error.kind(), Kind::WrongBase, "{missing}: {error}");
+        assert!(error.to_string().contains("is missing"), "{error}");
+    }
+    let bases = candidates(&[&one, &other]);
+    let made = OpenOptions { bases, ..OpenOptions::default() }.open_bytes(delta).unwrap();
+    assert_eq!(made.archived().unwrap().bases.len(), 2);
 }
 
 #[test]
@@ -238,7 +278,8 @@ fn levels_are_those_of_llama_cpp() {
             assert_eq!(wrong(&computed, &operands[..1]), 0, "{name}");
         }
     }
-    let (delta, stats) = make_bytes(file("blocks.gguf"), &base, &ArchiveOptions::default()).unwrap();
+    let (delta, stats) =
+        make_bytes(file("blocks.gguf"), &[Arc::clone(&base)], &ArchiveOptions::default()).unwrap();
     assert_eq!(stats.derived, stats.tensors);
     assert_eq!(apply_bytes(delta, &[Candidate::Opened(base)]).unwrap(), file("blocks.gguf"));
 }

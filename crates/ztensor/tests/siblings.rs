@@ -70,7 +70,7 @@ fn the_base_of_a_delta_is_not_waited_for() {
     std::fs::write(&base, &file).unwrap();
     std::fs::write(&tuned, &file).unwrap();
     let reader = ztensor::open(&base).unwrap().into();
-    ztensor::delta::make(&tuned, &reader, &delta, &ArchiveOptions::default(), &mut |_| Ok(())).unwrap();
+    ztensor::delta::make(&tuned, &[reader], &delta, &ArchiveOptions::default(), &mut |_| Ok(())).unwrap();
     assert_eq!(ztensor::open(&delta).unwrap().len(), 1);
     // The same bytes under another name would serve.
     std::fs::remove_file(&tuned).unwrap();

@@ -84,7 +84,7 @@ fn recognised(path: &Path) -> Option<String> {
         return None;
     }
     match limits::options().describe_archive(path) {
-        Ok(found) if found.base.is_some() => {
+        Ok(found) if !found.bases.is_empty() => {
             Some("the delta of a whole model file; restore it with `ztensor delta apply`".to_owned())
         }
         Ok(found) => {

@@ -90,7 +90,7 @@ impl Archive {
                 let line =
                     format!("{} is there already and restores {}", output.display(), model.path().display());
                 results.add(&line, document(model.path(), output, &stats, true))?;
-                self.delete.after_archiving(model.path(), output, None)?;
+                self.delete.after_archiving(model.path(), output, &[])?;
                 continue;
             }
             make_folder(output)?;
@@ -103,7 +103,7 @@ impl Archive {
             drop(progress);
             results
                 .add(&summary(model.path(), output, &stats), document(model.path(), output, &stats, false))?;
-            self.delete.after_archiving(model.path(), output, None)?;
+            self.delete.after_archiving(model.path(), output, &[])?;
         }
         results.finish()?;
         Ok(Outcome::Done)
@@ -148,7 +148,7 @@ fn holds(output: &Path, model: &Model) -> Result<bool> {
             return Ok(false);
         }
     }
-    Ok(info.base.is_none())
+    Ok(info.bases.is_empty())
 }
 
 fn ratio(stats: &Stats) -> f64 {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ztensor::delta::Candidate;
+use ztensor::delta::{Candidate, open_bases};
 use ztensor::folder::{Model, models};
 use ztensor::{OpenOptions, Reader};
 
@@ -18,9 +18,9 @@ pub(crate) struct Bases {
 }
 
 impl Bases {
-    /// As if the user had named this one.
-    pub(crate) fn of(path: &Path) -> Bases {
-        Bases { paths: vec![path.to_path_buf()] }
+    /// As if the user had named these.
+    pub(crate) fn of(paths: &[&Path]) -> Bases {
+        Bases { paths: paths.iter().map(|path| path.to_path_buf()).collect() }
     }
 
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
@@ -46,13 +46,21 @@ impl Bases {
         Ok(reader)
     }
 
-    /// Opens the first one, with the help of the others: what a delta is made against.
-    pub(crate) fn open_first(&self) -> Result<Arc<Reader>> {
-        let Some((first, rest)) = self.paths.split_first() else {
+    /// Opens all of them, each with the help of the others: what a delta is made against.
+    pub(crate) fn open_all(&self) -> Result<Vec<Arc<Reader>>> {
+        if self.paths.is_empty() {
             return Err(Failure::new("name the model to compare with: --base PATH"));
-        };
-        let others = Bases { paths: rest.to_vec() };
-        Ok(Arc::new(others.open(first)?))
+        }
+        let mut bases = self.candidates();
+        for base in &mut bases {
+            if matches!(base, Candidate::Path(path) if path == Path::new("-")) {
+                *base = Arc::new(Bases::default().open(Path::new("-"))?).into();
+            }
+        }
+        let opened = open_bases(&bases, &limits::options())?;
+        let paths = opened.iter().filter_map(|base| Some((base, base.sources().first()?.path()?)));
+        paths.for_each(|(base, path)| limits::note_unfinished(base, path));
+        Ok(opened)
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Delta {
 enum Action {
     /// Store a model as differences to another one
     #[command(
-        after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta make checkpoint-2000 --base checkpoint-1000 -o step-2000.z4dm\n  ztensor delta make model-Q4_K_M.gguf --base model.safetensors --explain"
+        after_help = "Examples:\n  ztensor delta make tuned.safetensors --base base.safetensors\n  ztensor delta make checkpoint-2000 --base checkpoint-1000 -o step-2000.z4dm\n  ztensor delta make model-Q4_K_M.gguf --base model.safetensors --explain\n  ztensor delta make merged --base one --base other"
     )]
     Make(Make),
     /// Restore the models of deltas, byte for byte
@@ -53,7 +53,7 @@ enum Action {
 struct Make {
     /// The model to store: a file, a shard index or a folder
     file: PathBuf,
-    /// The model to compare with: a file, a shard index or a folder. Where it is a delta itself, name where its own bases are by further ones
+    /// The models to compare with, such as the parents of a merge: files, shard indexes or folders. Those that are deltas find their own bases among the others
     #[command(flatten)]
     bases: Bases,
     /// The delta [default: the model's name with .z4dm instead of its extension]
@@ -82,7 +82,7 @@ impl Delta {
 
 impl Make {
     fn run(self) -> Result {
-        let base = self.bases.open_first()?;
+        let bases = self.bases.open_all()?;
         let reader = Bases::default().open(&self.file)?;
         let force = &self.options.force;
         let input = local(&self.file);
@@ -94,7 +94,7 @@ impl Make {
         make_folder(&output)?;
         let progress = Progress::new("comparing", length_of(&reader));
         let options = self.options.archive_options()?;
-        let stats = make_reader(&reader, &base, &output, &options, &mut |bytes| {
+        let stats = make_reader(&reader, &bases, &output, &options, &mut |bytes| {
             progress.advance(bytes);
             Ok(())
         })
@@ -103,10 +103,10 @@ impl Make {
         let mut document = document(&self.file, &output, &stats, false);
         let mut found = Vec::new();
         if self.explain {
-            found = explain::found(&reader, &base, &output, &options)?;
+            found = explain::found(&reader, &bases, &output, &options)?;
             document["recipes"] = found.iter().map(explain::Found::to_json).collect();
         }
-        self.delete.after_archiving(&self.file, &output, Some(&base))?;
+        self.delete.after_archiving(&self.file, &output, &bases)?;
         self.options.json.tell(&summary(&self.file, &output, &stats), document)?;
         let results = self.options.json.results();
         for tensor in found {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use ztensor::Reader;
+use ztensor::archive::BaseInfo;
 use ztensor::index::Object;
 use ztensor::tree::Tree;
 
@@ -254,7 +255,7 @@ fn summary(reader: &Reader, tensors: usize, all: &Sum) -> String {
         files => format!(" in {files} files"),
     };
     let archived = match reader.archived() {
-        Some(archive) if archive.base.is_some() => "delta of ",
+        Some(archive) if !archive.bases.is_empty() => "delta of ",
         Some(_) => "archive of ",
         None => "",
     };
@@ -300,6 +301,7 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Result<Json> {
     let dtypes: serde_json::Map<String, Json> =
         totals.dtypes.iter().map(|(name, part)| (name.clone(), part.document())).collect();
     let skipped = |skipped: &ztensor::Skipped| json!({ "name": skipped.name, "reason": skipped.reason, "is_code": skipped.is_code });
+    let base = |base: &BaseInfo| json!({ "name": base.name, "length": base.length, "sha256": base.sha256 });
     Ok(json!({
         "format": reader.format().name(),
         "version": reader.index().version,
@@ -309,9 +311,8 @@ fn document(reader: &Reader, tensors: &[(&str, &Object)]) -> Result<Json> {
         })).collect::<Vec<_>>(),
         "archive": reader.archived().map(|archive| json!({
             "format": archive.format, "length": archive.length, "sha256": archive.sha256, "stored_bytes": archive.stored,
-            "base": archive.base.as_ref().map(|base| json!({
-                "name": base.name, "length": base.length, "sha256": base.sha256,
-            })),
+            "base": archive.bases.first().map(base),
+            "bases": archive.bases.iter().map(base).collect::<Vec<_>>(),
         })),
         "recovered": reader.recovered().map(|recovered| json!({
             "edit": recovered.edit.name(), "unfinished_bytes": recovered.unfinished,

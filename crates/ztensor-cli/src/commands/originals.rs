@@ -1,6 +1,7 @@
 //! `--delete-original`, the same for every command that makes a file from others: they go once the result was read back from the disk and holds the same.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use ztensor::Reader;
@@ -73,23 +74,24 @@ impl DeleteOption {
         files.into_iter().filter(|file| !is_new(file)).try_for_each(remove)
     }
 
-    /// After archiving, alone or against a base: the archive restores exactly what is deleted.
-    pub(crate) fn after_archiving(self, model: &Path, archive: &Path, base: Option<&Reader>) -> Result<()> {
+    /// After archiving, alone or against bases: the archive restores exactly what is deleted.
+    pub(crate) fn after_archiving(self, model: &Path, archive: &Path, bases: &[Arc<Reader>]) -> Result<()> {
         if !self.delete_original || same_file(model, archive) {
             return Ok(());
         }
         refuse_url(model)?;
-        let options = match base.map(Reader::sources).and_then(|sources| sources.first()?.path()) {
-            Some(path) => Bases::of(path).options(),
-            None => limits::options(),
+        let info = limits::options().describe_archive(archive)?;
+        let paths: Vec<&Path> = bases.iter().filter_map(|base| base.sources().first()?.path()).collect();
+        // Bases that were of no use are no bases.
+        let options = match info.bases.is_empty() {
+            true => limits::options(),
+            false => Bases::of(&paths).options(),
         };
         options.verify_archive(archive)?;
-        let info = limits::options().describe_archive(archive)?;
         let files = originals(model, &info);
         let is_base = |file: &Path| {
-            base.is_some_and(|base| {
-                base.sources().iter().any(|source| source.path().is_some_and(|path| same_file(path, file)))
-            })
+            let mut sources = bases.iter().flat_map(|base| base.sources());
+            sources.any(|source| source.path().is_some_and(|path| same_file(path, file)))
         };
         for (file, sha256) in &files {
             if is_base(file) {

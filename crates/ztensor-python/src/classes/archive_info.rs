@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ztensor::archive::{ArchiveInfo, FileInfo};
+use ztensor::archive::{ArchiveInfo, BaseInfo, FileInfo};
 
 /// What an archive says, as a dict.
 pub(crate) fn info<'py>(py: Python<'py>, info: &ArchiveInfo) -> PyResult<Bound<'py, PyDict>> {
@@ -12,18 +12,17 @@ pub(crate) fn info<'py>(py: Python<'py>, info: &ArchiveInfo) -> PyResult<Bound<'
     dict.set_item("sha256", &info.sha256)?;
     dict.set_item("stored", info.stored)?;
     dict.set_item("files", files(py, &info.files)?)?;
-    let base = match &info.base {
-        None => None,
-        Some(base) => {
-            let dict = PyDict::new(py);
-            dict.set_item("name", &base.name)?;
-            dict.set_item("length", base.length)?;
-            dict.set_item("sha256", &base.sha256)?;
-            dict.set_item("files", files(py, &base.files)?)?;
-            Some(dict)
-        }
+    let base = |base: &BaseInfo| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", &base.name)?;
+        dict.set_item("length", base.length)?;
+        dict.set_item("sha256", &base.sha256)?;
+        dict.set_item("files", files(py, &base.files)?)?;
+        Ok(dict)
     };
-    dict.set_item("base", base)?;
+    let bases = info.bases.iter().map(base).collect::<PyResult<Vec<_>>>()?;
+    dict.set_item("base", bases.first())?;
+    dict.set_item("bases", bases)?;
     Ok(dict)
 }
 

@@ -22,6 +22,10 @@ const ONE_FILE: u64 = 1;
 const SEVERAL_FILES: u64 = 2;
 /// The version where pieces are computed by recipes.
 const RECIPES: u64 = 3;
+/// The version where a delta has several bases.
+const SEVERAL_BASES: u64 = 4;
+/// Bases of one delta.
+pub(crate) const MOST_BASES: usize = 16;
 /// Files of one model.
 const MOST_FILES: usize = 100_000;
 
@@ -34,13 +38,13 @@ pub(crate) struct Description {
     pub original: FileIdentity,
     /// The files of an original in several, the one that is opened first; empty for an original in one.
     pub files: Vec<NamedFile>,
-    /// What a delta was made against; `None` in an archive that stands by itself.
-    pub base: Option<BaseDescription>,
+    /// What a delta was made against; empty in an archive that stands by itself.
+    pub bases: Vec<BaseDescription>,
     /// Whether pieces are computed by recipes.
     pub has_recipes: bool,
 }
 
-/// What a delta says of its base.
+/// What a delta says of a base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BaseDescription {
     /// The name it had; empty if it had none.
@@ -95,8 +99,9 @@ impl Description {
     /// The description as an attribute.
     pub(super) fn to_value(&self) -> Value {
         let mut map = Attributes::new();
-        let several = !self.files.is_empty() || self.base.as_ref().is_some_and(|base| !base.files.is_empty());
+        let several = !self.files.is_empty() || self.bases.iter().any(|base| !base.files.is_empty());
         let version = match (self.has_recipes, several) {
+            _ if self.bases.len() > 1 => SEVERAL_BASES,
             (true, _) => RECIPES,
             (false, true) => SEVERAL_FILES,
             (false, false) => ONE_FILE,
@@ -105,12 +110,17 @@ impl Description {
         map.insert("format".into(), Value::from(self.format.as_str()));
         put_identity(&mut map, &self.original);
         put_files(&mut map, &self.files);
-        if let Some(base) = &self.base {
+        let mut bases = self.bases.iter().map(|base| {
             let mut entry = Attributes::new();
             entry.insert("name".into(), Value::from(base.name.as_str()));
             put_identity(&mut entry, &base.identity);
             put_files(&mut entry, &base.files);
-            map.insert("base".into(), Value::Map(entry));
+            Value::Map(entry)
+        });
+        if self.bases.len() > 1 {
+            map.insert("bases".into(), Value::List(bases.collect()));
+        } else if let Some(base) = bases.next() {
+            map.insert("base".into(), base);
         }
         Value::Map(map)
     }
@@ -134,9 +144,10 @@ fn put_files(map: &mut Attributes, files: &[NamedFile]) {
 }
 
 fn parse(map: &Attributes) -> Result<Description> {
-    let has_recipes = match map.get("version").and_then(Value::as_u64) {
+    let version = map.get("version").and_then(Value::as_u64);
+    let has_recipes = match version {
         Some(ONE_FILE | SEVERAL_FILES) => false,
-        Some(RECIPES) => true,
+        Some(RECIPES | SEVERAL_BASES) => true,
         Some(other) => {
             return Err(
                 Error::unsupported(format!("version {other} of archives")).with_hint("Update ztensor.")
@@ -144,17 +155,23 @@ fn parse(map: &Attributes) -> Result<Description> {
         }
         None => return Err(damaged("it has no version")),
     };
-    let base = match map.get("base") {
-        None => None,
-        Some(Value::Map(base)) => {
+    let base = |value: &Value| match value {
+        Value::Map(base) => {
             let (name, identity) = (text(base, "name")?, identity(base)?);
-            Some(BaseDescription { name, identity, files: files(base, identity.length)? })
+            Ok(BaseDescription { name, identity, files: files(base, identity.length)? })
         }
-        Some(_) => return Err(damaged("its base is not a map")),
+        _ => Err(damaged("its base is not a map")),
+    };
+    let bases = match (version, map.get("base"), map.get("bases")) {
+        (Some(SEVERAL_BASES), None, Some(Value::List(bases))) if (2..=MOST_BASES).contains(&bases.len()) => {
+            bases.iter().map(base).collect::<Result<Vec<_>>>()?
+        }
+        (Some(SEVERAL_BASES), ..) => return Err(damaged("its bases are not a list of 2 to 16")),
+        (_, one, _) => one.map(base).transpose()?.into_iter().collect(),
     };
     let original = identity(map)?;
     let format = text(map, "format")?;
-    Ok(Description { format, original, files: files(map, original.length)?, base, has_recipes })
+    Ok(Description { format, original, files: files(map, original.length)?, bases, has_recipes })
 }
 
 /// The files of a model in several, whose lengths add up to `total`.

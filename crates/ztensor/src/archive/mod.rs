@@ -30,7 +30,7 @@ pub use runs::{Run, runs};
 pub use write::{ArchiveOptions, Stats, archive_bytes, archive_reader, archive_source};
 
 pub(crate) use base::{Search, digest_of, wrong_base};
-pub(crate) use description::{BaseDescription, Description, FileIdentity, NamedFile};
+pub(crate) use description::{BaseDescription, Description, FileIdentity, MOST_BASES, NamedFile};
 pub(crate) use digest::identify;
 pub(crate) use open::decoding_cost;
 pub(crate) use original::Original;
@@ -48,18 +48,18 @@ pub(crate) fn info(description: &Description, files: &[Arc<Source>]) -> ArchiveI
         length: file.identity.length,
         sha256: file.identity.digest(),
     };
-    let base = description.base.as_ref().map(|base| BaseInfo {
+    let base = |base: &BaseDescription| BaseInfo {
         name: base.name.clone(),
         length: base.identity.length,
         sha256: base.identity.digest(),
         files: base.files.iter().map(file).collect(),
-    });
+    };
     ArchiveInfo {
         format: description.format.clone(),
         length: description.original.length,
         sha256: description.original.digest(),
         files: description.files.iter().map(file).collect(),
         stored: files.iter().map(|file| file.len()).sum(),
-        base,
+        bases: description.bases.iter().map(base).collect(),
     }
 }

@@ -8,7 +8,7 @@ use super::derived::{self, Derived};
 use super::description::{Description, PIECES, SKELETON, TABLE, damaged};
 use super::table::{OperandEntry, Stored, Table};
 use crate::encoding;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Component, Coverage, Data, Digest, DigestValue, Index, Span};
 use crate::limits::Meter;
 use crate::source::Source;
@@ -23,11 +23,11 @@ pub(crate) fn assemble(
     description: &Description,
     index: &Index,
     files: &[Arc<Source>],
-    base: Option<&Base>,
+    bases: &[Base],
     meter: &Arc<Meter>,
 ) -> Result<Vec<NamedSource>> {
     let archive = Arc::new(files.to_vec());
-    let table = Table::decode(&small_object(index, files, TABLE, meter)?)?;
+    let table = Table::decode(&small_object(index, files, TABLE, meter)?, description.bases.len())?;
     let skeleton: Arc<[u8]> = small_object(index, files, SKELETON, meter)?.into();
     let Data::Raw(mut room) = object(index, PIECES)?.data else {
         return Err(damaged("its pieces are not stored plainly"));
@@ -57,10 +57,14 @@ pub(crate) fn assemble(
             let component = Component { digest, ..Component::encoded(DType::U8, data, entry.length) };
             Arc::new(StoredPiece { files: Arc::clone(&archive), component })
         };
-        let reference = |tensor: usize| {
+        let listed = |tensor: usize| {
             let tensor =
                 table.base.get(tensor).ok_or_else(|| damaged("a tensor of the base is not listed"))?;
-            let base = base.ok_or_else(|| damaged("it refers to a base but names none"))?;
+            let base = bases.get(tensor.base);
+            Ok::<_, Error>((tensor, base.ok_or_else(|| damaged("it refers to a base but names none"))?))
+        };
+        let reference = |tensor: usize| {
+            let (tensor, base) = listed(tensor)?;
             base.tensor(tensor, entry.length)
         };
         let piece = match &entry.stored {
@@ -81,10 +85,7 @@ pub(crate) fn assemble(
                 for operand in operands {
                     found.push(match operand {
                         OperandEntry::Base { tensor } => {
-                            let tensor = table.base.get(*tensor);
-                            let tensor =
-                                tensor.ok_or_else(|| damaged("a tensor of the base is not listed"))?;
-                            let base = base.ok_or_else(|| damaged("it refers to a base but names none"))?;
+                            let (tensor, base) = listed(*tensor)?;
                             let (reader, length) = base.operand(tensor)?;
                             derived::Operand::Base { reader, tensor: tensor.clone(), length }
                         }
@@ -118,12 +119,12 @@ pub(crate) fn assemble(
     if room.length != 0 {
         return Err(damaged("bytes follow its last piece"));
     }
-    // What stands behind the original: the archive, and the base that it is made from.
+    // What stands behind the original: the archive, and the bases that it is made from.
     let stored = files.iter().map(|file| file.total_stored()).fold(0, u64::saturating_add);
-    let stored = stored.saturating_add(base.map_or(0, Base::length));
+    let stored = bases.iter().map(Base::length).fold(stored, u64::saturating_add);
     let path = files.first().and_then(|file| file.path());
     let originals = parts.finish(description, path, stored, meter)?;
-    let remote = files.iter().any(|file| file.is_remote()) || base.is_some_and(Base::is_remote);
+    let remote = files.iter().any(|file| file.is_remote()) || bases.iter().any(Base::is_remote);
     Ok(originals.into_iter().map(|(name, file)| (name, Arc::new(file.over_network(remote)))).collect())
 }
 

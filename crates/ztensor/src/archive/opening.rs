@@ -43,8 +43,8 @@ pub struct OpenOptions {
 pub(crate) struct Unpacked {
     pub description: Description,
     pub files: Vec<NamedSource>,
-    /// The base of a delta.
-    pub base: Option<Base>,
+    /// The bases of a delta.
+    pub bases: Vec<Base>,
 }
 
 impl OpenOptions {
@@ -223,9 +223,9 @@ impl OpenOptions {
         search: &mut Search<'_>,
     ) -> Result<Unpacked> {
         let folder = files.first().and_then(|file| file.path()).map(folder::folder_of);
-        let base = search.base_of(&description, folder.as_deref())?;
-        let files = assemble(&description, index, files, base.as_ref(), search.meter())?;
-        Ok(Unpacked { description, files, base })
+        let bases = search.bases_of(&description, folder.as_deref())?;
+        let files = assemble(&description, index, files, &bases, search.meter())?;
+        Ok(Unpacked { description, files, bases })
     }
 
     fn input(&self, source: Arc<Source>, meter: &Arc<Meter>) -> Input {

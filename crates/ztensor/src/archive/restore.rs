@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::base::Base;
 use super::description::{Description, FileIdentity};
 use super::digest::{identify, windows};
 use super::opening::{OpenOptions, Unpacked};
@@ -107,10 +108,12 @@ fn write_files(
 impl Unpacked {
     /// Does some work while all of the base is compared with what the delta was made against.
     fn with_base_checked(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let Some(base) = &self.base else { return work() };
+        if self.bases.is_empty() {
+            return work();
+        }
         let mut checked = Ok(());
         let done = rayon::in_place_scope(|scope| {
-            scope.spawn(|_| checked = base.check_all());
+            scope.spawn(|_| checked = self.bases.iter().try_for_each(Base::check_all));
             work()
         });
         // A wrong base explains whatever else went wrong.
@@ -119,7 +122,7 @@ impl Unpacked {
 
     /// What is wrong with the base, if anything is.
     fn base_error(&self) -> Option<Error> {
-        self.base.as_ref().and_then(|base| base.check_all().err())
+        self.bases.iter().find_map(|base| base.check_all().err())
     }
 }
 

@@ -1,6 +1,8 @@
 //! The table of an archive: for every piece of the original how its bytes are stored. Kept apart from the manifest, in a few bytes per piece,
 //! because models with thousands of small tensors would otherwise pay more for the index than for the tensors. `spec/archive.md` has the bytes.
 
+use std::collections::BTreeSet;
+
 use super::description::damaged;
 use crate::error::Result;
 use crate::recipe::Recipe;
@@ -51,9 +53,11 @@ pub(crate) enum OperandEntry {
     Frame { length: u64, stored: u64 },
 }
 
-/// A component of a tensor in the base.
+/// A component of a tensor in a base.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BaseTensor {
+    /// The number of the base.
+    pub base: usize,
     pub name: String,
     pub role: String,
 }
@@ -98,10 +102,14 @@ impl Stored {
 }
 
 impl Table {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The bytes of a table that refers to so many bases.
+    pub(crate) fn encode(&self, bases: usize) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.base.len() as u64);
         for tensor in &self.base {
+            if bases > 1 {
+                put_varint(&mut out, tensor.base as u64);
+            }
             for text in [&tensor.name, &tensor.role] {
                 put_varint(&mut out, text.len() as u64);
                 out.extend_from_slice(text.as_bytes());
@@ -148,11 +156,16 @@ impl Table {
     }
 
     /// Reads a table and checks that twins and base tensors exist. Lengths are checked where they are used.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Table> {
+    pub(crate) fn decode(bytes: &[u8], bases: usize) -> Result<Table> {
         let mut cursor = Cursor { rest: bytes };
         let mut table = Table::default();
         for _ in 0..cursor.varint()? {
-            table.base.push(BaseTensor { name: cursor.text()?, role: cursor.text()? });
+            let base = match bases {
+                0 | 1 => Some(0),
+                _ => usize::try_from(cursor.varint()?).ok().filter(|base| *base < bases),
+            };
+            let base = base.ok_or_else(|| damaged("a tensor is of a base that is not listed"))?;
+            table.base.push(BaseTensor { base, name: cursor.text()?, role: cursor.text()? });
         }
         for number in 0..cursor.varint()? {
             let (gap, length) = (cursor.varint()?, cursor.varint()?);
@@ -220,6 +233,15 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// Numbers the bases that tensors are of from 0 on without gaps, in their order. Returns the numbers that they had.
+    pub(crate) fn renumber_bases(&mut self) -> BTreeSet<usize> {
+        let used: BTreeSet<usize> = self.base.iter().map(|tensor| tensor.base).collect();
+        for tensor in &mut self.base {
+            tensor.base = used.range(..tensor.base).count();
+        }
+        used
     }
 
     /// Whether a reader has to know recipes.
@@ -337,25 +359,33 @@ mod tests {
                 ),
             ],
             base: vec![
-                BaseTensor { name: "layer.weight".into(), role: "data".into() },
-                BaseTensor { name: "größe".into(), role: "values".into() },
+                BaseTensor { base: 0, name: "layer.weight".into(), role: "data".into() },
+                BaseTensor { base: 0, name: "größe".into(), role: "values".into() },
             ],
         }
     }
 
     #[test]
     fn a_table_survives() {
-        assert_eq!(Table::decode(&table().encode()).unwrap(), table());
-        assert_eq!(Table::decode(&Table::default().encode()).unwrap(), Table::default());
+        assert_eq!(Table::decode(&table().encode(1), 1).unwrap(), table());
+        assert_eq!(Table::decode(&Table::default().encode(0), 0).unwrap(), Table::default());
+    }
+
+    #[test]
+    fn tensors_of_several_bases_say_whose_they_are() {
+        let mut table = table();
+        table.base[1].base = 2;
+        assert_eq!(Table::decode(&table.encode(3), 3).unwrap(), table);
+        assert!(Table::decode(&table.encode(3), 2).is_err());
     }
 
     #[test]
     fn a_cut_or_lengthened_table_is_refused() {
-        let bytes = table().encode();
+        let bytes = table().encode(1);
         for length in 0..bytes.len() {
-            assert!(Table::decode(&bytes[..length]).is_err(), "{length}");
+            assert!(Table::decode(&bytes[..length], 1).is_err(), "{length}");
         }
-        assert!(Table::decode(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(Table::decode(&[&bytes[..], &[0]].concat(), 1).is_err());
     }
 
     #[test]
@@ -368,7 +398,7 @@ mod tests {
         let entry = |stored| PieceEntry { gap: 0, length: 1, stored };
         let decoded = |second, third| {
             let pieces = vec![entry(Stored::Raw { crc32c: 0 }), entry(second), entry(third)];
-            Table::decode(&Table { pieces, base: vec![] }.encode())
+            Table::decode(&Table { pieces, base: vec![] }.encode(0), 0)
         };
         assert!(decoded(derived(0), derived(0)).is_ok());
         assert!(decoded(derived(2), Stored::Raw { crc32c: 0 }).is_ok());
@@ -388,13 +418,13 @@ mod tests {
             Stored::Delta { tensor: 0, length: 1 },
         ] {
             let pieces = vec![PieceEntry { gap: 0, length: 1, stored }];
-            assert!(Table::decode(&Table { pieces, base: vec![] }.encode()).is_err());
+            assert!(Table::decode(&Table { pieces, base: vec![] }.encode(0), 0).is_err());
         }
         let piece = |length, stored| PieceEntry { gap: 0, length, stored };
         let first = piece(4, Stored::Raw { crc32c: 0 });
         for second in [piece(5, Stored::Twin { piece: 0 }), piece(4, Stored::Twin { piece: 1 })] {
             let table = Table { pieces: vec![first.clone(), second], base: vec![] };
-            assert!(Table::decode(&table.encode()).is_err());
+            assert!(Table::decode(&table.encode(0), 0).is_err());
         }
     }
 }

@@ -130,10 +130,10 @@ pub(crate) fn write_memory(
 /// A way to store a run of the original, if there is one that beats a frame of its own.
 pub(crate) trait Encoder: Sync {
     /// What runs are stored against. All of it is read.
-    fn base(&self) -> Result<Option<BaseDescription>>;
-    /// The opened base, for recipes.
-    fn base_reader(&self) -> Option<&Arc<Reader>>;
-    /// Stores a run against the tensor of the base that has its content, or its name and type; `None` where there is none.
+    fn describe(&self) -> Result<Vec<BaseDescription>>;
+    /// The opened bases, for recipes.
+    fn bases(&self) -> &[Arc<Reader>];
+    /// Stores a run against the tensor of a base that has its content, or its name and type; `None` where there is none.
     fn encode(&self, run: &Run, bytes: &[u8], options: &z4ai::Options) -> Result<Option<Encoded>>;
 }
 
@@ -164,12 +164,12 @@ impl Encoded {
 pub(crate) struct Alone;
 
 impl Encoder for Alone {
-    fn base(&self) -> Result<Option<BaseDescription>> {
-        Ok(None)
+    fn describe(&self) -> Result<Vec<BaseDescription>> {
+        Ok(Vec::new())
     }
 
-    fn base_reader(&self) -> Option<&Arc<Reader>> {
-        None
+    fn bases(&self) -> &[Arc<Reader>] {
+        &[]
     }
 
     fn encode(&self, _: &Run, _: &[u8], _: &z4ai::Options) -> Result<Option<Encoded>> {
@@ -202,11 +202,11 @@ pub(super) fn write_original(
 ) -> Result<Stats> {
     reader.check_sources()?;
     let runs = runs_of_files(reader, source);
-    let derivation = Derivation::new(reader, source, &runs, encoder.base_reader())?;
-    let identify = || Ok::<_, Error>((source.identify()?, encoder.base()?));
+    let derivation = Derivation::new(reader, source, &runs, encoder.bases())?;
+    let identify = || Ok::<_, Error>((source.identify()?, encoder.describe()?));
     let work = (encoder, &derivation);
     // A digest takes one core as long as compressing takes several: both are done at once, unless one thread is all there is.
-    let (table, ((original, files), base)) = if options.threads == 1 {
+    let (mut table, ((original, files), bases)) = if options.threads == 1 {
         (write_pieces(writer, source, &runs, work, options, progress)?, identify()?)
     } else {
         let mut identities = None;
@@ -226,14 +226,12 @@ pub(super) fn write_original(
         ..Stats::default()
     };
     write_bytes(writer, SKELETON, &skeleton(source, &runs)?, options)?;
-    write_bytes(writer, TABLE, &table.encode(), options)?;
-    let description = Description {
-        format: format.to_owned(),
-        original,
-        files,
-        base: base.filter(|_| !table.base.is_empty()),
-        has_recipes: table.has_recipes(),
-    };
+    let used = table.renumber_bases();
+    let bases = bases.into_iter().enumerate().filter(|(base, _)| used.contains(base));
+    let bases: Vec<BaseDescription> = bases.map(|(_, base)| base).collect();
+    write_bytes(writer, TABLE, &table.encode(bases.len()), options)?;
+    let description =
+        Description { format: format.to_owned(), original, files, bases, has_recipes: table.has_recipes() };
     writer.set_attribute(ATTRIBUTE, description.to_value());
     Ok(stats)
 }

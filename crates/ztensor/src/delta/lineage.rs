@@ -19,7 +19,7 @@ pub struct Link {
     pub stored: u64,
     /// What an archive or a delta says of itself; `None` for a plain file.
     pub archive: Option<ArchiveInfo>,
-    /// The number of the model that holds its base, in the same list; `None` where it needs none or has none.
+    /// The number of the model that holds its base, the first of several, in the same list; `None` where it needs none or has none.
     pub base: Option<usize>,
 }
 
@@ -47,7 +47,8 @@ pub fn lineage(folder: &Path) -> Result<Vec<Link>> {
                     true => vec![description.original],
                     false => files.collect(),
                 });
-                let base = description.base.as_ref();
+                // A delta of several is drawn below the first.
+                let base = description.bases.first();
                 needed.push(base.map(|base| base.needed().iter().map(|file| file.identity).collect()));
             }
             None => {

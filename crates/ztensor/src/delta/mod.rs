@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::archive::{self, ArchiveOptions, Stats};
-use crate::error::Result;
+use crate::error::{Kind, Result};
+use crate::folder;
 use crate::open::OpenOptions;
 use crate::output::Output;
 use crate::reader::Reader;
@@ -24,37 +25,66 @@ use crate::reader::Reader;
 /// could outweigh what it saves.
 const SMALL: u64 = 4 << 20;
 
-/// Stores a model file, or the model in a folder with all of its files, as differences to a base. The delta appears only when it is complete. It is a plain archive, which needs no
-/// base, where the base does not help. An error of `progress` ends the work.
+/// Opens the bases of a delta that is to be made. Those that are deltas find their own among the others, or beside them. A folder behind the first
+/// that holds no model, or several, is a place where bases of others are looked for.
+pub fn open_bases(bases: &[Candidate], options: &OpenOptions) -> Result<Vec<Arc<Reader>>> {
+    let mut opened = Vec::with_capacity(bases.len());
+    for (place, base) in bases.iter().enumerate() {
+        let path = match base {
+            Candidate::Opened(reader) => {
+                opened.push(Arc::clone(reader));
+                continue;
+            }
+            Candidate::Path(path) => path,
+        };
+        if place > 0 && path.is_dir() && folder::models(path)?.len() != 1 {
+            continue;
+        }
+        let others = bases.iter().enumerate().filter(|(other, _)| *other != place);
+        let others: Vec<Candidate> = others.map(|(_, other)| other.clone()).collect();
+        let open = |bases: Vec<Candidate>| OpenOptions { bases, ..options.clone() }.open(path);
+        let reader = match open(others) {
+            Err(error) if error.kind() == Kind::WrongBase && bases.len() > 1 => {
+                open(Vec::new()).map_err(|_| error)?
+            }
+            other => other?,
+        };
+        opened.push(Arc::new(reader));
+    }
+    Ok(opened)
+}
+
+/// Stores a model file, or the model in a folder with all of its files, as differences to a base, or to several: the parents of a merge. The delta appears only when it is complete. It needs
+/// those of the bases that help; where none does it is a plain archive. An error of `progress` ends the work.
 pub fn make(
     target: &Path,
-    base: &Arc<Reader>,
+    bases: &[Arc<Reader>],
     output: &Path,
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let reader = OpenOptions::within(&options.limits).open(target)?;
-    make_reader(&reader, base, output, options, progress).map_err(|error| error.with_path(target))
+    make_reader(&reader, bases, output, options, progress).map_err(|error| error.with_path(target))
 }
 
-/// Stores an opened model, with all of its files, as differences to a base.
+/// Stores an opened model, with all of its files, as differences to bases.
 pub fn make_reader(
     reader: &Reader,
-    base: &Arc<Reader>,
+    bases: &[Arc<Reader>],
     output: &Path,
     options: &ArchiveOptions,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Stats> {
     let started = Instant::now();
     let stats = if is_small(reader) {
-        let (bytes, stats) = make_small(reader, base, options)?;
+        let (bytes, stats) = make_small(reader, bases, options)?;
         progress(stats.original)?;
         let mut out = Output::create(output)?;
         out.write(&bytes)?;
         out.publish(false)?;
         stats
     } else {
-        archive::write_file(output, reader, &encode::AgainstBase::new(base)?, options, progress)?
+        archive::write_file(output, reader, &encode::AgainstBases::new(bases)?, options, progress)?
     };
     Ok(stats.since(started))
 }
@@ -62,15 +92,15 @@ pub fn make_reader(
 /// The same, in memory.
 pub fn make_bytes(
     target: impl AsRef<[u8]> + Send + Sync + 'static,
-    base: &Arc<Reader>,
+    bases: &[Arc<Reader>],
     options: &ArchiveOptions,
 ) -> Result<(Vec<u8>, Stats)> {
     let started = Instant::now();
     let reader = OpenOptions::within(&options.limits).open_bytes(target)?;
     let (bytes, stats) = if is_small(&reader) {
-        make_small(&reader, base, options)?
+        make_small(&reader, bases, options)?
     } else {
-        archive::write_memory(&reader, &encode::AgainstBase::new(base)?, options)?
+        archive::write_memory(&reader, &encode::AgainstBases::new(bases)?, options)?
     };
     Ok((bytes, stats.since(started)))
 }
@@ -96,8 +126,8 @@ fn is_small(reader: &Reader) -> bool {
 }
 
 /// The shorter of the delta and the plain archive.
-fn make_small(reader: &Reader, base: &Arc<Reader>, options: &ArchiveOptions) -> Result<(Vec<u8>, Stats)> {
-    let delta = archive::write_memory(reader, &encode::AgainstBase::new(base)?, options)?;
+fn make_small(reader: &Reader, bases: &[Arc<Reader>], options: &ArchiveOptions) -> Result<(Vec<u8>, Stats)> {
+    let delta = archive::write_memory(reader, &encode::AgainstBases::new(bases)?, options)?;
     if delta.1.copied + delta.1.deltas + delta.1.derived == 0 {
         return Ok(delta);
     }

@@ -31,7 +31,7 @@ pub fn rebase(
         None => {
             let found = Search::new(&opening, &meter).grandparent(&description, Some(&folder_of(delta)))?;
             let grandparent = found.ok_or_else(|| {
-                wrong_base("the base of this delta is no delta, so there is no link to drop")
+                wrong_base("the base of this delta is no delta against one base, so there is no link to drop")
                     .with_path(delta)
                     .with_hint("Name the file to store it against.")
             })?;
@@ -40,8 +40,8 @@ pub fn rebase(
     };
     let reader = opening.read_files(unpacked.files, &mut Search::new(&opening, &meter))?;
     meter.stop();
-    let stats =
-        make_reader(&reader, &onto, output, options, progress).map_err(|error| error.with_path(delta))?;
+    let stats = make_reader(&reader, std::slice::from_ref(&onto), output, options, progress)
+        .map_err(|error| error.with_path(delta))?;
     let written = opening.describe_archive(output)?;
     let verified = match written.sha256 == description.original.digest() {
         true => OpenOptions { bases: vec![onto.into()], ..OpenOptions::default() }.verify_archive(output),

@@ -14,8 +14,8 @@ pub struct ArchiveInfo {
     pub files: Vec<FileInfo>,
     /// Bytes of the archive.
     pub stored: u64,
-    /// The file that a delta was made against.
-    pub base: Option<BaseInfo>,
+    /// What a delta was made against: one model, or several; empty for an archive that needs none.
+    pub bases: Vec<BaseInfo>,
 }
 
 /// What an archive says about one of several files.
@@ -29,7 +29,7 @@ pub struct FileInfo {
     pub sha256: String,
 }
 
-/// What a delta says about its base.
+/// What a delta says about a base of its.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseInfo {
     /// The file's name when the delta was made; empty if it had none.

@@ -26,11 +26,11 @@ pub(super) struct Found {
 /// Looks at a delta that was just made of an opened model.
 pub(super) fn found(
     reader: &Reader,
-    base: &Arc<Reader>,
+    bases: &[Arc<Reader>],
     delta: &Path,
     options: &ArchiveOptions,
 ) -> Result<Vec<Found>> {
-    let bases = vec![Candidate::from(Arc::clone(base))];
+    let bases = bases.iter().map(|base| Candidate::from(Arc::clone(base))).collect();
     let made = OpenOptions { bases, ..OpenOptions::default() }.open(delta)?;
     let mut found = Vec::new();
     for (name, object) in made.objects() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use ztensor::Reader;
-use ztensor::archive::FileInfo;
+use ztensor::archive::{BaseInfo, FileInfo};
 
 use crate::commands::bases::Bases;
 use crate::display::{say, say_json, size};
@@ -28,19 +28,22 @@ impl Info {
         // What the tensors take is known only together with the base.
         let reader = self.bases.open(&self.file);
         let tensors = reader.as_ref().map(stored).unwrap_or_default();
-        let needs = info.base.as_ref();
         let files = |files: &[FileInfo]| {
             let file =
                 |file: &FileInfo| json!({ "name": file.name, "bytes": file.length, "sha256": file.sha256 });
             files.iter().map(file).collect::<Vec<_>>()
         };
+        let base = |base: &BaseInfo| {
+            json!({
+                "name": base.name, "bytes": base.length, "sha256": base.sha256, "files": files(&base.files),
+            })
+        };
         if self.json {
             return say_json(&json!({
                 "format": info.format, "original_bytes": info.length, "sha256": info.sha256,
                 "stored_bytes": info.stored, "files": files(&info.files),
-                "base": needs.map(|base| json!({
-                    "name": base.name, "bytes": base.length, "sha256": base.sha256, "files": files(&base.files),
-                })),
+                "base": info.bases.first().map(base),
+                "bases": info.bases.iter().map(base).collect::<Vec<_>>(),
                 "tensors": tensors.iter().map(|(name, stored, bytes, recipe)| json!({
                     "name": name, "stored_bytes": stored, "bytes": bytes, "recipe": recipe,
                 })).collect::<Vec<_>>(),
@@ -59,15 +62,15 @@ impl Info {
             size(info.stored),
             info.sha256
         ))?;
-        match needs {
-            Some(base) => {
-                let name = if base.name.is_empty() { "unnamed" } else { &base.name };
-                say(&format!("base: {name} ({}), sha256 {}", size(base.length), base.sha256))?;
-                for file in &base.files {
-                    say(&format!("  {} ({}), sha256 {}", file.name, size(file.length), file.sha256))?;
-                }
+        if info.bases.is_empty() {
+            say("base: none needed")?;
+        }
+        for base in &info.bases {
+            let name = if base.name.is_empty() { "unnamed" } else { &base.name };
+            say(&format!("base: {name} ({}), sha256 {}", size(base.length), base.sha256))?;
+            for file in &base.files {
+                say(&format!("  {} ({}), sha256 {}", file.name, size(file.length), file.sha256))?;
             }
-            None => say("base: none needed")?,
         }
         for (name, stored, bytes, recipe) in &tensors {
             let recipe = recipe.as_ref().map(|recipe| format!(", {recipe}")).unwrap_or_default();

@@ -59,7 +59,7 @@ fn about(link: &Link) -> String {
     match &link.archive {
         None => size(link.stored),
         Some(archive) => {
-            let kind = if archive.base.is_some() { "delta" } else { "archive" };
+            let kind = if !archive.bases.is_empty() { "delta" } else { "archive" };
             format!("{} of {}, {kind}", size(link.stored), size(archive.length))
         }
     }
@@ -67,7 +67,7 @@ fn about(link: &Link) -> String {
 
 /// The base that a delta needs and that is not there.
 fn missing(link: &Link) -> Option<String> {
-    let base = link.archive.as_ref()?.base.as_ref().filter(|_| link.base.is_none())?;
+    let base = link.archive.as_ref()?.bases.first().filter(|_| link.base.is_none())?;
     let name = if base.name.is_empty() { "a file" } else { &base.name };
     Some(format!("(missing: {name}, {} bytes, sha256 {})", base.length, base.sha256))
 }
@@ -92,7 +92,7 @@ fn document(link: &Link, links: &[Link]) -> Json {
         "stored_bytes": link.stored,
         "original_bytes": held(link),
         "sha256": archive.map(|archive| archive.sha256.clone()),
-        "base": archive.and_then(|archive| archive.base.as_ref()).map(|base| json!({
+        "base": archive.and_then(|archive| archive.bases.first()).map(|base| json!({
             "name": base.name, "bytes": base.length, "sha256": base.sha256,
             "path": link.base.and_then(|base| links.get(base)).map(|base| base.model.path().display().to_string()),
         })),

@@ -88,7 +88,7 @@ impl Piece for Copy {
     }
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
-        let BaseTensor { name, role } = &self.reference.tensor;
+        let BaseTensor { name, role, .. } = &self.reference.tensor;
         if self.reference.is_checked() {
             let read = self.reference.base.component_range_into(name, role, start, out);
             return read.map_err(|error| self.reference.name(error));
@@ -178,7 +178,7 @@ impl Delta {
     /// Decodes only the blocks that a range needs, from no more of the delta and of the base than these take. Each block has a checksum, so this is safe whatever the base is.
     fn read_blocks(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let (file, base) = (self.file()?, &self.reference.base);
-        let BaseTensor { name, role } = &self.reference.tensor;
+        let BaseTensor { name, role, .. } = &self.reference.tensor;
         let range = start..start + out.len() as u64;
         file.check(self.span.offset, self.span.length)?;
         let named = |error| self.reference.name(error);

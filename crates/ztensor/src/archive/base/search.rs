@@ -20,6 +20,8 @@ use crate::source::{Source, is_url, join};
 
 /// Deltas of deltas that are followed.
 const LONGEST_CHAIN: usize = 32;
+/// Bases that are opened for one file: those of several bases could otherwise double with every link.
+const MOST_OPENED: usize = 256;
 
 /// A place where the base of a delta may be.
 #[derive(Clone)]
@@ -116,6 +118,10 @@ pub(crate) struct Search<'a> {
     folders: HashMap<PathBuf, Rc<Vec<Holder>>>,
     /// How many deltas are on the way.
     links: usize,
+    /// How many bases were opened.
+    opened: usize,
+    /// Whether the delta whose bases are looked for has several: then a file's length does not tell which of them it is.
+    several: bool,
     /// Those of them that were found as somebody's base: none of them is its own.
     opening: Vec<PathBuf>,
     /// What is nowhere to be found.
@@ -138,6 +144,8 @@ impl<'a> Search<'a> {
             given: None,
             folders: HashMap::new(),
             links: 0,
+            opened: 0,
+            several: false,
             opening: Vec::new(),
             lost: HashSet::new(),
             used_given: false,
@@ -148,9 +156,9 @@ impl<'a> Search<'a> {
         &self.meter
     }
 
-    /// Finds and opens the base of a delta that lies in `folder`, if it lies in one.
-    pub(crate) fn base_of(&mut self, delta: &Description, folder: Option<&Path>) -> Result<Option<Base>> {
-        let Some(base) = &delta.base else { return Ok(None) };
+    /// Finds and opens the bases of a delta that lies in `folder`, if it lies in one.
+    pub(crate) fn bases_of(&mut self, delta: &Description, folder: Option<&Path>) -> Result<Vec<Base>> {
+        let Some(base) = delta.bases.first() else { return Ok(Vec::new()) };
         let outermost = self.links == 0;
         if self.links >= LONGEST_CHAIN {
             return Err(Error::new(
@@ -164,18 +172,24 @@ impl<'a> Search<'a> {
             )));
         }
         self.links += 1;
-        let opened = self.open_base(base, folder);
+        let several = std::mem::replace(&mut self.several, delta.bases.len() > 1);
+        let opened: Result<Vec<Base>> = delta.bases.iter().map(|base| self.open_base(base, folder)).collect();
+        self.several = several;
         self.links -= 1;
         if outermost && !self.options.bases.is_empty() && !self.used_given {
             return Err(self.useless(opened.err().unwrap_or_else(|| {
                 wrong_base(format!("the delta was made against {}", described(&base.name, base.identity)))
             })));
         }
-        opened.map(Some)
+        opened
     }
 
-    /// Opens the base with a meter of its own: what is decoded for its index does not count for the delta's.
+    /// Opens a base with a meter of its own: what is decoded for its index does not count for the delta's.
     fn open_base(&mut self, base: &BaseDescription, folder: Option<&Path>) -> Result<Base> {
+        self.opened += 1;
+        if self.opened > MOST_OPENED {
+            return Err(Error::new(Kind::Limit, format!("the delta needs more than {MOST_OPENED} bases")));
+        }
         let meter = Arc::new(Meter::new(&self.options.limits));
         let outer = std::mem::replace(&mut self.meter, meter);
         let opened = self.open_metered(base, folder);
@@ -201,10 +215,10 @@ impl<'a> Search<'a> {
 
     /// The base of the base of a delta, where that is a delta itself: what is left when the link between them is dropped.
     pub(crate) fn grandparent(&mut self, delta: &Description, folder: Option<&Path>) -> Result<Option<Base>> {
-        let Some(first) = delta.base.as_ref().and_then(|base| base.needed().into_iter().next()) else {
+        let [base] = &delta.bases[..] else { return Ok(None) };
+        let (parts, Some(first)) = (base.files.as_slice(), base.needed().into_iter().next()) else {
             return Ok(None);
         };
-        let parts = delta.base.as_ref().map(|base| base.files.as_slice()).unwrap_or_default();
         let mut holders = vec![self.given(parts)?];
         if let Some(folder) = folder {
             holders.push(self.beside(folder)?);
@@ -213,7 +227,12 @@ impl<'a> Search<'a> {
         let mut found = Ok(None);
         for holder in holders.iter().flat_map(|holders| holders.iter()) {
             if matches!(holder.holds, Holds::Originals(_)) && holder.may_hold(&first.identity) {
-                found = self.options.unpack_link(&holder.path, self).map(|unpacked| unpacked.base);
+                found = self.options.unpack_link(&holder.path, self).map(|mut unpacked| {
+                    match unpacked.bases.len() {
+                        1 => unpacked.bases.pop(),
+                        _ => None,
+                    }
+                });
                 if matches!(found, Ok(Some(_))) {
                     break;
                 }
@@ -225,7 +244,7 @@ impl<'a> Search<'a> {
 
     /// The base among the opened files that were given.
     fn opened(&mut self, base: &BaseDescription) -> Result<Option<Base>> {
-        let only = self.options.bases.len() == 1;
+        let only = self.options.bases.len() == 1 && !self.several;
         for candidate in &self.options.bases {
             let Candidate::Opened(reader) = candidate else { continue };
             let original = Original::of_base(reader)?;
@@ -260,7 +279,7 @@ impl<'a> Search<'a> {
         let fitting: Vec<&Holder> = given.iter().filter(|file| file.may_hold(&wanted.identity)).collect();
         for holder in &fitting {
             // What is far away is not hashed before it is used; its tensors are checked where they are.
-            let unchecked = (only || is_url(&holder.path)) && fitting.len() == 1;
+            let unchecked = (only || is_url(&holder.path)) && fitting.len() == 1 && !self.several;
             match self.take(holder, wanted, unchecked) {
                 Ok(Some(found)) => {
                     self.used_given = true;
@@ -277,7 +296,7 @@ impl<'a> Search<'a> {
             let named = named.and_then(|path| Holder::of(self.options, &path));
             let beside = match &named {
                 Some(holder) if holder.may_hold(&wanted.identity) => {
-                    self.take(holder, wanted, is_url(&holder.path))
+                    self.take(holder, wanted, is_url(&holder.path) && !self.several)
                 }
                 _ => Ok(None),
             };

@@ -53,6 +53,8 @@ pub(super) struct Origin {
 /// The base's tensors of floats, by name and by shape.
 pub(super) struct Origins<'a> {
     pub base: &'a Arc<Reader>,
+    /// Its number among the bases.
+    number: usize,
     floats: Vec<Floats>,
     by_name: HashMap<String, Vec<usize>>,
     by_shape: HashMap<Vec<u64>, Vec<usize>>,
@@ -61,9 +63,10 @@ pub(super) struct Origins<'a> {
 }
 
 impl<'a> Origins<'a> {
-    pub(super) fn new(base: &'a Arc<Reader>, target: &Reader) -> Origins<'a> {
+    pub(super) fn new(number: usize, base: &'a Arc<Reader>, target: &Reader) -> Origins<'a> {
         let mut origins = Origins {
             base,
+            number,
             floats: Vec::new(),
             by_name: HashMap::new(),
             by_shape: HashMap::new(),
@@ -114,7 +117,7 @@ impl<'a> Origins<'a> {
 
     fn plain(&self, place: usize) -> Origin {
         let Floats { name, number, .. } = &self.floats[place];
-        let tensors = vec![BaseTensor { name: name.clone(), role: "data".into() }];
+        let tensors = vec![self.tensor(name)];
         Origin { recipe: Recipe::operand(0, *number), number: *number, tensors }
     }
 
@@ -150,8 +153,12 @@ impl<'a> Origins<'a> {
             return None;
         }
         let nodes = (0..parts.len()).map(|place| Recipe::operand(place, number)).collect();
-        let tensor = |part: &&Floats| BaseTensor { name: part.name.clone(), role: "data".into() };
-        Some(Origin { recipe: Recipe::join(nodes), number, tensors: parts.iter().map(tensor).collect() })
+        let tensors = parts.iter().map(|part| self.tensor(&part.name)).collect();
+        Some(Origin { recipe: Recipe::join(nodes), number, tensors })
+    }
+
+    fn tensor(&self, name: &str) -> BaseTensor {
+        BaseTensor { base: self.number, name: name.to_owned(), role: "data".into() }
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Derivation<'a> {
     reader: &'a Reader,
     original: &'a Original,
     runs: &'a [Run],
-    origins: Option<Origins<'a>>,
+    origins: Vec<Origins<'a>>,
     relatives: Vec<Option<usize>>,
     /// Tensors with the scales of others, by the number of those.
     scales: HashMap<usize, usize>,
@@ -117,12 +117,13 @@ impl<'a> Derivation<'a> {
         reader: &'a Reader,
         original: &'a Original,
         runs: &'a [Run],
-        base: Option<&'a Arc<Reader>>,
+        bases: &'a [Arc<Reader>],
     ) -> Result<Derivation<'a>> {
         let relatives = within::relatives(runs, original)?;
         let scales = scales(runs, &relatives);
         let operands = relatives.iter().flatten().chain(scales.values()).copied().collect();
-        let origins = base.map(|base| Origins::new(base, reader));
+        let bases = bases.iter().enumerate();
+        let origins = bases.map(|(number, base)| Origins::new(number, base, reader)).collect();
         Ok(Derivation { reader, original, runs, origins, relatives, scales, operands })
     }
 
@@ -172,10 +173,10 @@ impl<'a> Derivation<'a> {
             Target::Blocks(quantiser) => Some(quantiser.split(bytes).into_iter().map(Arc::new).collect()),
             Target::Numbers(_) => None,
         };
-        let of_base = self.origins.as_ref().map(|origins| (origins.base, origins.find(name, shape)));
-        for (base, origin) in
-            of_base.into_iter().flat_map(|(base, found)| found.into_iter().map(move |one| (base, one)))
-        {
+        let found = self.origins.iter().flat_map(|origins| {
+            origins.find(name, shape).into_iter().map(move |origin| (origins.base, origin))
+        });
+        for (base, origin) in found {
             let sources = || {
                 let tensors = origin.tensors.iter().map(|tensor| {
                     let length = base.object(&tensor.name).ok()?.component(&tensor.role)?.length;
