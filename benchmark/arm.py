@@ -13,7 +13,7 @@ ELEMENTS = 1024 * 1024
 OPERATIONS = [
     ("decompress", "fast"),
     ("decompress", "default"),
-    ("decompress", "max"),
+    ("filters", "max"),
     ("restore", "default"),
     ("compress", "fast"),
     ("compress", "default"),

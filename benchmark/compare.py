@@ -1,12 +1,17 @@
 """Compare the speed of two revisions of the codec on this machine, in one run, interleaved.
 
     python benchmark/compare.py OLD [NEW] --sets DIRECTORY [--deltas DIRECTORY] [--rounds 7] [--filter bf16]
+    python benchmark/compare.py OLD [NEW] --sets DIRECTORY --instructions [--filter bf16] [--efforts fast default]
 
 Both revisions are built from Git, as they are and with AVX-512 left out, so that the AVX2 kernels run. Their examples `table` and
 `delta` then take turns on one thread: old, new, and old once more, which tells how noisy the machine is. The table has the best
 of all rounds: new over old, and in brackets the old ones of the second turn over those of the first. Sets and deltas are what
 `codec/sets.py` and `delta/train.py` make. Wants a quiet machine: where brackets differ from 1 by more than what is looked for,
 it was none.
+
+`--instructions` counts instead what compressing and decompressing each set execute, under valgrind, which other programs cannot
+disturb. It knows no AVX-512, so these are the AVX2 kernels; and it would count each step of a string instruction, so the C library
+is told to do without them.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -90,6 +96,37 @@ def run_deltas(program: Path, deltas: Path, pattern: str) -> Speeds:
     return speeds
 
 
+#: What one pass over a set calls, in all revisions: compressing a tensor, and decompressing it.
+CALLS = (r"z4ai::compress::compress", r"z4ai::decompress::decompress_into_with|z4ai::frame::open::Frame<S>::read_all_into")
+NO_STRINGS = "glibc.cpu.x86_rep_stosb_threshold=1000000000:glibc.cpu.x86_rep_movsb_threshold=1000000000"
+
+
+def count_instructions(program: Path, sets: Path, name: str, effort: str) -> tuple[int, int]:
+    """What the calls of one pass over a set execute."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = f"{folder}/profile"
+        command = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={profile}", str(program), str(sets)]
+        command += [name, "--effort", effort, "--threads", "1", "--repeat", "1"]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "GLIBC_TUNABLES": NO_STRINGS})
+        command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", profile]
+        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    # The largest of the entries that inlining leaves of a function is all of it.
+    counts = [
+        max(int(line.split()[0].replace(",", "")) for line in lines if re.search(rf":({call})( \[|$)", line))
+        for call in CALLS
+    ]
+    return counts[0], counts[1]
+
+
+def compare_instructions(old: Path, new: Path, arguments: argparse.Namespace) -> None:
+    print("| set | compress | | ratio | decompress | | ratio |\n|---|---|---|---|---|---|---|")
+    for index in sorted(arguments.sets.glob(f"*{arguments.filter}*.tsv")):
+        for effort in arguments.efforts:
+            counts = [count_instructions(program, arguments.sets, index.stem, effort) for program in (old, new)]
+            cells = [f"{a / 1e6:.1f} M | {b / 1e6:.1f} M | {b / a:.3f}" for a, b in zip(*counts, strict=True)]
+            print(f"| {index.stem} {effort} | {cells[0]} | {cells[1]} |", flush=True)
+
+
 def best(runs: list[Speeds]) -> Speeds:
     """The fastest of all runs, which others on the machine slowed down least."""
     return {name: (max(run[name][0] for run in runs), max(run[name][1] for run in runs)) for name in runs[0]}
@@ -126,8 +163,13 @@ def main() -> None:
     parser.add_argument("--sets", type=Path, required=True)
     parser.add_argument("--deltas", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--instructions", action="store_true", help="count them in place of taking times")
+    parser.add_argument("--efforts", nargs="+", default=["fast", "default", "max"], help="those to count")
     parser.add_argument("--filter", default="", help="sets and checkpoints whose names contain this")
     arguments = parser.parse_args()
+    if arguments.instructions:
+        old, new = build(arguments.old, True), build(arguments.new, True)
+        return compare_instructions(old["table"], new["table"], arguments)
     for avx512 in (True, False):
         old, new = build(arguments.old, avx512), build(arguments.new, avx512)
         print(f"\n## {'As they are' if avx512 else 'Without AVX-512'}: {arguments.new} over {arguments.old}\n")

@@ -20,9 +20,11 @@ const MOST_SLICES: usize = 16;
 /// use z4ai::{Dtype, Field, Options, RecordLayout};
 /// // A scale in half precision, then 32 levels of eight bits.
 /// let layout = RecordLayout::new(34, [Field::number(Dtype::F16, 0), Field::bytes(2, 32)])?;
-/// let record = |i: u32| [0, 0x20 + (i % 3) as u8].into_iter().chain((0..32).map(move |j| (i * j % 7) as
-/// u8)); let records: Vec<u8> = (0..100).flat_map(record).collect(); let frame = z4ai::compress(&records,
-/// &Options::new(Dtype::U8).records(layout))?; assert_eq!(z4ai::decompress(&frame)?, records);
+/// let levels = |i: u32| (0..32).map(move |j| (i * j % 7) as u8);
+/// let record = |i: u32| [0, 0x20 + (i % 3) as u8].into_iter().chain(levels(i));
+/// let records: Vec<u8> = (0..100).flat_map(record).collect();
+/// let frame = z4ai::compress(&records, &Options::new(Dtype::U8).records(layout))?;
+/// assert_eq!(z4ai::decompress(&frame)?, records);
 /// # Ok::<(), z4ai::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

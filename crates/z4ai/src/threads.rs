@@ -79,7 +79,7 @@ where
     });
 }
 
-/// Where results wait for those before them.
+/// Results that came before their turn, and the sink that takes them in order.
 struct Output<'s, R, S> {
     sink: &'s mut S,
     early: BTreeMap<usize, R>,

@@ -306,3 +306,22 @@ fn floats_of_which_many_are_far_from_the_others_survive() {
     assert!(frame.len() < bytes.len());
     assert_eq!(z4ai::decompress(&frame).unwrap(), bytes);
 }
+
+/// In sections of this length one in two stretches of 64 elements is counted, and tables follow from a shape.
+#[test]
+fn floats_far_from_the_others_survive_where_they_are_not_counted() {
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        state >> 16
+    };
+    let mut elements: Vec<u16> = (0..1 << 17)
+        .map(|_| ((0x7d + next() % 4) << 7 | next() & 0x7f | (next() & 1) << 15) as u16)
+        .collect();
+    elements[64..70].fill(0x0d80);
+    let bytes: Vec<u8> = elements.into_iter().flat_map(u16::to_le_bytes).collect();
+    for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+        let frame = z4ai::compress(&bytes, &Options::new(Dtype::Bf16).effort(effort)).unwrap();
+        assert!(z4ai::decompress(&frame).unwrap() == bytes, "{effort:?}");
+    }
+}

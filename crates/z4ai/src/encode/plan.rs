@@ -9,7 +9,7 @@ use crate::record::RecordLayout;
 use crate::transform::adaptive::{AdaptiveModel, TensorGeometry};
 use crate::transform::cast::Narrowed;
 use crate::transform::float::FloatModel;
-use crate::transform::grid::{GridModel, supports};
+use crate::transform::grid::GridModel;
 use crate::transform::nested::NestedModel;
 use crate::transform::opaque::{self, OpaqueModel};
 use crate::transform::palette::PaletteModel;
@@ -172,8 +172,8 @@ impl Plan {
         let grid =
             if tiny || very_few { None } else { GridModel::fit(elements, dtype, options.row_length()) };
         let grid = match (grid, options.row_length()) {
-            (None, Some(row_length)) if supports(dtype) && !tiny && !very_few => {
-                GridModel::fit_columns(elements, dtype, row_length)?
+            (None, Some(row_length)) if !tiny && !very_few => {
+                GridModel::fit_columns(elements, dtype, row_length)
             }
             (grid, _) => grid,
         };
@@ -383,11 +383,24 @@ fn values_recur(elements: &[u8], width: usize) -> bool {
     let step = (elements.len() / width).div_ceil(ELEMENTS).max(1);
     let spread = elements.chunks_exact(width).step_by(step);
     let number = |element: &[u8]| element.iter().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
-    let mut values: Vec<u64> = spread.map(number).collect();
-    let looked = values.len();
-    values.sort_unstable();
-    values.dedup();
-    (looked - values.len()) * 16 >= looked.max(1)
+    // A table of the values so far, in which each is found from its hash on; twice as many places as values.
+    let looked = spread.len();
+    let bits = (2 * looked).next_power_of_two().trailing_zeros().max(1);
+    let mut values = vec![0u64; 1 << bits];
+    let (mut recurring, mut has_zero) = (0, false);
+    for value in spread.map(number) {
+        if value == 0 {
+            recurring += usize::from(std::mem::replace(&mut has_zero, true));
+            continue;
+        }
+        let mut place = (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize;
+        while values[place] != 0 && values[place] != value {
+            place = (place + 1) & (values.len() - 1);
+        }
+        recurring += usize::from(values[place] == value);
+        values[place] = value;
+    }
+    recurring * 16 >= looked.max(1)
 }
 
 /// Whether a sixteenth of the elements are below what the exponents of fp16 can say.

@@ -108,7 +108,7 @@ fn count<const WIDTH: usize>(layout: FloatLayout, bytes: &[u8], counts: &mut His
     const ROWS_TOGETHER: usize = 32;
     let exponent = |head: u16| i32::from((head & 0x7fff) >> layout.head_mantissa_bits());
     let mantissa_bits = 8 * WIDTH as u32 - 1 - layout.exponent_bits;
-    // Samples are far apart in memory. Copied first, several at a time, they do not wait for each other.
+    // Samples are far apart in memory. Copied first, several at a time, their cache misses overlap.
     let mut samples = [[[0; WIDTH]; STRETCH_SAMPLE]; ROWS_TOGETHER];
     for rows in bytes.chunks(ROWS_TOGETHER * STRETCH_ROW * WIDTH) {
         let mut lengths = [0; ROWS_TOGETHER];

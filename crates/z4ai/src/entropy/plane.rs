@@ -25,7 +25,7 @@ pub(crate) enum PlaneModel {
 
 /// The histogram of a plane.
 pub(crate) fn histogram(bytes: impl IntoIterator<Item = u8>) -> Histogram {
-    // Runs of equal bytes would make every increment wait for the one before; two tables halve that.
+    // In runs of equal bytes every increment depends on the store before it; two tables halve that latency.
     let mut halves = [[0u32; SYMBOLS]; 2];
     for (index, byte) in bytes.into_iter().enumerate() {
         halves[index & 1][usize::from(byte)] += 1;
@@ -35,14 +35,14 @@ pub(crate) fn histogram(bytes: impl IntoIterator<Item = u8>) -> Histogram {
     total
 }
 
-/// The histogram of bytes that lie side by side, counted in several tables: with one, equal neighbours would
-/// wait for each other.
+/// The histogram of bytes that lie side by side, counted in several tables: with one, the increments of equal
+/// neighbours depend on each other's stores.
 pub(crate) fn histogram_of(bytes: &[u8]) -> Histogram {
     const TABLES: usize = 8;
     let (groups, rest) = bytes.as_chunks::<TABLES>();
     let mut total = [0; SYMBOLS];
     rest.iter().for_each(|&byte| total[usize::from(byte)] += 1);
-    // Few bytes do not wait long enough for what the tables cost.
+    // With few bytes, clearing and adding the tables costs more than that latency.
     if groups.len() < SYMBOLS {
         bytes[..TABLES * groups.len()].iter().for_each(|&byte| total[usize::from(byte)] += 1);
         return total;

@@ -4,7 +4,6 @@
 
 mod avx2;
 mod avx512;
-mod heads;
 
 pub(crate) use avx2::Avx2;
 pub(crate) use avx512::Avx512;

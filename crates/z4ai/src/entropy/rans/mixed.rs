@@ -1,6 +1,7 @@
 //! A stream of symbols, whose contexts have tables, and of bits, which come with their probabilities, for
-//! models whose next context depends on what came last. Such models wait for themselves, so several *lanes*
-//! of elements go through one loop in step, each with a state of its own: while one waits, the others work.
+//! models whose next context depends on what came last. In such models each element depends on the one
+//! before, so several *lanes* of elements go through one loop in step, each with a state of its own, which
+//! hides the latency.
 
 use super::{EncoderTables, STATE_END, STATE_MIN};
 use crate::entropy::mixing::PROBABILITY_BITS;

@@ -1,7 +1,7 @@
 //! Interleaved rANS: the entropy coder of the default tier. A stream has 1, 4, 32 or 64 states ("lanes");
-//! symbol `i` belongs to lane `i mod lanes`, so that neighbouring symbols do not wait for each other and many
-//! of them are coded at once in vector registers. Each symbol may be coded in a context, which selects one of
-//! several frequency tables.
+//! symbol `i` belongs to lane `i mod lanes`, so that neighbouring symbols do not depend on each other and
+//! many of them are coded at once in vector registers. Each symbol may be coded in a context, which selects
+//! one of several frequency tables.
 //!
 //! States live in `[2^15, 2^31)` and exchange 16-bit little-endian words with the stream. A stream is: the
 //! final states (4 bytes per lane), then the words in the order in which the decoder wants them.
@@ -36,7 +36,8 @@ pub(crate) const STATE_MIN: u32 = 1 << 15;
 pub(crate) const STATE_END: u32 = 1 << 31;
 /// Lanes of a stream that vector registers code.
 pub(crate) const LANES: usize = 32;
-/// Lanes of a long stream. What a symbol waits for takes longer than coding 32 of them.
+/// Lanes of a long stream: the latency of a symbol (look-up, multiplication, refill) is longer than the
+/// throughput of 32 of them.
 pub(crate) const MOST_LANES: usize = 2 * LANES;
 
 /// How many lanes a stream of `count` symbols has; flushing a state costs 4 bytes, which short streams cannot

@@ -1,7 +1,7 @@
 //! Signs at maximum effort. Filters of a convolution repeat their signs from place to place, and the rows and
 //! columns of some matrices lean to one side; tallies look at one each, and a third kind at what these two
 //! say together, by how large the element is. Tallies are constant within a stretch and learn from it when it
-//! ends, so that no element has to wait for what another one teaches.
+//! ends, so that no sign depends on the update of a tally by another one.
 
 use super::lanes::{ByLane, FilterPlaces, LanePlaces, Lanes, MOST_STRETCH_STEPS};
 use super::learner::Learning;
@@ -287,8 +287,8 @@ impl SignMixer {
         let mut counts = [SignCounts::NONE; 2];
         let signs = self.signs.get(self.next - stretch.steps..self.next).unwrap_or_default();
         for (lessons, &signs) in self.lessons.iter().zip(signs) {
-            // Neighbours often have a tally in common; two sets of counts keep them from waiting for each
-            // other.
+            // Neighbours often have a tally in common; in two sets of counts their increments do not depend
+            // on each other.
             for (pair, lessons) in lessons.as_chunks::<2>().0.iter().enumerate() {
                 for ((counts, &lesson), lane) in counts.iter_mut().zip(lessons).zip(2 * pair..) {
                     counts.add(

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::transform::Model;
 use crate::transform::reference::ElementFields;
+use std::cell::OnceCell;
 
 /// Elements that a section needs for a cast to be worth looking for. Structured: half no gain, double
 /// +0.0003 %.
@@ -17,6 +18,9 @@ const SMALLEST_CAST: usize = 1 << 9;
 /// Structured: half or double of either changes no size.
 const CAST_SAMPLE: usize = 1 << 12;
 const CAST_FIRST_LOOK: usize = 1 << 6;
+/// Elements that are converted at a time, on the stack: more than an eighth of the first look, so that
+/// weights of which all are exceptions are refused by the first of them.
+const CAST_GLANCE: usize = 1 << 4;
 /// One in so many may be an exception, which takes about four bytes. Structured: half or double changes no
 /// size.
 const EXCEPTIONS: usize = 1 << 8;
@@ -93,26 +97,28 @@ impl Narrowed {
 }
 
 /// Some elements of a section, from all over it.
-struct ElementSample {
+struct ElementSample<'a> {
     dtype: Dtype,
+    section: &'a [u8],
     /// A few, which refuse ordinary weights.
     first: Vec<u8>,
-    more: Vec<u8>,
+    /// Taken only where those few refuse nothing.
+    more: OnceCell<Vec<u8>>,
 }
 
-impl ElementSample {
-    /// Takes a sample of sections that are long enough and not all zeros, which are numbers of every type.
-    fn of(bytes: &[u8], dtype: Dtype) -> Option<Self> {
-        let width = dtype.scalar_width();
-        let count = bytes.len() / width;
-        if count < SMALLEST_CAST || floats(dtype).is_empty() {
+impl<'a> ElementSample<'a> {
+    /// Takes a sample of sections that are long enough.
+    fn of(section: &'a [u8], dtype: Dtype) -> Option<Self> {
+        if section.len() / dtype.scalar_width() < SMALLEST_CAST || floats(dtype).is_empty() {
             return None;
         }
-        let spread = |most: usize| -> Vec<u8> {
-            bytes.chunks_exact(width).step_by(count.div_ceil(most)).flatten().copied().collect()
-        };
-        let sample = Self { dtype, first: spread(CAST_FIRST_LOOK), more: spread(CAST_SAMPLE) };
-        sample.more.iter().any(|&byte| byte != 0).then_some(sample)
+        let first = spread(section, dtype, CAST_FIRST_LOOK);
+        Some(Self { dtype, section, first, more: OnceCell::new() })
+    }
+
+    /// The whole sample.
+    fn more(&self) -> &[u8] {
+        self.more.get_or_init(|| spread(self.section, self.dtype, CAST_SAMPLE))
     }
 
     /// The narrowest float type that all but a few elements come from, if there is one.
@@ -126,15 +132,33 @@ impl ElementSample {
         let (&narrowest, &widest) = integers(self.dtype).first().zip(integers(self.dtype).last())?;
         let places = (0..=MOST_PLACES).find(|&places| self.comes_from(Source::decimals(widest, places)))?;
         let narrow = Source::decimals(narrowest, places);
-        let is_enough = exceptions(&self.more, self.dtype, narrow)
-            <= exceptions(&self.more, self.dtype, Source::decimals(widest, places));
-        Some(if is_enough { narrow } else { Source::decimals(widest, places) })
+        let wide = Source::decimals(widest, places);
+        let count = |source| exceptions(self.more(), self.dtype, source).sum::<usize>();
+        Some(if count(narrow) <= count(wide) { narrow } else { wide })
     }
 
+    /// Whether all but a few elements are numbers of `source`. Nothing but zeros are numbers of every type,
+    /// and come from none.
     fn comes_from(&self, source: Source) -> bool {
-        let allowed = self.more.len() / self.dtype.scalar_width() / EXCEPTIONS;
-        exceptions(&self.first, self.dtype, source) * 8 <= CAST_FIRST_LOOK
-            && exceptions(&self.more, self.dtype, source) <= allowed
+        let allowed = || self.more().len() / self.dtype.scalar_width() / EXCEPTIONS;
+        has_few_exceptions(&self.first, self.dtype, source, CAST_FIRST_LOOK / 8)
+            && has_few_exceptions(self.more(), self.dtype, source, allowed())
+            && self.more().iter().any(|&byte| byte != 0)
+    }
+}
+
+/// At most so many whole elements of a section, from all over it.
+fn spread(section: &[u8], dtype: Dtype, most: usize) -> Vec<u8> {
+    fn copied<const WIDTH: usize>(section: &[u8], most: usize) -> Vec<u8> {
+        let elements = section.as_chunks::<WIDTH>().0;
+        let spread: Vec<[u8; WIDTH]> =
+            elements.iter().step_by(elements.len().div_ceil(most).max(1)).copied().collect();
+        spread.into_flattened()
+    }
+    match dtype.scalar_width() {
+        2 => copied::<2>(section, most),
+        4 => copied::<4>(section, most),
+        _ => copied::<8>(section, most),
     }
 }
 
@@ -144,16 +168,40 @@ fn is_before(one: Source, other: Source, dtype: Dtype) -> bool {
     place(one) < place(other)
 }
 
-/// How many elements are no numbers of `source`.
-fn exceptions(elements: &[u8], dtype: Dtype, source: Source) -> usize {
+/// How many of these elements are no numbers of `source`, glance by glance.
+fn exceptions(elements: &[u8], dtype: Dtype, source: Source) -> impl Iterator<Item = usize> {
+    let glances = elements.chunks(CAST_GLANCE * dtype.scalar_width());
+    glances.map(move |elements| few_exceptions(elements, dtype, source))
+}
+
+/// Whether no more than `allowed` elements are no numbers of `source`; those behind the ones that tell are
+/// not looked at.
+fn has_few_exceptions(elements: &[u8], dtype: Dtype, source: Source, allowed: usize) -> bool {
+    let mut found = 0;
+    exceptions(elements, dtype, source).all(|more| {
+        found += more;
+        found <= allowed
+    })
+}
+
+/// How many of at most [`CAST_GLANCE`] elements are no numbers of `source`.
+fn few_exceptions(elements: &[u8], dtype: Dtype, source: Source) -> usize {
+    const WIDEST: usize = 8;
     let width = dtype.scalar_width();
-    let mut narrow = vec![0; elements.len() / width * source.width()];
-    source.narrow(elements, dtype, &mut narrow);
-    let mut wide = vec![0; elements.len()];
-    source.widen(&narrow, dtype, &mut wide);
-    elements
-        .chunks_exact(width)
-        .zip(wide.chunks_exact(width))
-        .filter(|(element, wide)| element != wide)
-        .count()
+    let count = elements.len() / width;
+    let (mut narrow, mut wide) = ([0; CAST_GLANCE * WIDEST], [0; CAST_GLANCE * WIDEST]);
+    let (narrow, wide) = (&mut narrow[..count * source.width()], &mut wide[..count * width]);
+    source.narrow(elements, dtype, narrow);
+    source.widen(narrow, dtype, wide);
+    match width {
+        2 => unequal::<2>(elements, wide),
+        4 => unequal::<4>(elements, wide),
+        _ => unequal::<8>(elements, wide),
+    }
+}
+
+/// How many elements differ from those of the same place.
+fn unequal<const WIDTH: usize>(elements: &[u8], others: &[u8]) -> usize {
+    let (elements, others) = (elements.as_chunks::<WIDTH>().0, others.as_chunks::<WIDTH>().0);
+    elements.iter().zip(others).map(|(element, other)| usize::from(element != other)).sum()
 }

@@ -240,6 +240,6 @@ fn escaped_places(symbols: &[u8]) -> u64 {
     let mut bytes = [u8::MAX; 8];
     bytes[..symbols.len()].copy_from_slice(symbols);
     let parts = u64::from_le_bytes(bytes) >> JOINT_BITS & 0x3f3f_3f3f_3f3f_3f3f;
-    // ExponentParts are below the highest bit, which a subtraction takes from those that are zero only.
+    // Exponent parts are below the highest bit, which a subtraction takes from those that are zero only.
     !((parts | HIGHEST) - (HIGHEST >> 7)) & HIGHEST
 }

@@ -97,7 +97,7 @@ impl SymbolCounts {
         scales: &Scales,
         pieces: impl Iterator<Item = (usize, &'a [u8])>,
     ) {
-        // Neighbours are often equal; in the same table every count would wait for the one before.
+        // Neighbours are often equal; in one table each increment would depend on the store before it.
         let mut counts = [[0u32; FLOAT_CONTEXTS * SYMBOLS]; 4];
         SymbolScratch::with(|scratch| {
             for (start, piece) in pieces {
@@ -215,6 +215,13 @@ impl FloatModel {
         if let Some((shape, rate, shape_cost)) = shaped
             && shape_cost < cost
         {
+            // Some of the elements may have had no escapes where the others have, which need a frequency.
+            let rate = if stride > 1 && !rate.has_escapes() {
+                let all = count_blocks(layout, &model.scales, bytes, block, 1);
+                shape.escape_rate(&all.histograms)
+            } else {
+                rate
+            };
             let tables = Tables::new(shape_tables(shape, rate))?;
             return Ok(Self { parts: shape.parts(), tables, shape: Some((shape, rate)), ..model });
         }

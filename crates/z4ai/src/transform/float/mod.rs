@@ -4,7 +4,7 @@
 //!
 //! `scale` has the expectations and `expected` the form in which decoders use them, `shape` tables for small
 //! sections, `signs` and `low_bits` the rest of a head, `tails` the bytes below it, `period` finds the length
-//! of rows that nobody told.
+//! of rows where the caller gave no shape.
 
 mod decode;
 mod encode;

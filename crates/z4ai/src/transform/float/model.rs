@@ -60,7 +60,8 @@ impl FloatModel {
         self.tables.frequencies().len() > 1
     }
 
-    /// How many lanes the symbols of so many elements have. Wider elements do not wait for their heads alone.
+    /// How many lanes the symbols of so many elements have. The time of wider elements goes into their tails,
+    /// so that more lanes for their heads would not pay.
     pub(super) fn lanes(&self, count: usize) -> usize {
         if self.layout.width == 2 { most_lanes_for(count) } else { lanes_for(count) }
     }

@@ -58,6 +58,11 @@ impl EscapeRate {
         if self.0 == NO_ESCAPES { 0 } else { ((8 + u32::from(self.0 & 7)) << (self.0 >> 3)) >> 3 }
     }
 
+    /// Whether there are any.
+    pub fn has_escapes(self) -> bool {
+        self.0 != NO_ESCAPES
+    }
+
     /// For so many escapes among so many elements.
     pub fn fit(escapes: u64, total: u64) -> Self {
         if escapes == 0 {

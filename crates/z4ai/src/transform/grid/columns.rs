@@ -1,8 +1,10 @@
 //! Groups in columns, such as the channels of a matrix that was transposed after it was quantised: the
 //! columns of a block, which is whole rows, take the place of rows.
 
+use super::fit::{detect_columns, is_worthwhile};
 use super::groups::Rows;
 use super::model::GridModel;
+use super::supports;
 use crate::arch::memory;
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
@@ -78,14 +80,11 @@ impl GridModel {
     }
 
     /// Makes the model for a section of whole rows, if the columns of a block lie on grids.
-    pub fn fit_columns(bytes: &[u8], dtype: Dtype, row_length: usize) -> Result<Option<Self>> {
-        let Some(block) = Self::column_block(bytes.len(), dtype, row_length) else { return Ok(None) };
-        let rows = block / (row_length * dtype.width());
-        let columns = GridColumns { width: dtype.width(), rows, columns: row_length };
-        let Some(found) = Self::fit(&columns.gather(&bytes[..block])?, dtype, Some(rows)) else {
-            return Ok(None);
-        };
-        Ok(Some(Self { row_length, by_columns: true, ..found }))
+    pub fn fit_columns(bytes: &[u8], dtype: Dtype, row_length: usize) -> Option<Self> {
+        let block = Self::column_block(bytes.len(), dtype, row_length).filter(|_| supports(dtype))?;
+        let found = detect_columns(&bytes[..block], dtype, row_length);
+        let found = found.filter(|found| is_worthwhile(found, dtype))?;
+        Some(Self { dtype, row_length, by_columns: true, quantisation: Some(found) })
     }
 
     /// Bytes of a block by columns in a section of so many; `None` where there are too few rows, or other

@@ -3,12 +3,14 @@
 
 use super::format::Format;
 use super::groups::Rows;
-use super::levels::Levels;
 use super::model::GridModel;
+use super::sample::{RUN, SEARCHED_ELEMENTS_OF_GRID, SampledLines, runs_fit};
 use super::scale_search::QuantisedGroup;
 use super::scheme::Scheme;
 use super::{supports, with_format};
 use crate::dtype::Dtype;
+use std::borrow::Cow;
+use std::cell::OnceCell;
 
 /// How a tensor's grid is looked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,17 +25,6 @@ pub(crate) struct Quantisation {
     pub(crate) bits_per_element: f64,
 }
 
-/// Elements of a run that is tested first, and of the smallest group that is looked for, unless many are
-/// zero.
-const RUN: usize = 16;
-const LONGEST_RUN: usize = 4 * RUN;
-/// Elements other than zero that a run has on average: fewer lie on some grid whatever they are. Structured:
-/// half +0.12 % where 80 % are zeros, double no gain.
-const TELLING_ELEMENTS: usize = 6;
-/// Runs tested first. Structured: half or double changes no size.
-const RUNS: usize = 12;
-/// Elements that the comparison of group sizes looks at. Structured: half or double changes no size.
-const SEARCHED_ELEMENTS_OF_GRID: usize = 1 << 14;
 /// Largest group size that is tried besides the row length. Structured: half or double changes no size.
 const LARGEST_GROUP: usize = 1 << 14;
 
@@ -41,26 +32,43 @@ const LARGEST_GROUP: usize = 1 << 14;
 /// norm, it would save less than finding it takes. Structured: half no gain, double +0.001 %.
 const SMALLEST_GRID: usize = 1 << 9;
 
-/// Look for a grid in a tensor of rows of `row_length` elements. `None` for ordinary weights.
+/// Looks for a grid in a tensor of rows of `row_length` elements. `None` for ordinary weights.
 pub(crate) fn detect(elements: &[u8], dtype: Dtype, row_length: usize) -> Option<Quantisation> {
-    with_format!(dtype, F => detect_format::<F>(elements, row_length), None)
-}
-
-fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Quantisation> {
-    let count = elements.len() / F::WIDTH;
+    let count = elements.len() / dtype.width();
     let row_length = if (RUN..=count).contains(&row_length) { row_length } else { count };
     if count < SMALLEST_GRID {
         return None;
     }
-    let rows: Vec<&[u8]> = sample_rows(elements, row_length * F::WIDTH, SEARCHED_ELEMENTS_OF_GRID * F::WIDTH);
-    let run = run_length::<F>(&rows);
-    let viable: Vec<Scheme> =
-        Scheme::ALL.into_iter().filter(|&scheme| is_viable::<F>(&rows, scheme, run)).collect();
+    with_format!(dtype, F => detect_lines::<F>(&SampledLines::rows(elements, row_length)), None)
+}
+
+/// Looks for a grid in the columns of a tensor of whole rows of `row_length` elements.
+pub(super) fn detect_columns(elements: &[u8], dtype: Dtype, row_length: usize) -> Option<Quantisation> {
+    if elements.len() / dtype.width() < SMALLEST_GRID {
+        return None;
+    }
+    with_format!(dtype, F => detect_lines::<F>(&SampledLines::columns(elements, row_length)), None)
+}
+
+fn detect_lines<F: Format>(lines: &SampledLines<F>) -> Option<Quantisation> {
+    let run = lines.run_length();
+    let runs = lines.runs(run);
+    let groups = runs.groups();
+    let runs_repeat = OnceCell::new();
+    let is_viable = |scheme: &Scheme| match *scheme {
+        Scheme::Product(levels) => runs_fit::<F>(&groups, levels),
+        Scheme::Offset(_) => *runs_repeat.get_or_init(|| lines.runs_repeat()),
+    };
+    let viable: Vec<Scheme> = Scheme::ALL.into_iter().filter(is_viable).collect();
+    if viable.is_empty() {
+        return None;
+    }
+    let rows = lines.gather();
     let mut best: Option<Quantisation> = None;
     for scheme in viable {
         // From the largest group down: groups that are parts of the true ones fit as well, but cost more
         // scales.
-        for group in group_sizes(row_length, run) {
+        for group in group_sizes(lines.length, run) {
             if best.as_ref().is_some_and(|best| best.scheme == scheme && group < best.group / 4) {
                 break;
             }
@@ -83,93 +91,6 @@ fn detect_format<F: Format>(elements: &[u8], row_length: usize) -> Option<Quanti
     best
 }
 
-/// Whole rows, evenly spread, of about `limit` bytes in all; the start of the first row if one is longer.
-fn sample_rows(elements: &[u8], row_bytes: usize, limit: usize) -> Vec<&[u8]> {
-    let available = elements.len() / row_bytes;
-    let wanted = (limit / row_bytes).clamp(1, available.max(1)).max(available.min(2));
-    let step = available / wanted.max(1);
-    (0..wanted)
-        .filter_map(|index| elements.get(index * step * row_bytes..(index * step + 1) * row_bytes))
-        .collect()
-}
-
-/// Elements of a run that tells whether there is a grid.
-fn run_length<F: Format>(rows: &[&[u8]]) -> usize {
-    let (mut seen, mut telling) = (0, 0);
-    for row in rows {
-        // A part is enough to tell how many are zero.
-        let elements = row
-            .chunks_exact(F::WIDTH)
-            .step_by(3)
-            .take(SEARCHED_ELEMENTS_OF_GRID / 4 / rows.len().min(SEARCHED_ELEMENTS_OF_GRID / 16));
-        for element in elements {
-            seen += 1;
-            telling += usize::from(F::read(element) & !F::SIGN != 0);
-        }
-    }
-    let longest = rows.first().map_or(0, |row| row.len() / F::WIDTH).min(LONGEST_RUN);
-    let mut length = RUN;
-    while telling * length < TELLING_ELEMENTS * seen && 2 * length <= longest {
-        length *= 2;
-    }
-    length
-}
-
-/// Whether a scheme is worth comparing group sizes for.
-fn is_viable<F: Format>(rows: &[&[u8]], scheme: Scheme, run: usize) -> bool {
-    match scheme {
-        Scheme::Product(levels) => runs_fit::<F>(rows, levels, run),
-        Scheme::Offset(_) => runs_repeat::<F>(rows),
-    }
-}
-
-/// Whether elements other than zero repeat within most longer runs, as they do when there are at most 32
-/// levels. An offset shows only in a whole group, whose size is not known yet.
-fn runs_repeat<F: Format>(rows: &[&[u8]]) -> bool {
-    let mut repeating = 0;
-    for index in 0..RUNS {
-        let row = rows[index * rows.len() / RUNS];
-        let Some(last) = row.len().checked_sub(LONGEST_RUN * F::WIDTH) else { return false };
-        let start = last * (index * 7 % RUNS) / RUNS / F::WIDTH * F::WIDTH;
-        let mut run: Vec<u32> =
-            row[start..start + LONGEST_RUN * F::WIDTH].chunks_exact(F::WIDTH).map(F::read).collect();
-        run.retain(|&element| element & !F::SIGN != 0);
-        let most = run.len() * 3 / 4;
-        run.sort_unstable();
-        run.dedup();
-        repeating += usize::from((1..=most).contains(&run.len()));
-        if repeating + RUNS / 4 < index {
-            return false;
-        }
-    }
-    repeating * 4 >= RUNS * 3
-}
-
-/// Whether most short runs lie on a grid with these levels.
-fn runs_fit<F: Format>(rows: &[&[u8]], levels: Levels, run: usize) -> bool {
-    let largest = levels.largest();
-    let mut numbers = Vec::new();
-    let (mut fitting, mut failing, mut telling) = (0, 0, 0);
-    for index in 0..RUNS {
-        let row = rows[index * rows.len() / RUNS];
-        let runs = row.len() / (run * F::WIDTH);
-        let start = (index * 7 % RUNS) * runs / RUNS * run * F::WIDTH;
-        let group = QuantisedGroup::<F>::new(&row[start..start + run * F::WIDTH]);
-        if group.is_zero() {
-            continue;
-        }
-        telling += usize::from(group.has_two_magnitudes() || group.zero);
-        match group.fit(levels, &largest, &mut numbers) {
-            Some(_) => fitting += 1,
-            None => failing += 1,
-        }
-        if failing > RUNS / 4 {
-            return false;
-        }
-    }
-    telling > 0 && fitting > 0
-}
-
 /// Group sizes worth a try in rows of this length: the row, and small multiples of powers of two, but nothing
 /// shorter than a run.
 fn group_sizes(row_length: usize, run: usize) -> Vec<usize> {
@@ -183,7 +104,7 @@ fn group_sizes(row_length: usize, run: usize) -> Vec<usize> {
 }
 
 /// The plan for one group size, if most groups of the sample lie on the grid.
-fn estimate<F: Format>(rows: &[&[u8]], group_size: usize, scheme: Scheme) -> Option<Quantisation> {
+fn estimate<F: Format>(rows: &[Cow<[u8]>], group_size: usize, scheme: Scheme) -> Option<Quantisation> {
     let all_largest = scheme.largest();
     let mut found = vec![0_u32; all_largest.len()];
     let mut histogram = [0_u32; 256];
@@ -267,33 +188,12 @@ impl GridModel {
         }
         let elements = bytes.len() / dtype.width();
         let row_length = row_length.unwrap_or(elements).max(1);
-        let found = detect(bytes, dtype, row_length)?;
-        // Dense floats need about this much; a grid that takes more was found by chance.
-        let dense = if dtype.width() == 2 { 9.5 } else { 22.0 };
-        (found.bits_per_element < dense).then_some(Self {
-            dtype,
-            row_length,
-            by_columns: false,
-            quantisation: Some(found),
-        })
+        let found = detect(bytes, dtype, row_length).filter(|found| is_worthwhile(found, dtype))?;
+        Some(Self { dtype, row_length, by_columns: false, quantisation: Some(found) })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::format::Bf16;
-    use super::*;
-
-    #[test]
-    fn runs_are_longer_where_many_elements_are_zero() {
-        let row = |period: usize, length: usize| -> Vec<u8> {
-            (0..length).flat_map(|index| [0, if index % period == 0 { 0x3f } else { 0 }]).collect()
-        };
-        for (period, length, expected) in
-            [(1, 256, 16), (2, 256, 16), (5, 256, 32), (20, 256, 64), (20, 40, 32), (20, 16, 16)]
-        {
-            let row = row(period, length);
-            assert_eq!(run_length::<Bf16>(&[&row, &row]), expected, "{period} {length}");
-        }
-    }
+/// Whether a grid takes less than dense floats need, about; one that takes more was found by chance.
+pub(super) fn is_worthwhile(found: &Quantisation, dtype: Dtype) -> bool {
+    found.bits_per_element < if dtype.width() == 2 { 9.5 } else { 22.0 }
 }

@@ -15,6 +15,7 @@ mod levels;
 mod minifloat;
 mod model;
 mod offset;
+mod sample;
 mod scale_search;
 mod scheme;
 mod shared_scales;

@@ -153,7 +153,7 @@ pub(crate) fn store<T: TailWord>(elements: &[u8], tail: Tail, out: &mut Vec<u8>)
     let value = |element: &[u8]| {
         let element = T::read(element);
         let sign = element >> geometry.sign_bit() & one & stored_sign;
-        // TailSign and mantissa are at most as wide as the element, so the sum of the shifts stays inside it.
+        // Sign and mantissa are at most as wide as the element, so the sum of the shifts stays inside it.
         ((element & mantissa) >> tail.trailing_zeros)
             | if kept < geometry.sign_bit() { sign << kept } else { sign }
     };

@@ -166,7 +166,7 @@ impl Default for Counts {
 }
 
 /// Neighbours are counted in so many tables in turn: where most are equal, each increment of a single one
-/// would wait for the one before.
+/// would depend on the store before it.
 const BANKS: usize = 4;
 
 /// These tables for one class.

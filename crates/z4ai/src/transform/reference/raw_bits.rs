@@ -57,7 +57,7 @@ pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], memory: &mut Vec
     *memory = words.bytes;
 }
 
-/// RawWords that fill their memory from its end.
+/// Words that fill their memory from its end.
 #[derive(Debug)]
 pub(crate) struct RawWords {
     pub bytes: Vec<u8>,

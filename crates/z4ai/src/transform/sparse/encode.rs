@@ -31,7 +31,6 @@ pub(crate) struct Sparse {
 /// Which patterns count as zero: all bits clear, and for floats all bits but the sign.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Zeros {
-    pub width: usize,
     pub has_sign: bool,
 }
 
@@ -42,7 +41,7 @@ impl Zeros {
         let Some((&top, rest)) = element.split_last() else { return (false, false) };
         let low = rest.iter().fold(0, |all, &byte| all | byte);
         let sign = u8::from(self.has_sign) << 7;
-        // Nobody can predict which elements are zero, so there is no branch.
+        // Branch-free: which elements are zero is unpredictable.
         let zero = (low == 0) & (top & !sign == 0);
         (zero, zero & (top != 0))
     }
@@ -59,7 +58,7 @@ pub(crate) fn encode(elements: &[u8], width: usize, is_float: bool) -> Sparse {
 }
 
 fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
-    let zeros = Zeros { width: WIDTH, has_sign: is_float };
+    let zeros = Zeros { has_sign: is_float };
     let (elements, _) = elements.as_chunks::<WIDTH>();
     let mut bitmap = vec![0; elements.len().div_ceil(8)];
     let mut dense = vec![0; elements.len() * WIDTH];
@@ -69,8 +68,8 @@ fn encode_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> Sparse {
         let mut bits = 0;
         for (bit, element) in group.iter().enumerate() {
             let (zero, minus) = zeros.look(element);
-            // Every element is written and the next one overwrites a zero: cheaper than a branch that nobody
-            // can predict.
+            // Every element is written and the next one overwrites a zero: cheaper than an unpredictable
+            // branch.
             if let Some(place) = places.get_mut(length) {
                 *place = *element;
             }

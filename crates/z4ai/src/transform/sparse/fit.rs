@@ -2,6 +2,7 @@
 
 use super::encode::{Zeros, encode};
 use super::model::SparseModel;
+use crate::arch;
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::threads;
@@ -15,12 +16,31 @@ const SPARSE_SAMPLE: usize = 4096;
 
 /// Whether enough elements are zero, judged by a sample.
 pub(crate) fn detect(elements: &[u8], width: usize, is_float: bool) -> bool {
-    let zeros = Zeros { width: width.max(1), has_sign: is_float };
-    let count = elements.len() / zeros.width;
-    let step = (count / (SPARSE_SAMPLE / 16)).max(16) * zeros.width;
-    let sample = elements.chunks(step).flat_map(|part| part.chunks_exact(zeros.width).take(16));
-    let (seen, found) =
-        sample.fold((0, 0), |(seen, found), element| (seen + 1, found + usize::from(zeros.look(element).0)));
+    match width {
+        0 | 1 => detect_width::<1>(elements, is_float),
+        2 => detect_width::<2>(elements, is_float),
+        4 => detect_width::<4>(elements, is_float),
+        _ => detect_width::<8>(elements, is_float),
+    }
+}
+
+fn detect_width<const WIDTH: usize>(elements: &[u8], is_float: bool) -> bool {
+    /// Neighbours that are looked at together.
+    const TOGETHER: usize = 16;
+    let zeros = Zeros { has_sign: is_float };
+    let elements = elements.as_chunks::<WIDTH>().0;
+    let step = (elements.len() / (SPARSE_SAMPLE / TOGETHER)).max(TOGETHER);
+    let (mut seen, mut found) = (0, 0);
+    arch::vectorised(
+        #[inline(always)]
+        || {
+            for part in elements.chunks(step) {
+                let part = &part[..part.len().min(TOGETHER)];
+                seen += part.len();
+                found += part.iter().map(|element| usize::from(zeros.look(element).0)).sum::<usize>();
+            }
+        },
+    );
     seen > 0 && found * 256 >= seen * SPARSE_GAIN
 }
 

@@ -26,8 +26,8 @@ pub(crate) fn spread<const WIDTH: usize>(bitmap: &[u8], dense: &[[u8; WIDTH]], e
             continue;
         }
         for (bit, element) in elements.iter_mut().enumerate() {
-            // The next dense element is read either way and masked out where a zero belongs: cheaper than a
-            // branch that nobody can predict.
+            // The next dense element is read either way and masked out where a zero belongs: cheaper than an
+            // unpredictable branch.
             let present = mask >> bit & 1;
             let value = dense.get(position).copied().unwrap_or([0; WIDTH]);
             *element = value.map(|byte| byte & present.wrapping_neg());

@@ -1,5 +1,8 @@
 //! The NEON kernel: four lanes of 32 bits per register, eight of which share a refill from a stream.
 
+mod adaptive;
+mod eight;
+mod float;
 mod nested;
 mod rans;
 mod reference;
@@ -7,7 +10,7 @@ mod sparse;
 mod words;
 
 use crate::arch::Instructions;
-use crate::transform::{adaptive, float, subnormal};
+use crate::transform::subnormal;
 use std::arch::is_aarch64_feature_detected;
 
 /// The kernel. A value exists only where the CPU has NEON.
@@ -22,6 +25,4 @@ impl Neon {
 }
 
 impl Instructions for Neon {}
-impl adaptive::Steps for Neon {}
-impl float::Steps for Neon {}
 impl subnormal::Steps for Neon {}

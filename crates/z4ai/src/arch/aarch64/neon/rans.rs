@@ -51,11 +51,11 @@ impl Steps for Neon {
 }
 
 /// States in registers, by parts of [`LANES`].
-type States<const PARTS: usize> = [[Eight; LANES / 8]; PARTS];
+pub(super) type States<const PARTS: usize> = [[Eight; LANES / 8]; PARTS];
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn load_states<const PARTS: usize>(states: &[u32]) -> States<PARTS> {
+pub(super) fn load_states<const PARTS: usize>(states: &[u32]) -> States<PARTS> {
     let mut registers = [[[vdupq_n_u32(0); 2]; LANES / 8]; PARTS];
     for (register, lanes) in registers.as_flattened_mut().iter_mut().zip(states.chunks_exact(8)) {
         // SAFETY: `lanes` holds eight u32.
@@ -66,11 +66,17 @@ fn load_states<const PARTS: usize>(states: &[u32]) -> States<PARTS> {
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn store_states<const PARTS: usize>(registers: &States<PARTS>, states: &mut [u32]) {
+pub(super) fn store_states<const PARTS: usize>(registers: &States<PARTS>, states: &mut [u32]) {
     for (register, lanes) in registers.as_flattened().iter().zip(states.chunks_exact_mut(8)) {
         // SAFETY: `lanes` holds eight u32.
         unsafe { store(lanes.as_mut_ptr(), *register) };
     }
+}
+
+/// Bytes of words that a group of so many symbols may look at: it reads at most one word per lane, and each
+/// load reaches 16 bytes.
+pub(super) const fn reach(lanes: usize) -> usize {
+    2 * lanes + 16
 }
 
 /// Decodes whole groups of symbols while the words certainly suffice for the next, and returns how many
@@ -91,8 +97,7 @@ fn decode<const PARTS: usize, const OFFSETS: bool>(
     let lookup = TableLookup::new(tables);
     let mut registers = load_states::<PARTS>(states);
     let (mut group, mut bytes) = (0, 0usize);
-    // A group takes at most one word per lane, and each load reaches 16 bytes.
-    while group < groups && words.len() - bytes >= 2 * lanes + 16 {
+    while group < groups && words.len() - bytes >= reach(lanes) {
         for (part, state) in registers.iter_mut().enumerate() {
             let start = group * lanes + part * LANES;
             // SAFETY: `group` is below the number of whole groups in `offsets` (if it is used) and `out`;
@@ -128,7 +133,7 @@ fn pack_symbols(low: Eight, high: Eight) -> uint8x16_t {
 }
 
 /// The decoder's table with the constants of a step.
-struct TableLookup<'a> {
+pub(super) struct TableLookup<'a> {
     slots: &'a [u32],
     index_mask: uint16x8_t,
     slot_mask: uint32x4_t,
@@ -138,7 +143,7 @@ struct TableLookup<'a> {
 
 impl<'a> TableLookup<'a> {
     #[target_feature(enable = "neon")]
-    fn new(tables: &'a DecoderTables) -> Self {
+    pub fn new(tables: &'a DecoderTables) -> Self {
         let slots = tables.slots();
         assert!(slots.len().is_power_of_two() && slots.len() >= 1 << tables.precision());
         Self {
@@ -165,7 +170,7 @@ impl<'a> TableLookup<'a> {
     /// The offsets must come from [`TableLookup::masked`], or be zero.
     #[inline]
     #[target_feature(enable = "neon")]
-    unsafe fn entry(&self, state: Eight, offset: Eight) -> (Eight, Eight) {
+    pub unsafe fn entry(&self, state: Eight, offset: Eight) -> (Eight, Eight) {
         let index = [
             vorrq_u32(vandq_u32(state[0], self.slot_mask), offset[0]),
             vorrq_u32(vandq_u32(state[1], self.slot_mask), offset[1]),
@@ -213,7 +218,7 @@ impl<'a> TableLookup<'a> {
 /// 16 bytes must be readable at `words + bytes`; `bytes` grows by at most 16.
 #[inline]
 #[target_feature(enable = "neon")]
-unsafe fn refill(state: Eight, words: *const u8, bytes: &mut usize) -> Eight {
+pub(super) unsafe fn refill(state: Eight, words: *const u8, bytes: &mut usize) -> Eight {
     let least = vdupq_n_u32(STATE_MIN);
     let small = [vcltq_u32(state[0], least), vcltq_u32(state[1], least)];
     // SAFETY: the caller vouches for the words.

@@ -1,10 +1,11 @@
 //! Float heads with AVX2: rANS symbols, scales and verbatim bits put together in registers. The entropy coder
-//! waits for memory and multiplications much of the time; the rest of the work fills these gaps.
+//! is bound by the latency of look-ups and multiplications; the other work fills the execution units
+//! meanwhile.
 #![allow(unsafe_code)]
 
 use super::Avx2;
 use super::rans::{SpilledIndices, TableLookup, load_states, reach, store_states};
-use crate::arch::x86_64::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
+use crate::arch::heads::{BitField, Checked, HeadCall, HeadLoops, LowBits, decode_chunk, position};
 use crate::arch::x86_64::prefetch;
 use crate::entropy::rans::LANES;
 use crate::error::Result;
@@ -42,7 +43,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
     let lookup = TableLookup::new(tables);
     let assembly = Assembly::<BITS>::new(format);
     let mut registers = load_states::<PARTS>(states);
-    let mut parts = LowBits::<BITS>::new(count, range.start);
+    let mut parts = low_bits_from::<BITS>(count, range.start);
     let (mut done, mut bytes) = (range.start, 0usize);
     // Where a group is in what is expected, and where in the slots its contexts begin.
     let place_of = |element: usize| {
@@ -70,14 +71,14 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
         }
     }
     while done < range.end && words.len() - bytes >= reach(lanes) {
-        // The places of the next groups are on their way while these are put together. Behind the last they
-        // are not used.
+        // Software pipelining: the table indices of the next groups are computed and stored while the heads
+        // of these are assembled. Behind the last group they are not used.
         let ahead = if done + lanes < count { lanes } else { 0 };
         for (state, places) in registers.iter_mut().zip(&mut places) {
             if done == parts.end {
-                parts = LowBits::new(count, done);
+                parts = low_bits_from(count, done);
             }
-            // The next chunk's fields follow. They are read in more places at once than CPUs look ahead from.
+            // Fields are more streams than the hardware prefetcher tracks. The next chunk's follow these.
             let ahead_of_fields = packed.as_ptr().wrapping_add(count / 8 * BITS + done / 8 * BITS);
             prefetch::<_MM_HINT_T0, _>(ahead_of_fields);
             // SAFETY: `done` is a multiple of 32 below `count`, the length of `heads`, with which those of
@@ -87,7 +88,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
             unsafe {
                 let octave = _mm256_set1_epi16(*octaves.as_ptr().add(done / LANES));
                 let mut entries = [_mm256_setzero_si256(); LANES / 8];
-                // Two by two, so that few wait in registers.
+                // Two by two, so that no more than two entries are live and none is spilled.
                 for pair in [0, 2] {
                     let low = lookup.entry_at(state[pair], &places[pair]);
                     let high = lookup.entry_at(state[pair + 1], &places[pair + 1]);
@@ -101,7 +102,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
                 let symbols = [symbols_of(a, b), symbols_of(c, d)];
                 *escaped.as_mut_ptr().add(done / LANES) = escapes_of(symbols);
 
-                let (low, above) = parts.at(packed, done);
+                let (low, above) = low_bits(&parts, packed, done);
                 let target = heads.as_mut_ptr().add(done);
                 for (half, symbols) in symbols.into_iter().enumerate() {
                     let bytes_of = |whole: __m256i| {
@@ -152,93 +153,61 @@ fn escapes_of(symbols: [__m256i; 2]) -> u32 {
     _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_min_epu8(bytes, last), bytes)) as u32
 }
 
-/// Where the parts of packed fields are, for as many fields as the shifts stay the same. See `low_bits` for
-/// how fields are stored.
-pub(in crate::arch) struct LowBits<const BITS: usize> {
-    eights: BitField<BITS, 8>,
-    fours: BitField<BITS, 4>,
-    twos: BitField<BITS, 2>,
-    ones: BitField<BITS, 1>,
-    /// The first field that this is not true for.
-    pub end: usize,
+/// The verbatim bits from field `start` of `count` on.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::arch) fn low_bits_from<const BITS: usize>(
+    count: usize,
+    start: usize,
+) -> LowBits<__m128i, BITS> {
+    LowBits::new(count, start, |bits| _mm_cvtsi32_si128(bits as i32))
 }
 
-impl<const BITS: usize> LowBits<BITS> {
-    /// The parts of `count` fields, a multiple of 256, from field `start` on, a multiple of 32.
-    #[target_feature(enable = "avx2")]
-    pub fn new(count: usize, start: usize) -> Self {
-        // Narrower parts are in fewer bytes, and go over to the next bits of these sooner.
-        let narrowest = BITS & BITS.wrapping_neg();
-        let stride = (count / 8 * narrowest).max(1);
-        Self {
-            eights: BitField::new(count, start),
-            fours: BitField::new(count, start),
-            twos: BitField::new(count, start),
-            ones: BitField::new(count, start),
-            end: (start / stride + 1) * stride,
+/// The lower eight bits of the 32 fields from `field` on, and the ninth.
+///
+/// # Safety
+///
+/// `packed` must hold the fields, and `field` must lie between where `parts` begins and ends.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::arch) unsafe fn low_bits<const BITS: usize>(
+    parts: &LowBits<__m128i, BITS>,
+    packed: &[u8],
+    field: usize,
+) -> (__m256i, __m256i) {
+    // SAFETY: the caller vouches for the fields.
+    unsafe {
+        let one = part::<BITS, 1>(&parts.ones, packed, field);
+        if BITS >= 8 {
+            return (part::<BITS, 8>(&parts.eights, packed, field), one);
         }
-    }
-
-    /// The lower eight bits of the 32 fields from `field` on, and the ninth.
-    ///
-    /// # Safety
-    ///
-    /// `packed` must hold the fields, and `field` must lie between where this begins and ends.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub unsafe fn at(&self, packed: &[u8], field: usize) -> (__m256i, __m256i) {
-        // SAFETY: the caller vouches for the fields.
-        unsafe {
-            let one = self.ones.at(packed, field);
-            if BITS >= 8 {
-                return (self.eights.at(packed, field), one);
-            }
-            let (fours, twos) = (self.fours.at(packed, field), self.twos.at(packed, field));
-            (_mm256_or_si256(_mm256_or_si256(fours, twos), one), _mm256_setzero_si256())
-        }
+        let fours = part::<BITS, 4>(&parts.fours, packed, field);
+        let twos = part::<BITS, 2>(&parts.twos, packed, field);
+        (_mm256_or_si256(_mm256_or_si256(fours, twos), one), _mm256_setzero_si256())
     }
 }
 
-/// Where the parts of WIDTH bits of packed fields are, if fields of BITS bits have such parts.
-struct BitField<const BITS: usize, const WIDTH: usize> {
-    /// Where the byte of field 0 would be, if its bits were in the place of these; may lie before the packed
-    /// fields.
-    start: isize,
-    shift: __m128i,
-}
-
-impl<const BITS: usize, const WIDTH: usize> BitField<BITS, WIDTH> {
-    /// Where the part is in a field; wider parts are below it.
-    const POSITION: usize = BITS & !(2 * WIDTH - 1);
-
-    #[target_feature(enable = "avx2")]
-    fn new(count: usize, field: usize) -> Self {
-        let stride = (count / 8 * WIDTH).max(1);
-        let turn = field / stride;
-        let start = (count / 8 * Self::POSITION) as isize - (turn * stride) as isize;
-        Self { start, shift: _mm_cvtsi32_si128((turn * WIDTH) as i32) }
+/// The parts of WIDTH bits of the 32 fields from `field` on, in their place below bit 8, or at bit 0 if that
+/// is bit 8; zero if there are none.
+///
+/// # Safety
+///
+/// `packed` must hold the fields, and `field` must lie between where `parts` begins and ends.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn part<const BITS: usize, const WIDTH: usize>(
+    parts: &BitField<__m128i>,
+    packed: &[u8],
+    field: usize,
+) -> __m256i {
+    if BITS & WIDTH == 0 {
+        return _mm256_setzero_si256();
     }
-
-    /// The parts of the 32 fields from `field` on, in their place below bit 8, or at bit 0 if that is bit 8;
-    /// zero if there are none.
-    ///
-    /// # Safety
-    ///
-    /// `packed` must hold `count` fields, of which these are some, and the shifts must be theirs.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    unsafe fn at(&self, packed: &[u8], field: usize) -> __m256i {
-        if BITS & WIDTH == 0 {
-            return _mm256_setzero_si256();
-        }
-        // SAFETY: wider parts take POSITION bits of each field and come first; of the bytes that follow,
-        // those of 32 fields are inside.
-        let stored =
-            unsafe { _mm256_loadu_si256(packed.as_ptr().offset(self.start + field as isize).cast()) };
-        let bits = _mm256_srl_epi16(stored, self.shift);
-        let bits = _mm256_and_si256(bits, _mm256_set1_epi8(((1u16 << WIDTH) - 1) as u8 as i8));
-        _mm256_sll_epi16(bits, _mm_cvtsi32_si128((Self::POSITION & 7) as i32))
-    }
+    // SAFETY: the caller vouches for the fields, of which these are 32.
+    let stored = unsafe { _mm256_loadu_si256(parts.bytes(packed, field).cast()) };
+    let bits = _mm256_srl_epi16(stored, parts.shift);
+    let bits = _mm256_and_si256(bits, _mm256_set1_epi8(((1u16 << WIDTH) - 1) as u8 as i8));
+    _mm256_sll_epi16(bits, _mm_cvtsi32_si128((position(BITS, WIDTH) & 7) as i32))
 }
 
 /// How heads of BITS stored bits are put together.

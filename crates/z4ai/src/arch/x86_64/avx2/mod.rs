@@ -1,14 +1,14 @@
 //! The AVX2 kernel: eight lanes of 32 bits per register.
 
 mod adaptive;
+mod eight;
 mod float;
 mod nested;
 mod rans;
 mod reference;
 mod sparse;
 
-pub(in crate::arch) use adaptive::{lanes, signs};
-pub(in crate::arch) use float::LowBits;
+pub(in crate::arch) use float::{low_bits, low_bits_from};
 pub(in crate::arch) use rans::encode::encode_groups;
 pub(in crate::arch) use rans::{WORDS_TO_LANES, look_up};
 pub(in crate::arch) use reference::restore::{ChunkWalk, prefetch_piece};

@@ -1,12 +1,11 @@
-//! Float heads with AVX-512: as [`crate::arch::avx2::heads`], with sixteen states in a register and 32 heads
-//! at once.
+//! Float heads with AVX-512: as with AVX2, with sixteen states in a register and 32 heads at once.
 #![allow(unsafe_code)]
 
 use super::Avx512;
 use super::rans::step::{SpilledIndices, TableLookup};
 use super::rans::{load_states, reach, store_states};
-use crate::arch::x86_64::avx2::LowBits;
-use crate::arch::x86_64::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
+use crate::arch::heads::{Checked, HeadCall, HeadLoops, decode_chunk};
+use crate::arch::x86_64::avx2::{low_bits, low_bits_from};
 use crate::arch::x86_64::{PREFETCHED, prefetch};
 use crate::entropy::rans::LANES;
 use crate::error::Result;
@@ -45,7 +44,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
     let assembly = Assembly::<BITS>::new(format);
     let registers = load_states::<PARTS>(states);
     let ([mut first, mut second], [mut third, mut fourth]) = (registers[0], registers[PARTS - 1]);
-    let mut parts = LowBits::<BITS>::new(count, range.start);
+    let mut parts = low_bits_from::<BITS>(count, range.start);
     let (mut done, mut bytes) = (range.start, 0usize);
     // Where a group is in what is expected, and where in the slots its contexts begin.
     let place_of = |element: usize| {
@@ -73,15 +72,15 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
         }
     }
     while done < range.end && words.len() - bytes >= reach(lanes) {
-        // The places of the next groups are on their way while these are put together. Behind the last they
-        // are not used.
+        // Software pipelining: the table indices of the next groups are computed and stored while the heads
+        // of these are assembled. Behind the last group they are not used.
         let ahead = if done + lanes < count { lanes } else { 0 };
         for places in &mut places {
             if done == parts.end {
-                parts = LowBits::new(count, done);
+                parts = low_bits_from(count, done);
             }
-            // Words, heads and fields are in more places than CPUs look ahead from by themselves. The next
-            // chunk's fields follow.
+            // Words, heads and fields are more streams than the hardware prefetcher tracks. The next chunk's
+            // fields follow these.
             let ahead_of_fields = packed.as_ptr().wrapping_add(count / 8 * BITS + done / 8 * BITS);
             prefetch::<_MM_HINT_T0, _>(ahead_of_fields);
             prefetch::<_MM_HINT_T0, _>(words.as_ptr().wrapping_add(bytes + PREFETCHED));
@@ -97,8 +96,8 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
                 places[0].store(lookup.index(next_first, offset(done + ahead, 0)));
                 let next_second = lookup.refill(lookup.without(second, high), words.as_ptr(), &mut bytes);
                 places[1].store(lookup.index(next_second, offset(done + ahead, 1)));
-                // The parts take turns, so that all states stay in registers without a copy of the loop for
-                // each.
+                // The registers of both parts are swapped after each, so that all states stay in registers
+                // and the loop need not be unrolled.
                 (first, second, third, fourth) = if PARTS == 1 {
                     (next_first, next_second, third, fourth)
                 } else {
@@ -113,7 +112,7 @@ fn decode<const PARTS: usize, const CONTEXTS: bool, const GROUPS: bool, const BI
                     let line = line_octaves.as_ptr().add(place_of(done));
                     octave = _mm512_add_epi16(octave, _mm512_loadu_si512(line.cast()));
                 }
-                let (low, above) = parts.at(packed, done);
+                let (low, above) = low_bits(&parts, packed, done);
                 let mut fields = _mm512_cvtepu8_epi16(low);
                 if BITS > 8 {
                     fields = _mm512_or_si512(fields, _mm512_slli_epi16::<8>(_mm512_cvtepu8_epi16(above)));

@@ -110,8 +110,8 @@ impl EncoderRegisters {
             // SAFETY: the caller vouches for the indices.
             unsafe { entries.as_ptr().add((indices >> (16 * place)) as usize & 0xffff).cast::<f64>() }
         };
-        // Loads of eight bytes into the halves of registers: put together by way of memory, they would have
-        // to wait for the stores.
+        // Loads of eight bytes into the halves of registers: by way of memory, a load of 16 bytes would stall
+        // on two stores of eight that cannot be forwarded to it.
         // SAFETY: an entry is eight bytes without padding.
         let pair = |indices: u64, place: u32| unsafe {
             _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd(entry(indices, place)), entry(indices, place + 1)))

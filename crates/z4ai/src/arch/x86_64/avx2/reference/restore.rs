@@ -1,6 +1,6 @@
 //! Floats from those of a reference with AVX2: contexts, rANS symbols, raw bits and the elements themselves,
-//! 32 at a time and in registers. The entropy coder waits for memory and multiplications much of the time;
-//! the rest of the work fills these gaps.
+//! 32 at a time and in registers. The entropy coder is bound by the latency of look-ups and
+//! multiplications; the other work fills the execution units meanwhile.
 #![allow(unsafe_code)]
 
 use super::differences::{ExponentNumbering, long_decay, short_decay};

@@ -6,14 +6,14 @@ use crate::entropy::rans::{MIXED_LANES, MixedDecoder, STATE_MIN};
 use std::arch::x86_64::*;
 
 /// The states of the lanes, and where in their window of words they are.
-pub(in crate::arch) struct WordRegisters {
+pub(in crate::arch) struct MaskedWordRegisters {
     pub states: __m256i,
     pub active: __mmask8,
     words: *const u16,
     used: usize,
 }
 
-impl WordRegisters {
+impl MaskedWordRegisters {
     /// Takes over from a decoder, for the lanes of a set, at most so many steps.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
     pub fn new(decoder: &MixedDecoder, lanes: u8, steps: usize) -> Self {

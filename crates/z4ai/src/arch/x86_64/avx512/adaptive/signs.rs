@@ -1,11 +1,11 @@
 //! Signs of the adaptive coder with AVX-512: the eight lanes of a step in one register, and the tables of a
-//! run in others, since a sign waits for the one before it and would wait for memory twice.
+//! run in others: each sign depends on the one before it, so the latency of two loads would be in that chain.
 #![allow(unsafe_code)]
 
-use super::lanes::WordRegisters;
-use crate::arch::x86_64::avx2::lanes::{FilterRegisters, load, load_each, store};
+use super::lanes::MaskedWordRegisters;
+use crate::arch::adaptive::lanes::FilterRegisters;
+use crate::arch::eight::EightLanes;
 use crate::arch::x86_64::avx2::look_up;
-use crate::arch::x86_64::avx2::signs::store_each;
 use crate::entropy::mixing::{PROBABILITY_BITS, SUM_BITS, SUMS};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder};
 use crate::transform::adaptive::{BIASES, FILTER_PLACES, NEIGHBOURHOODS, SignRun};
@@ -24,14 +24,16 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
     let steps = run.steps;
     assert!(run.classes.len() >= steps && run.lessons.len() >= steps);
     assert!(run.places.iter().all(|place| place + steps <= run.columns.len()));
-    let mut stream = WordRegisters::new(decoder, run.lanes, steps);
+    let mut stream = MaskedWordRegisters::new(decoder, run.lanes, steps);
     let columns = run.columns.as_mut_ptr();
     // SAFETY: the places are inside, and as many columns as there are steps follow each.
     let places = run.places.map(|place| unsafe { columns.add(place) });
     let sources = places.map(<*mut i32>::cast_const);
     let all = |number: i32| _mm256_set1_epi32(number);
-    let mut rows = load(run.rows);
-    let mut kernels = FilterRegisters::new(run.kernels, run.lanes);
+    // SAFETY: the caller vouches for the instructions; there are eight rows.
+    let (mut rows, mut kernels) = unsafe {
+        (__m256i::load(run.rows.as_ptr()), FilterRegisters::<__m256i>::new(run.kernels, run.lanes))
+    };
     let last = run.first.checked_sub(1).and_then(|last| run.signs.get(last));
     let mut left = last.copied().unwrap_or(0);
     let mut corner = run.above.of(run.first.wrapping_sub(1), run.signs);
@@ -50,7 +52,7 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
         // SAFETY: `step` is below the number of steps, with which the lengths above agree; indices are made
         // to be inside their tables.
         let negative = unsafe {
-            let column = load_each(&sources, step);
+            let column = __m256i::load_each(&sources, step);
             let most = FILTER_PLACES as i32 - 1;
             let place = _mm256_slli_epi32::<3>(_mm256_min_epu32(kernels.each, all(most)));
             let neighbours = _mm256_maskz_set1_epi32(above, 1);
@@ -97,19 +99,20 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
             let side = _mm256_mask_blend_epi32(negative, all(-1 << 15), all(1 << 15));
             let further = _mm256_sub_epi32(side, column);
             let further = _mm256_add_epi32(_mm256_slli_epi32::<2>(further), further);
-            store_each(_mm256_add_epi32(column, _mm256_srai_epi32::<6>(further)), &places, step);
+            _mm256_add_epi32(column, _mm256_srai_epi32::<6>(further)).store_each(&places, step);
             let side = _mm256_mask_blend_epi32(negative, all(-1 << 11), all(1 << 11));
             rows = _mm256_add_epi32(side, _mm256_sub_epi32(rows, _mm256_srai_epi32::<4>(rows)));
+            kernels.advance();
             negative
         };
-        kernels.advance();
         if let Some(target) = run.signs.get_mut(run.first + step) {
             *target = negative & run.lanes;
         }
         (left, corner) = (negative, above);
     }
     let mut new_rows = [0; MIXED_LANES];
-    store(rows, &mut new_rows);
+    // SAFETY: there are eight rows.
+    unsafe { rows.store(new_rows.as_mut_ptr()) };
     for lane in (0..MIXED_LANES).filter(|lane| run.lanes >> lane & 1 == 1) {
         run.rows[lane] = new_rows[lane];
     }

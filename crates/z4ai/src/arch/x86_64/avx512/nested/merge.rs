@@ -137,7 +137,7 @@ impl Sources<'_> {
         }
     }
 
-    /// Elements of four bytes, likewise.
+    /// Elements of four bytes, of which `BYTES` planes are whole bytes, and others if `BITS`.
     ///
     /// # Safety
     ///

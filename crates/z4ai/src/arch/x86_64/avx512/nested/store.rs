@@ -1,4 +1,4 @@
-//! Signs and mantissas taken apart into planes with AVX-512, the reverse of what `nested_tails.rs` does.
+//! Signs and mantissas taken apart into planes with AVX-512, the reverse of `merge.rs`.
 #![allow(unsafe_code)]
 
 use super::merge::BIT_PLANES;

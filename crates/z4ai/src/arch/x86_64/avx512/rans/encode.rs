@@ -80,7 +80,7 @@ fn encode<const PARTS: usize, const HALF: bool>(
     start
 }
 
-/// PartStates of 32 lanes: of each eight the first four in one register and the others in another, which is
+/// The states of 32 lanes: of each eight the first four in one register and the others in another, which is
 /// how words of 16 bits are put together to numbers of 32.
 type PartStates = [__m512i; 2];
 
@@ -269,7 +269,7 @@ impl Push {
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
     pub unsafe fn give_away(&self, leaving: __m512i, mask: u32, words: *mut u8, start: &mut usize) {
         let count = mask.count_ones();
-        // Compressed words are at the front; a turn puts them at the end.
+        // Compressed words are at the front; a rotation puts them at the end.
         let turn = _mm512_add_epi16(self.numbers, _mm512_set1_epi16(count as i16));
         let compressed = _mm512_permutexvar_epi16(turn, _mm512_maskz_compress_epi16(mask, leaving));
         // SAFETY: the caller vouches for the place.

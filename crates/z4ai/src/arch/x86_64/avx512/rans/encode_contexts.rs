@@ -14,7 +14,7 @@ pub(in crate::arch) struct ContextStream<'a> {
     pub precision: u32,
 }
 
-/// ContextStates of 64 lanes: of each sixteen the first four in the first register, the next four in the
+/// The states of 64 lanes: of each sixteen the first four in the first register, the next four in the
 /// second, and so on, which is how bytes are put together to numbers of 32 bits.
 type ContextStates = [__m512i; 4];
 

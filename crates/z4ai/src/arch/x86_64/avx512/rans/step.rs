@@ -5,8 +5,9 @@ use crate::entropy::rans::{DecoderTables, STATE_MIN};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-/// Sixteen places in a table, in memory: loading them from there takes fewer instructions than moving them
-/// out of a register.
+/// Sixteen table indices, spilled to memory: loading an index from there takes fewer instructions than
+/// extracting it from a register, and stored early, the dependent loads overlap with the next group's
+/// arithmetic.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(in crate::arch) struct SpilledIndices([u64; 8]);
@@ -64,7 +65,7 @@ impl<'a> TableLookup<'a> {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
     pub unsafe fn entries(&self, places: &SpilledIndices) -> __m512i {
         let table = self.slots.as_ptr();
-        // Compilers would do the loads here, put what they give on the stack, and the rest elsewhere.
+        // In assembly, because compilers hoist the loads, spill their results and insert them from the stack.
         let four = |at: usize| {
             let (first, second) = (places.pair(at), places.pair(at + 1));
             let entries: __m128i;

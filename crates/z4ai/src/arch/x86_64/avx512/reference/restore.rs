@@ -23,7 +23,8 @@ const GROUP_REACH: usize = 2 * LANES;
 const RAW_REACH: usize = 2 * RAW_PIECE + 16;
 
 /// Makes the next elements of two blocks of the same model, which have two bytes, in turn until one of the
-/// blocks has no more pieces or words: while one waits for its entropy coder, the other goes on.
+/// blocks has no more pieces or words: the latency of one block's entropy coder is hidden by the other's
+/// work.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt")]
 pub(in crate::arch) fn restore_two(blocks: &mut [CodedBlock; 2], bases: [&[u8]; 2], out: [&mut [u8]; 2]) {
     let model = blocks[0].model;

@@ -1,4 +1,6 @@
-//! What the decoders of float heads share on x86: which loop runs, and where the words of a stream end.
+//! What the decoders of float heads share on all instruction sets: which loop runs, where the words of a
+//! stream end, and where the verbatim bits are.
+#![allow(unsafe_code)]
 
 use crate::entropy::rans::{DecoderTables, LANES, MOST_LANES, SymbolDecoder};
 use crate::error::{Error, Result};
@@ -157,5 +159,67 @@ impl<'a> HeadCall<'a> {
         assert!(!CONTEXTS || expected.slots() <= self.tables.slots().len());
         assert!(packed.len() >= count / 8 * BITS);
         Checked { octaves, offsets, line_octaves, line_places }
+    }
+}
+
+/// Where the parts of packed fields of BITS bits are, for as many fields as the shifts stay the same. See
+/// `low_bits` for how fields are stored. `S` is what an instruction set shifts a register by.
+pub(super) struct LowBits<S, const BITS: usize> {
+    pub eights: BitField<S>,
+    pub fours: BitField<S>,
+    pub twos: BitField<S>,
+    pub ones: BitField<S>,
+    /// The first field that this is not true for.
+    pub end: usize,
+}
+
+impl<S, const BITS: usize> LowBits<S, BITS> {
+    /// The parts of `count` fields, a multiple of 256, from field `start` on, a multiple of 32.
+    #[inline(always)]
+    pub fn new(count: usize, start: usize, shift: impl Fn(usize) -> S) -> Self {
+        // Narrower parts are in fewer bytes, and go over to the next bits of these sooner.
+        let narrowest = BITS & BITS.wrapping_neg();
+        let stride = (count / 8 * narrowest).max(1);
+        let part = |width: usize| {
+            let stride = (count / 8 * width).max(1);
+            let turn = start / stride;
+            let begin = (count / 8 * position(BITS, width)) as isize - (turn * stride) as isize;
+            BitField { start: begin, shift: shift(turn * width) }
+        };
+        Self {
+            eights: part(8),
+            fours: part(4),
+            twos: part(2),
+            ones: part(1),
+            end: (start / stride + 1) * stride,
+        }
+    }
+}
+
+/// Where a part of `width` bits is in fields of so many bits that have one; wider parts are below it.
+pub(super) const fn position(bits: usize, width: usize) -> usize {
+    bits & !(2 * width - 1)
+}
+
+/// Where the parts of one width are.
+pub(super) struct BitField<S> {
+    /// Where the byte of field 0 would be, if its bits were in the place of these; may lie before the packed
+    /// fields.
+    start: isize,
+    /// By how much the bits of a byte are moved to the right.
+    pub shift: S,
+}
+
+impl<S> BitField<S> {
+    /// The bytes of the parts of `field` and those after it.
+    ///
+    /// # Safety
+    ///
+    /// Fields must have such a part, `packed` must hold as many fields as this was made for, and `field` must
+    /// lie between where this begins and ends.
+    #[inline(always)]
+    pub unsafe fn bytes(&self, packed: &[u8], field: usize) -> *const u8 {
+        // SAFETY: wider parts take their bits of each field and come first; the bytes that follow are inside.
+        unsafe { packed.as_ptr().offset(self.start + field as isize) }
     }
 }
