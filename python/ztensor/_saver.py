@@ -206,11 +206,11 @@ def load_tree(store: Store, name: str, *, framework: str | None = None, device: 
     if framework is None:
         framework = store.info(name)["metadata"].get("framework", _framework())
     if framework in ("pt", "torch", "pytorch"):
-        from .torch import placed
+        from .torch import another, placed
         from .torch import special_from as torch_special_from
 
         tensors = reader.read_torch(reader.keys(), device=device, objects=True)
-        return put_together(text, place, lambda tag, key: placed(tensors, tag, key), torch_special_from)
+        return put_together(text, place, lambda tag, key: placed(tensors, tag, key), torch_special_from, another)
     if framework not in ("np", "numpy"):
         raise invalid(f'framework must be "np" or "pt", not "{framework}"')
     from .numpy import given

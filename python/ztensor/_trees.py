@@ -21,9 +21,9 @@ from ._errors import SkippedTensorWarning, ZTensorError, from_core
 #: Under which name the tree is among the metadata.
 KEY = "ztensor.tree"
 
-#: What a tensor in a tree is told by: its tag, what tells that two places hold the same one, and what is stored. ``None`` for other
-#: values.
-Leaf: TypeAlias = tuple[str, object, Any] | None
+#: What a tensor in a tree is told by: its tag, what tells that two places hold the same one, what is stored, and the attributes that
+#: a program gave it. ``None`` for other values.
+Leaf: TypeAlias = tuple[str, object, Any, dict[str, Any]] | None
 
 #: The form of a value that only a framework has, such as a dtype, by its tag. ``None`` for other values.
 Special: TypeAlias = tuple[str, Any] | None
@@ -53,24 +53,45 @@ class Unread:
         return hash(self.what)
 
 
+class _Attribute(str):
+    """The name of an attribute in the path to a value."""
+
+    __slots__ = ()
+
+
 #: Levels of nesting; Python's own recursion, and readers in other languages, end not much later.
 _DEEPEST = 200
 
 
 def take_apart(
-    tree: Any, leaf_of: Callable[[Any], Leaf], special_of: Callable[[Any], Special] = lambda value: None
+    tree: Any,
+    leaf_of: Callable[[Any], Leaf],
+    special_of: Callable[[Any], Special] = lambda value: None,
+    filename: Any = None,
 ) -> tuple[str, dict[str, Any]]:
-    """The text of a tree, and its tensors by name."""
+    """The text of a tree, and its tensors by name. Who gets a pickle with NumPy's values in it is told what that means."""
     taken = _Taken(leaf_of, special_of)
     form = taken.form(tree, ())
+    _warn_of_unread("not stored", taken.unread, "")
+    if taken.numpy is not None and str(filename).lower().endswith((".pt", ".pth", ".bin", ".ckpt")):
+        message = (
+            f'"{filename}": tree{taken.numpy} is NumPy\'s, so that torch.load(..., weights_only=True) wants its classes to be'
+            " allowed by torch.serialization.add_safe_globals; load_tree does not. Plain numbers and tensors need nothing."
+        )
+        warnings.warn(_native.printable(message), UserWarning, stacklevel=3)
     return json.dumps(form, ensure_ascii=False, separators=(",", ":"), allow_nan=False), taken.tensors
 
 
 def put_together(
-    text: str, path: str, tensor_of: Callable[[str, str], Any], special_from: Callable[[str, Any], Any]
+    text: str,
+    path: str,
+    tensor_of: Callable[[str, str], Any],
+    special_from: Callable[[str, Any], Any],
+    another: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """The tree of a text; ``tensor_of`` is asked for tensors by tag and name, once for each, and ``special_from`` for what a framework
-    has for a size, a dtype or a device.
+    """The tree of a text; ``tensor_of`` is asked for tensors by tag and name, once for each, ``special_from`` for what a framework
+    has for a size, a dtype or a device, and ``another`` for a second object over a tensor's memory, which gets attributes of its own.
+    A framework without it has tensors without attributes.
     """
     try:
         form = json.loads(text)
@@ -83,14 +104,20 @@ def put_together(
             given[tag, name] = tensor_of(tag, name)
         return given[tag, name]
 
-    value = _Value(tensor, special_from)
+    value = _Value(tensor, special_from, another)
     tree = value.of(form, ())
-    if value.unread:
-        where, what = next(iter(value.unread.items()))
-        others = f" and {len(value.unread) - 1} more" if len(value.unread) > 1 else ""
-        message = f'"{path}": not loaded: tree{where} ({what}){others}; ztensor.Unread stands in the place.'
-        warnings.warn(_native.printable(message), SkippedTensorWarning, stacklevel=3)
+    _warn_of_unread(
+        f'"{path}": not loaded', value.unread, "; ztensor.Unread stands in the place" if value.stands_in else ""
+    )
     return tree
+
+
+def _warn_of_unread(what: str, unread: dict[str, str], consequence: str) -> None:
+    if unread:
+        where, reason = next(iter(unread.items()))
+        others = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+        message = f"{what}: tree{where} ({reason}){others}{consequence}."
+        warnings.warn(_native.printable(message), SkippedTensorWarning, stacklevel=4)
 
 
 class _Taken:
@@ -101,6 +128,10 @@ class _Taken:
         self.special_of = special_of
         self.tensors: dict[str, Any] = {}
         self.names: dict[object, str] = {}
+        #: What is not stored, by its place.
+        self.unread: dict[str, str] = {}
+        #: Where the first value of NumPy's is.
+        self.numpy: str | None = None
         # Kept so that no two tensors get the same identity because one of them is gone.
         self.held: list[Any] = []
 
@@ -108,6 +139,7 @@ class _Taken:
         if len(path) > _DEEPEST:
             raise _refused(path[:4], f"it is nested more than {_DEEPEST} levels deep, or contains itself")
         if isinstance(value, np.generic) and value.dtype.name in _TYPED:
+            self.numpy = self.numpy or _where(path)
             little = np.asarray(value).astype(value.dtype.newbyteorder("<"), copy=False)
             return {"typed": [value.dtype.name, _base64(little.tobytes())]}
         special = self.special_of(value)
@@ -116,7 +148,10 @@ class _Taken:
         leaf = self.leaf_of(value)
         if leaf is not None:
             name = self._name(leaf, value, path)
-            return {leaf[0]: [name, bool(value.requires_grad)] if leaf[0] == "parameter" else name}
+            if leaf[0] in ("numpy", "scalar"):
+                self.numpy = self.numpy or _where(path)
+            form = {leaf[0]: [name, bool(value.requires_grad)] if leaf[0] == "parameter" else name}
+            return self._attributed(form, leaf[3], path) if leaf[3] else form
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
@@ -134,7 +169,8 @@ class _Taken:
             return {"tuple": self._items(value, path)}
         if kind is OrderedDict:
             pairs = self._pairs(value, path)
-            return {"ordered": [pairs, self.form(vars(value), (*path, "__dict__"))] if vars(value) else [pairs]}
+            attributes = (*path, _Attribute("__dict__"))
+            return {"ordered": [pairs, self.form(vars(value), attributes)] if vars(value) else [pairs]}
         if isinstance(value, Mapping):
             if all(type(key) is str for key in value):
                 return {"dict": {key: self.form(item, (*path, key)) for key, item in value.items()}}
@@ -145,6 +181,13 @@ class _Taken:
         raise _refused(
             path, f"a {what} cannot be stored: dicts, lists, tuples, numbers, text, bytes, None and tensors can"
         )
+
+    def _attributed(self, form: Any, attributes: dict[str, Any], path: tuple[Any, ...]) -> Any:
+        for name, attribute in attributes.items():
+            if type(attribute) is Unread:
+                self.unread[_where((*path, _Attribute(name)))] = attribute.what
+        forms = {name: self.form(attribute, (*path, _Attribute(name))) for name, attribute in attributes.items()}
+        return {"attributed": [form, {"dict": forms}]}
 
     def _items(self, items: Iterable[Any], path: tuple[Any, ...]) -> list[Any]:
         return [self.form(item, (*path, number)) for number, item in enumerate(items)]
@@ -158,8 +201,8 @@ class _Taken:
             raise _refused(path, f"{key!r} cannot be a key")
         return form
 
-    def _name(self, leaf: tuple[str, object, Any], value: Any, path: tuple[Any, ...]) -> str:
-        _, identity, stored = leaf
+    def _name(self, leaf: tuple[str, object, Any, Any], value: Any, path: tuple[Any, ...]) -> str:
+        _, identity, stored, _ = leaf
         if identity is not None and identity in self.names:
             return self.names[identity]
         wanted = ".".join(map(str, path)) or "tensor"
@@ -177,11 +220,21 @@ class _Taken:
 class _Value:
     """Makes values of their forms."""
 
-    def __init__(self, tensor: Callable[[str, str], Any], special_from: Callable[[str, Any], Any]) -> None:
+    def __init__(
+        self,
+        tensor: Callable[[str, str], Any],
+        special_from: Callable[[str, Any], Any],
+        another: Callable[[Any], Any] | None,
+    ) -> None:
         self.tensor = tensor
         self.special_from = special_from
+        self.another = another
+        #: Tensors with attributes, by their texts.
+        self.attributed: dict[str, Any] = {}
         #: What is not there, by its place.
         self.unread: dict[str, str] = {}
+        #: Whether something stands in the place of any of it.
+        self.stands_in = False
 
     def of(self, form: Any, path: tuple[Any, ...]) -> Any:
         if len(path) > _DEEPEST:
@@ -226,6 +279,8 @@ class _Value:
                 return complex(*parts)
             case "typed":
                 return _typed(content)
+            case "attributed":
+                return self._attributed(content, path)
             case "parameter":
                 if len(content) != 2 or not isinstance(content[0], str) or not isinstance(content[1], bool):
                     raise _malformed("a parameter is no name with a flag")
@@ -237,9 +292,45 @@ class _Value:
             case "dtype" | "device":
                 return self.special_from(tag, content)
             case "unread":
-                self.unread["".join(f"[{part!r}]" for part in path)] = content
+                self.unread[_where(path)] = content
+                self.stands_in = True
                 return Unread(content)
         return self.tensor(tag, content)
+
+    def _attributed(self, content: list[Any], path: tuple[Any, ...]) -> Any:
+        match content:
+            case [{"tensor": _} | {"parameter": _} | {"numpy": _} | {"scalar": _} as form, {"dict": dict(forms)}]:
+                pass
+            case _:
+                raise _malformed("the attributes of a tensor are no tensor with a dict")
+        text = json.dumps(content)
+        if text in self.attributed:
+            return self.attributed[text]
+        tensor = self.of(form, path)
+        if self.another is not None and "numpy" not in form and "scalar" not in form:
+            tensor = self.another(tensor)
+        self.attributed[text] = tensor
+        for name, form in forms.items():
+            place = (*path, _Attribute(name))
+            if name == "requires_grad":
+                if self.another is not None and form is True:
+                    self._require_gradients(tensor, place)
+            elif isinstance(form, dict) and "unread" in form and hasattr(type(tensor), name):
+                # What belongs to every tensor, such as its class, has nothing to stand in its place.
+                self.unread[_where(place)] = str(form["unread"])
+            elif self.another is None or not hasattr(tensor, "__dict__"):
+                self.unread[_where(place)] = "an array has no attributes"
+            elif hasattr(type(tensor), name):
+                self.unread[_where(place)] = "tensors have something else of that name"
+            else:
+                vars(tensor)[name] = self.of(form, place)
+        return tensor
+
+    def _require_gradients(self, tensor: Any, place: tuple[Any, ...]) -> None:
+        try:
+            tensor.requires_grad_(True)
+        except (AttributeError, RuntimeError) as error:
+            self.unread[_where(place)] = str(error).splitlines()[0]
 
     def _items(self, items: list[Any], path: tuple[Any, ...]) -> list[Any]:
         return [self.of(item, (*path, number)) for number, item in enumerate(items)]
@@ -271,7 +362,7 @@ class _Value:
             raise _malformed("an ordered dict is no list of pairs")
         ordered = OrderedDict(self._pairs(content[0], path))
         if len(content) == 2:
-            attributes = self.of(content[1], (*path, "__dict__"))
+            attributes = self.of(content[1], (*path, _Attribute("__dict__")))
             if type(attributes) is not dict or not all(type(key) is str for key in attributes):
                 raise _malformed("the attributes of a dict are no dict of texts")
             vars(ordered).update(attributes)
@@ -293,6 +384,7 @@ _CONTENTS: dict[str, Any] = {
     "complex": list,
     "typed": list,
     "tensor": str,
+    "attributed": list,
     "parameter": list,
     "numpy": str,
     "scalar": str,
@@ -354,5 +446,8 @@ def _malformed(what: str) -> ZTensorError:
 
 
 def _refused(path: tuple[Any, ...], what: str) -> ZTensorError:
-    where = "".join(f"[{part!r}]" for part in path)
-    return from_core("invalid_argument", f"tree{where}: {what}", None, None, None, None)
+    return from_core("invalid_argument", f"tree{_where(path)}: {what}", None, None, None, None)
+
+
+def _where(path: tuple[Any, ...]) -> str:
+    return "".join(f".{part}" if isinstance(part, _Attribute) else f"[{part!r}]" for part in path)

@@ -19,7 +19,7 @@ from . import _native
 from ._arrays import StorageType
 from ._errors import from_core, invalid, warn_of_skipped
 from ._loading import load_files
-from ._trees import Leaf, put_together, special_from, take_apart, tree_of, with_tree
+from ._trees import Leaf, Unread, put_together, special_from, take_apart, tree_of, with_tree
 from ._types import (
     Backend,
     Base,
@@ -157,7 +157,7 @@ def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: A
 
     The options are those of :func:`save_file`.
     """
-    text, arrays = take_apart(tree, leaf_of)
+    text, arrays = take_apart(tree, leaf_of, filename=filename)
     save_file(arrays, filename, with_tree(metadata, text), **options)
 
 
@@ -180,13 +180,19 @@ def load_tree(filename: Path, copy: bool = False, **options: Any) -> Any:
 
 def leaf_of(value: Any) -> Leaf:
     """What is stored of an array in a tree."""
+    if isinstance(value, np.ma.MaskedArray):
+        return None
     if isinstance(value, np.ndarray):
         about = value.__array_interface__
-        return "tensor", (about["data"][0], value.shape, value.strides, value.dtype.str, value.dtype.name), value
+        kind = type(value)
+        own = kind in (np.ndarray, np.memmap)
+        attributes = {} if own else {"__class__": Unread(f"{kind.__module__}.{kind.__qualname__}")}
+        identity = (about["data"][0], value.shape, value.strides, value.dtype.str, value.dtype.name)
+        return "tensor", identity, value, attributes
     if isinstance(value, np.generic):
-        return "scalar", None, np.asarray(value)
+        return "scalar", None, np.asarray(value), {}
     if isinstance(value, _native.Tensor):
-        return "tensor", id(value), value
+        return "tensor", id(value), value, {}
     return None
 
 

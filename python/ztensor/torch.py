@@ -19,7 +19,7 @@ from . import _native
 from ._errors import from_core, invalid, warn_of_skipped
 from ._loading import load_files
 from ._shared import names_to_drop, overlapping
-from ._trees import Leaf, Special, put_together, take_apart, tree_of, with_tree
+from ._trees import Leaf, Special, Unread, put_together, take_apart, tree_of, with_tree
 from ._types import (
     Backend,
     Base,
@@ -231,12 +231,12 @@ def load_model(
     shared = names_to_drop(expected, preferred=set(state))
     result = model.load_state_dict(state, strict=False)
     missing, unexpected = set(result.missing_keys), list(result.unexpected_keys)
-    # A name that shares its memory with one that was loaded is neither missing nor, if it is there after all, expected.
-    for dropped in shared.values():
+    # A name that shares its memory with one that was loaded is not missing. If it is there after all, it has to have the same values.
+    for kept, dropped in shared.items():
         for name in dropped:
             if name in missing:
                 missing.remove(name)
-            else:
+            elif name in state and not (kept in state and _is_same(state[name], state[kept])):
                 unexpected.append(name)
     if strict and (missing or unexpected):
         lines = [f"Error(s) in loading state_dict for {type(model).__name__}:"]
@@ -250,6 +250,12 @@ def load_model(
     return sorted(missing), unexpected
 
 
+def _is_same(one: Any, other: Any) -> bool:
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or one.shape != other.shape:
+        return one is other
+    return one.dtype == other.dtype and (one.data_ptr() == other.data_ptr() or torch.equal(one, other))
+
+
 def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: Any) -> None:
     """Saves nested dicts, lists, tuples, sets, numbers, text, bytes, ``None``, tensors and arrays, such as a training checkpoint
     (model, optimizer, scheduler, random state, step), without pickle. A tensor that occurs several times is stored once. A name that
@@ -257,7 +263,7 @@ def save_tree(tree: Any, filename: Path, metadata: Metadata = None, **options: A
 
     The options are those of :func:`save_file`.
     """
-    text, tensors = take_apart(tree, leaf_of, special_of)
+    text, tensors = take_apart(tree, leaf_of, special_of, filename)
     _native.save_file(tensors, filename, with_tree(metadata, text), **options)
 
 
@@ -275,7 +281,7 @@ def load_tree(filename: Path, device: str | int | torch.device = "cpu", copy: bo
     )
     text = tree_of(reader, str(filename))
     tensors = load_file(filename, device, copy, **options)
-    return put_together(text, str(filename), lambda tag, name: placed(tensors, tag, name), special_from)
+    return put_together(text, str(filename), lambda tag, name: placed(tensors, tag, name), special_from, another)
 
 
 def placed(tensors: dict[str, Any], tag: str, name: str) -> Any:
@@ -291,6 +297,13 @@ def placed(tensors: dict[str, Any], tag: str, name: str) -> Any:
     return array[()] if tag == "scalar" else array
 
 
+def another(tensor: Any) -> Any:
+    """A second tensor or parameter over the memory of one."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad)
+    return tensor.detach() if isinstance(tensor, torch.Tensor) else tensor
+
+
 def leaf_of(value: Any) -> Leaf:
     """What is stored of a tensor or an array in a tree."""
     if not isinstance(value, torch.Tensor):
@@ -300,14 +313,19 @@ def leaf_of(value: Any) -> Leaf:
         if leaf is None or isinstance(value, _native.Tensor):
             return leaf
         # Told apart from tensors, so that each comes back as what it was.
-        return "scalar" if leaf[0] == "scalar" else "numpy", leaf[1], leaf[2]
+        return "scalar" if leaf[0] == "scalar" else "numpy", leaf[1], leaf[2], leaf[3]
+    tag = "parameter" if isinstance(value, torch.nn.Parameter) else "tensor"
+    attributes = dict(vars(value))
+    if type(value) not in (torch.Tensor, torch.nn.Parameter):
+        attributes["__class__"] = Unread(f"{type(value).__module__}.{type(value).__qualname__}")
+    if tag == "tensor" and value.requires_grad:
+        attributes["requires_grad"] = True
     if value.layout != torch.strided:
-        return "tensor", id(value), value
+        return tag, id(value), value.detach(), attributes
     place = (value.device, value.untyped_storage().data_ptr(), value.storage_offset(), value.is_conj(), value.is_neg())
     shared = (place, value.shape, value.stride(), value.dtype)
     # What has no memory of its own, such as an empty tensor, has no place either.
-    tag = "parameter" if type(value) is torch.nn.Parameter else "tensor"
-    return tag, shared if value.numel() else None, value.detach().contiguous()
+    return tag, shared if value.numel() else None, value.detach().contiguous(), attributes
 
 
 def special_of(value: Any) -> Special:

@@ -98,7 +98,12 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// So many tensors, in words.
 pub(crate) fn tensors(number: usize) -> String {
-    format!("{} tensor{}", count(number as u64), if number == 1 { "" } else { "s" })
+    counted(number, "tensor")
+}
+
+/// So many things, in words.
+pub(crate) fn counted(number: usize, thing: &str) -> String {
+    format!("{} {thing}{}", count(number as u64), if number == 1 { "" } else { "s" })
 }
 
 /// A number with thousands separated.

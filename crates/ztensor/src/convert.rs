@@ -4,9 +4,10 @@
 mod kind;
 #[cfg(feature = "pytorch")]
 mod pytorch;
+mod trees;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -14,6 +15,7 @@ use rayon::prelude::*;
 pub use kind::FileKind;
 #[cfg(feature = "pytorch")]
 pub use pytorch::selected_to_pytorch;
+pub use trees::{carried_tree, metadata_outside, unmentioned};
 
 pub use crate::tensor::text_of;
 
@@ -46,33 +48,6 @@ pub type Selection<'a> = [(&'a str, Cow<'a, str>)];
 /// All tensors of a file under their own names.
 pub fn everything(reader: &Reader) -> Vec<(&str, Cow<'_, str>)> {
     file_order(reader).into_iter().map(|(name, _)| (name, Cow::Borrowed(name))).collect()
-}
-
-/// The tree of a file with the names that its tensors get; `None` if the file has none. It is an error if a tensor of the tree is not selected.
-pub fn carried_tree(reader: &Reader, selection: &Selection<'_>) -> Result<Option<Tree>> {
-    let Some(mut tree) = reader.tree()? else { return Ok(None) };
-    let names: HashMap<&str, &str> = selection.iter().map(|(old, new)| (*old, new.as_ref())).collect();
-    match tree.rename(&|name| names.get(name).copied()) {
-        Ok(()) => Ok(Some(tree)),
-        Err(name) if reader.contains(&name) => {
-            Err(Error::argument("the tree has tensors that are not selected").with_tensor(&name))
-        }
-        Err(name) => {
-            Err(Error::malformed(format!("the tree names \"{name}\", which the file does not hold"))
-                .with_tensor(&name))
-        }
-    }
-}
-
-/// The tensors among some that a tree does not mention, neither them nor others with the same bytes.
-pub fn unmentioned<'s>(reader: &Reader, selection: &'s Selection<'_>, tree: &Tree) -> Vec<&'s str> {
-    let mentioned: HashSet<&str> = tree.tensors().into_iter().collect();
-    let key = |(old, _): &(&str, Cow<'_, str>)| reader.object(old).ok().and_then(tie_key);
-    let known = selection.iter().filter(|(_, new)| mentioned.contains(new.as_ref()));
-    let known: HashSet<TieKey> = known.filter_map(key).collect();
-    let left = selection.iter().filter(|(_, new)| !mentioned.contains(new.as_ref()));
-    let left = left.filter(|tensor| key(tensor).is_none_or(|key| !known.contains(&key)));
-    left.map(|(_, new)| new.as_ref()).collect()
 }
 
 /// What dequantised elements become.

@@ -72,7 +72,7 @@ def test_dtype_rounds_as_torch_does(model: Path, tmp_path: Path, name: str, suff
 
 def test_names_and_selections(model: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.zt"
-    run(
+    said = run(
         "convert",
         model,
         "-o",
@@ -87,6 +87,7 @@ def test_names_and_selections(model: Path, tmp_path: Path) -> None:
         r"s/layers\.([0-9]+)/h.\1/",
     )
     assert set(ztensor.open(output).keys()) == {"h.0.weight", "h.1.weight", "h.1.bias"}
+    assert "3 of 5 tensors" in said
     original = load_safetensors(model)
     assert torch.equal(load_file(output)["h.1.bias"], original["model.layers.1.bias"])
     assert "two tensors the name" in run("convert", model, "-o", output, "--force", "--rename", "s/.*/x/", code=2)

@@ -389,6 +389,14 @@ def test_reading_a_malicious_file_says_what_was_left_out(tmp_path: Path) -> None
     report = ztensor.scan(path)
     assert report["verdict"] == "dangerous"
     assert report["parts"][0]["calls"] == {"posix.system('echo pwned')": "dangerous"}
+    for name, save in (("a.npz", np.savez), ("a.npy", np.save)):
+        save(tmp_path / name, np.array([Evil()], dtype=object))
+        with pytest.warns(ztensor.SkippedTensorWarning, match=r"an array of Python objects.*ztensor\.scan"):
+            ztensor.numpy.load_file(tmp_path / name)
+        done = subprocess.run(
+            [sys.executable, "-m", "ztensor", "info", tmp_path / name], capture_output=True, text=True
+        )
+        assert f"`ztensor scan {tmp_path / name}`" in done.stdout
 
 
 def test_a_safetensors_file_that_begins_like_a_pickle_is_safe(tmp_path: Path) -> None:

@@ -200,6 +200,9 @@ def test_dehydrate_makes_what_from_pretrained_loads(model: torch.nn.Module, tmp_
     z4ai.enable_hf()
     loaded = type(model).from_pretrained(tmp_path, variant="z4ai").eval()
     assert torch.equal(logits(loaded), logits(model))
+    subprocess.run([*command, "hydrate", str(tmp_path)], check=True, capture_output=True)
+    again = subprocess.run([*command, "dehydrate", str(tmp_path)], check=True, capture_output=True, text=True)
+    assert "is there already" in again.stdout and "kept as it is" not in again.stdout + again.stderr
     subprocess.run([*command, "hydrate", str(tmp_path), "--delete-archives"], check=True, capture_output=True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == plain
 

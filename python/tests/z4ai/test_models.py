@@ -38,7 +38,11 @@ def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
     again = Tied()
     again.load_state_dict(z4ai.load_file(tmp_path / "n.zstn"))
     assert same(dict(again.state_dict()), dict(model.state_dict()))
-    assert ztensor.torch.load_model(again, tmp_path / "n.zstn", strict=False)[0] == []
+    assert ztensor.torch.load_model(again, tmp_path / "n.zstn") == ([], [])
+    state["head.weight"] = state["head.weight"] + 1
+    z4ai.save_file(state, tmp_path / "o.zstn")
+    with pytest.raises(RuntimeError, match="Unexpected"):
+        ztensor.torch.load_model(again, tmp_path / "o.zstn")
 
 
 def test_a_prefix_of_the_names(tmp_path: Path) -> None:

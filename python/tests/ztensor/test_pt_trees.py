@@ -200,7 +200,7 @@ def test_flat_files_become_state_dicts(tmp_path: Path) -> None:
     tensors = {"a.weight": torch.randn(3, 4), "b": torch.arange(5)}
     ztensor.torch.save_file(tensors, tmp_path / "m.safetensors", metadata={"format": "pt"})
     complaint = convert(tmp_path / "m.safetensors", tmp_path / "m.pt", "--dtype", "bf16")
-    assert "not written: 1 entries of metadata" in complaint
+    assert 'not written: 1 entry of metadata ("format")' in complaint
     loaded = torch.load(tmp_path / "m.pt", weights_only=True)
     assert same({"b": tensors["b"], "a.weight": tensors["a.weight"].bfloat16()}, loaded)
     blocks = ztensor.Tensor({"data": np.zeros(34, np.uint8)}, shape=[1, 32], layout="gguf.q8_0/1")
@@ -253,9 +253,16 @@ def test_numpy_in_pickles(tmp_path: Path) -> None:
     for name in ("n.pt", "n.pkl", "n.zt"):
         assert same(tree, ztensor.torch.load_tree(tmp_path / name))
         assert same(tree, ztensor.numpy.load_tree(tmp_path / name))
-    convert(tmp_path / "n.zt", tmp_path / "back.pt")
+    said = convert(tmp_path / "n.zt", tmp_path / "back.pt")
+    assert "['state'][1] is NumPy's" in said and "add_safe_globals" in said
     assert same(tree, torch.load(tmp_path / "back.pt", weights_only=False))
-    ztensor.numpy.save_tree(tree, tmp_path / "numpy.pt")
+    for module, place in ((ztensor.numpy, r"tree\['x'\]\[0\]"), (ztensor.torch, r"tree\['state'\]\[1\]")):
+        with pytest.warns(UserWarning, match=f"{place} is NumPy's.*add_safe_globals"):
+            module.save_tree(tree, tmp_path / "numpy.pt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ztensor.torch.save_tree(tree, tmp_path / "n.zt")
+        ztensor.torch.save_tree({"x": 1.5, "w": torch.ones(1)}, tmp_path / "plain.pt")
 
 
 def test_info_shows_trees(tmp_path: Path) -> None:
@@ -372,3 +379,153 @@ def test_slices_of_quantised_tensors(tmp_path: Path) -> None:
             np.testing.assert_array_equal(file.get_slice(name)[2], expected[2].half().numpy())
         slice_ = ztensor.Reader(tmp_path / "q.pt").read_slice(name, np.s_[:, 1], dequantize=True)
         np.testing.assert_array_equal(slice_, expected[:, 1].numpy())
+
+
+class Subclass(torch.Tensor):
+    """A class of a program."""
+
+
+def attributed() -> dict[str, Any]:
+    """Tensors with what programs give them besides their elements."""
+    parameter = torch.nn.Parameter(torch.arange(3.0), requires_grad=False)
+    parameter.tag = {"tensor_model_parallel": True, "dims": (1, 2)}
+    parameter.main_grad = torch.full((3,), 0.5)
+    plain = torch.arange(4.0)
+    plain.note = "kept"
+    sparse = torch.eye(3).to_sparse().coalesce()
+    sparse.note = 1
+    return {
+        "parameter": parameter,
+        "again": parameter,
+        "plain": plain,
+        "sparse": sparse,
+        "trained": torch.ones(2, requires_grad=True),
+        "both": torch.nn.Parameter(torch.ones(2)),
+    }
+
+
+def check_attributed(tree: dict[str, Any]) -> None:
+    assert tree["parameter"] is tree["again"] and type(tree["parameter"]) is torch.nn.Parameter
+    assert tree["parameter"].tag == {"tensor_model_parallel": True, "dims": (1, 2)}
+    assert not tree["parameter"].requires_grad and torch.equal(tree["parameter"], torch.arange(3.0))
+    assert torch.equal(tree["parameter"].main_grad, torch.full((3,), 0.5))
+    assert tree["plain"].note == "kept" and torch.equal(tree["plain"], torch.arange(4.0))
+    assert tree["sparse"].note == 1 and torch.equal(tree["sparse"].to_dense(), torch.eye(3))
+    assert tree["trained"].requires_grad and tree["trained"].is_leaf and type(tree["trained"]) is torch.Tensor
+    assert tree["both"].requires_grad and not vars(tree["both"])
+
+
+def test_attributes_of_tensors_are_kept(tmp_path: Path) -> None:
+    torch.save(attributed(), tmp_path / "theirs.pt")
+    check_attributed(torch.load(tmp_path / "theirs.pt", weights_only=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ztensor.SkippedTensorWarning)
+        check_attributed(ztensor.torch.load_tree(tmp_path / "theirs.pt"))
+        for name in ("c.zt", "c.safetensors"):
+            if name == "c.safetensors":
+                tree = attributed()
+                del tree["sparse"]
+                torch.save(tree, tmp_path / "dense.pt")
+                assert convert(tmp_path / "dense.pt", tmp_path / name) == ""
+                continue
+            assert convert(tmp_path / "theirs.pt", tmp_path / name) == ""
+            check_attributed(ztensor.torch.load_tree(tmp_path / name))
+        assert convert(tmp_path / "c.zt", tmp_path / "back.pt") == ""
+        check_attributed(torch.load(tmp_path / "back.pt", weights_only=True))
+        for name in ("python.zt", "python.pt"):
+            ztensor.torch.save_tree(attributed(), tmp_path / name)
+            check_attributed(ztensor.torch.load_tree(tmp_path / name))
+        check_attributed(torch.load(tmp_path / "python.pt", weights_only=True))
+    # Tensors among attributes are tensors of the file.
+    assert "parameter.__dict__.main_grad" in ztensor.Reader(tmp_path / "theirs.pt")
+    # An array has nowhere to put them.
+    with pytest.warns(ztensor.SkippedTensorWarning, match=r"tree\['parameter'\]\.tag \(an array has no attributes\)"):
+        arrays = ztensor.numpy.load_tree(tmp_path / "c.zt")
+    np.testing.assert_array_equal(arrays["parameter"], np.arange(3.0))
+
+
+def test_what_tensors_lose_is_named(tmp_path: Path) -> None:
+    hooked = torch.ones(2, requires_grad=True)
+    hooked.odd = Namespace(a=1)
+    tree = {"w": torch.ones(3).as_subclass(Subclass), "x": hooked, "m": np.matrix([[1.0, 2.0]])}
+    torch.save(tree, tmp_path / "c.pt")
+    complaint = convert(tmp_path / "c.pt", tmp_path / "c.zt")
+    assert f"['w'].__class__: {__name__}.Subclass" in complaint and "['x'].odd: argparse.Namespace" in complaint
+    assert "['m'].__class__: numpy.matrix" in complaint
+    for path in (tmp_path / "c.pt", tmp_path / "c.zt"):
+        with pytest.warns(ztensor.SkippedTensorWarning, match=r"tree\['w'\]\.__class__ .*Subclass\) and 2 more"):
+            loaded = ztensor.torch.load_tree(path)
+        assert type(loaded["w"]) is torch.Tensor and torch.equal(loaded["w"], torch.ones(3))
+        assert loaded["x"].odd == ztensor.Unread("argparse.Namespace") and loaded["x"].requires_grad
+    result = command("convert", tmp_path / "c.zt", "-o", tmp_path / "d.pt")
+    assert result.returncode == 2 and "__class__" in result.stderr and not (tmp_path / "d.pt").exists()
+    with pytest.warns(ztensor.SkippedTensorWarning, match=r"not stored: tree\['w'\]\.__class__ .*Subclass"):
+        ztensor.torch.save_tree({"w": tree["w"]}, tmp_path / "e.zt")
+    with pytest.raises(ZTensorError, match=r"tree\['x'\]\.odd: a argparse.Namespace cannot be stored"):
+        ztensor.torch.save_tree({"x": hooked}, tmp_path / "f.zt")
+    for module in (ztensor.numpy, ztensor.torch):
+        with pytest.raises(ZTensorError, match="MaskedArray cannot be stored"):
+            module.save_tree({"a": np.ma.masked_array([1.0, 2.0], [True, False])}, tmp_path / "g.zt")
+
+
+def test_attributes_that_contain_their_tensor(tmp_path: Path) -> None:
+    tensor = torch.ones(2)
+    tensor.itself = [tensor]
+    torch.save({"w": tensor}, tmp_path / "c.pt")
+    assert set(ztensor.Reader(tmp_path / "c.pt").keys()) == {"w", "w.__dict__.itself.0"}
+    with pytest.raises(ZTensorError, match="contains itself"):
+        ztensor.torch.load_tree(tmp_path / "c.pt")
+    with pytest.raises(ZTensorError, match="contains itself"):
+        ztensor.torch.save_tree({"w": tensor}, tmp_path / "c.zt")
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_bytearrays_of_every_protocol(tmp_path: Path, protocol: int) -> None:
+    tree = {"a": bytearray(b"x\0\xff"), "b": b"x\0\xff", "empty": [bytearray(), b""], "array": np.arange(3.0)}
+    torch.save(tree, tmp_path / "c.pt", pickle_protocol=protocol)
+    (tmp_path / "c.pkl").write_bytes(pickle.dumps(tree, protocol))
+    convert(tmp_path / "c.pt", tmp_path / "c.zt")
+    for name in ("c.pt", "c.pkl", "c.zt"):
+        loaded = ztensor.torch.load_tree(tmp_path / name)
+        assert same(tree, loaded) and type(loaded["a"]) is bytearray and type(loaded["b"]) is bytes
+
+
+def test_only_what_the_tree_lacks_is_said_to_be_left_out(tmp_path: Path) -> None:
+    tree = {
+        "w": torch.ones(1),
+        "step": 3,
+        "lr": [1e-3, float("nan")],
+        "args": {"name": "a", 1: None},
+        "n": np.float32(2),
+    }
+    torch.save(tree, tmp_path / "c.pt")
+    for name in ("c.zt", "c.safetensors"):
+        convert(tmp_path / "c.pt", tmp_path / name)
+        assert "not written" not in convert(tmp_path / name, tmp_path / "d.pt")
+        ztensor.write_metadata(tmp_path / name, {"license": "mit"})
+        complaint = convert(tmp_path / name, tmp_path / "d.pt")
+        assert 'not written: 1 entry of metadata ("license"), for which a .pt file has no place' in complaint
+
+
+def test_hints_say_what_to_do_instead(tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(1), "args": Namespace()}, tmp_path / "c.pt")
+    convert(tmp_path / "c.pt", tmp_path / "c.zt")
+    result = command("convert", tmp_path / "c.zt", "-o", tmp_path / "d.pt")
+    assert result.returncode == 2 and result.stderr.strip().endswith("Name the output .zt.")
+    blocks = ztensor.Tensor({"data": np.zeros(34, np.uint8)}, shape=[1, 32], layout="gguf.q8_0/1")
+    for tree, hint in (
+        ({"args": ztensor.Unread("a.B")}, "Replace or remove it in the tree, or name the file .zt."),
+        ({"w": blocks}, "Name the file .zt, or read ggml blocks with dequantize=True."),
+    ):
+        with pytest.raises(ZTensorError) as caught:
+            ztensor.torch.save_tree(tree, tmp_path / "x.pt")
+        assert caught.value.hint == hint and str(caught.value).endswith(hint)
+        assert not (tmp_path / "x.pt").exists()
+    import ml_dtypes
+
+    with pytest.raises(ZTensorError) as caught, pytest.warns(UserWarning, match="NumPy's"):
+        ztensor.torch.save_tree({"n": np.zeros(2, ml_dtypes.bfloat16)}, tmp_path / "x.pt")
+    assert caught.value.hint == "Make it a tensor."
+    ztensor.numpy.save_file({"n": np.zeros(2, ml_dtypes.float6_e2m3fn)}, tmp_path / "f6.zt")
+    result = command("convert", tmp_path / "f6.zt", "-o", tmp_path / "x.pt")
+    assert result.returncode == 2 and result.stderr.strip().endswith("Write a .zt file instead.")

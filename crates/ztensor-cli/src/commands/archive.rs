@@ -82,6 +82,11 @@ impl Archive {
         let options = self.options.archive_options()?;
         let mut results = self.options.json.results();
         for (model, output, unchanged) in &work {
+            // Without its base a delta could not even be opened.
+            if find(model.path())?.is_some() {
+                let message = "this is an archive already. Restore its original first: `ztensor restore`, or `ztensor delta apply`.";
+                return Err(Failure::about(model.path(), "invalid_argument", message));
+            }
             let reader = Bases::default().open_model(model)?;
             if *unchanged {
                 let stored = std::fs::metadata(output)?.len();

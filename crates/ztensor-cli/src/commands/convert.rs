@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value as Json, json};
 use ztensor::convert::{
-    FileKind, Precision, Selection, Storage, carried_tree, copy_selected, everything, selected_to_pytorch,
-    selected_to_safetensors, unmentioned,
+    FileKind, Precision, Selection, Storage, carried_tree, copy_selected, everything, metadata_outside,
+    selected_to_pytorch, selected_to_safetensors, unmentioned,
 };
 use ztensor::folder::Model;
 use ztensor::tree::Tree;
-use ztensor::{DType, Format, Reader, Version, Writer};
+use ztensor::{DType, Reader, Version, Writer};
 
 use super::archive::make_folder;
 use super::bases::{Bases, expand};
@@ -20,7 +20,7 @@ use super::names;
 use super::originals::DeleteOption;
 use super::selection::SelectionOptions;
 use super::storage::{StorageOptions, refuse_plain_format};
-use crate::display::{complain, say, say_json, size, tensors};
+use crate::display::{complain, count, say, say_json, size, tensors};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
 
@@ -83,7 +83,7 @@ impl Convert {
             write_selected(&reader, &selection, input, output, storage, version)?;
             match self.json {
                 true => documents.push(document(&reader, input, output, selection.len())?),
-                false => say(&report(&reader, input, output)?)?,
+                false => say(&report(&reader, input, output, selection.len())?)?,
             }
             self.delete.after_converting(&reader, input, output, &selection)?;
         }
@@ -234,21 +234,40 @@ fn carried(reader: &Reader, selection: &Selection<'_>, input: &Path, kind: FileK
         unread.for_each(|(place, what)| say(format!("not read: {place}: {what}")));
         return tree;
     }
+    if let Some(place) = tree.as_ref().and_then(Tree::numpy) {
+        say(format!(
+            "{place} is NumPy's, so that torch.load(..., weights_only=True) wants its classes to be allowed by \
+             torch.serialization.add_safe_globals"
+        ));
+    }
     if let Some(tree) = &tree {
         for name in unmentioned(reader, selection, tree) {
             say(format!("not written: {name}: the tree does not mention it"));
         }
     }
-    // A pickle's own values are in its tree.
-    let metadata = reader.attributes().keys().filter(|key| key.as_str() != ztensor::tree::KEY).count();
-    if metadata > 0 && (tree.is_none() || reader.format() != Format::Pytorch) {
-        say(format!("not written: {metadata} entries of metadata, for which a .pt file has no place"));
+    let metadata: Vec<&str> = match &tree {
+        Some(tree) => metadata_outside(reader, tree),
+        None => {
+            reader.attributes().keys().map(String::as_str).filter(|key| *key != ztensor::tree::KEY).collect()
+        }
+    };
+    if !metadata.is_empty() {
+        say(format!("not written: {}, for which a .pt file has no place", entries(&metadata)));
     }
     tree
 }
 
+/// Entries of metadata: how many, and the first of their names.
+fn entries(names: &[&str]) -> String {
+    const MOST_NAMED: usize = 4;
+    let shown: Vec<String> = names.iter().take(MOST_NAMED).map(|name| format!("\"{name}\"")).collect();
+    let more = if names.len() > MOST_NAMED { ", …" } else { "" };
+    let number = if names.len() == 1 { "1 entry".to_owned() } else { format!("{} entries", names.len()) };
+    format!("{number} of metadata ({}{more})", shown.join(", "))
+}
+
 /// One line: what became what, and how large it is.
-pub(super) fn report(reader: &Reader, input: &Path, output: &Path) -> Result<String> {
+pub(super) fn report(reader: &Reader, input: &Path, output: &Path, written: usize) -> Result<String> {
     let before: u64 = reader.sources().iter().map(|source| source.len()).sum();
     let after = std::fs::metadata(output).map(|metadata| metadata.len())?;
     let percent = 100.0 * after as f64 / before.max(1) as f64;
@@ -258,7 +277,10 @@ pub(super) fn report(reader: &Reader, input: &Path, output: &Path) -> Result<Str
         size(before),
         output.display(),
         size(after),
-        tensors(reader.len())
+        match written == reader.len() {
+            true => tensors(written),
+            false => format!("{} of {}", count(written as u64), tensors(reader.len())),
+        }
     ))
 }
 

@@ -37,7 +37,7 @@ impl Dehydrate {
         for model in found {
             if is_plain_safetensors(&model)? {
                 weights.push(model);
-            } else if find(model.path())?.is_none() {
+            } else if !is_archived(&model)? {
                 others.push(model);
             }
         }
@@ -192,12 +192,20 @@ fn shards_first(model: &Model) -> impl Iterator<Item = &PathBuf> {
     shards.into_iter().chain(indexes)
 }
 
-/// Whether all files of a model are plain safetensors, not archives already. What is called so and cannot be opened is an error.
-fn is_plain_safetensors(model: &Model) -> Result<bool> {
+/// Whether a model, or one of its shards, is an archive.
+fn is_archived(model: &Model) -> Result<bool> {
     for file in model.files() {
         if find(file)?.is_some() {
-            return Ok(false);
+            return Ok(true);
         }
+    }
+    Ok(false)
+}
+
+/// Whether all files of a model are plain safetensors, not archives already. What is called so and cannot be opened is an error.
+fn is_plain_safetensors(model: &Model) -> Result<bool> {
+    if is_archived(model)? {
+        return Ok(false);
     }
     match limits::options().open_model(model) {
         Ok(reader) => Ok(reader.format() == Format::Safetensors),

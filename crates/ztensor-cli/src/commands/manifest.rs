@@ -9,7 +9,7 @@ use ztensor::archive::digest;
 use ztensor::folder::all_files;
 
 use super::force::{Force, same_file};
-use crate::display::{say, say_json};
+use crate::display::{counted, say, say_json};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
 
@@ -63,7 +63,9 @@ impl MakeManifest {
                 let entries = lines.iter().map(|(digest, name)| json!({ "path": name, "sha256": digest }));
                 say_json(&entries.collect::<Vec<_>>().into())?;
             }
-            (false, Some(output)) => say(&format!("{} files -> {}", lines.len(), output.display()))?,
+            (false, Some(output)) => {
+                say(&format!("{} -> {}", counted(lines.len(), "file"), output.display()))?
+            }
             (false, None) => say(text.trim_end())?,
         }
         Ok(Outcome::Done)

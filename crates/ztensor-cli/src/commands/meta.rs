@@ -8,6 +8,7 @@ use ztensor::Value;
 use ztensor::convert::text_of;
 use ztensor::metadata::{MetadataEdit, read_metadata, write_metadata_with};
 
+use super::bases::Bases;
 use crate::display::{json, json_map, say, say_json, to_pipe};
 use crate::progress::Progress;
 use crate::{Failure, Outcome, Result};
@@ -41,6 +42,8 @@ struct Get {
     file: PathBuf,
     /// Keys to print [default: all]
     keys: Vec<String>,
+    #[command(flatten)]
+    bases: Bases,
     /// Print the values as JSON
     #[arg(long)]
     json: bool,
@@ -91,7 +94,8 @@ impl Meta {
 
 impl Get {
     fn run(self) -> Result {
-        let found = read_metadata(&self.file)?;
+        let reader = self.bases.open(&self.file)?;
+        let found = reader.attributes();
         let wanted = |key: &String| {
             let value = found.get(key);
             value.map(|value| (key.clone(), value.clone())).ok_or_else(|| {

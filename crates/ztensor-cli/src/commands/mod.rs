@@ -44,7 +44,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  ztensor info model.gguf\n  ztensor info model.safetensors.index.json --filter attn\n  ztensor info model.zt --tree --depth 2\n  ztensor info model.zt --json"
     )]
     Info(info::Info),
-    /// Convert files of any format to .zt or .safetensors
+    /// Convert files of any format to .zt, .safetensors or .pt
     #[command(
         after_help = "Examples:\n  ztensor convert pytorch_model.bin\n  ztensor convert model.gguf -o model.safetensors --dequantize f16\n  ztensor convert model.pt --dtype bf16 --rename s/^model\\.// --exclude *.num_batches_tracked\n  cat model.npz | ztensor convert - -o model.zt\n  ztensor convert *.safetensors -o folder --codec z4ai"
     )]

@@ -105,7 +105,7 @@ impl Files {
         write(&reader, &self.file, output, storage, version(&reader))?;
         self.delete.after_converting(&reader, &self.file, output, &everything(&reader))?;
         let document = document(&reader, &self.file, output, reader.len())?;
-        self.json.tell(&report(&reader, &self.file, output)?, document)?;
+        self.json.tell(&report(&reader, &self.file, output, reader.len())?, document)?;
         Ok(Outcome::Done)
     }
 }

@@ -7,14 +7,17 @@ use serde_json::{Value as Json, json};
 use ztensor::folder::all_files;
 use ztensor::scan::{Part, Scan as Found, Trust, Verdict};
 
+use super::bases::Bases;
 use crate::display::{note_unreadable, say, say_json};
-use crate::{Outcome, Result, limits};
+use crate::{Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Scan {
     /// Files of any format, and folders with all files in them
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    bases: Bases,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -27,7 +30,7 @@ impl Scan {
         let mut documents = Vec::new();
         for (file, named) in self.expanded()? {
             let file = &file;
-            let found = match limits::options().scan(file) {
+            let found = match self.bases.options().scan(file) {
                 Ok(found) => found,
                 // Configuration and documentation; a file that was named is another matter.
                 Err(error) if !named && error.kind() == ztensor::Kind::UnknownFormat => continue,

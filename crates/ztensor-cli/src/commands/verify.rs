@@ -10,7 +10,7 @@ use ztensor::{Error, Kind, Reader};
 
 use super::bases::{Bases, expand};
 use super::manifest::Manifest;
-use crate::display::{note_unreadable, say, say_json, tensors};
+use crate::display::{counted, note_unreadable, say, say_json, tensors};
 use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
@@ -152,9 +152,10 @@ fn verdict(checked: &Checked) -> String {
     let wrong_base = checked.failures.iter().any(|(_, error)| error.kind() == Kind::WrongBase);
     match (checked.failures.len(), checked.checksums) {
         (0, 0) => format!("readable; {about}; nothing stored to check it against (see `ztensor manifest`)"),
-        (0, 1) => format!("good; {about}, 1 checksum"),
-        (0, checksums) => format!("good; {about}, {checksums} checksums"),
+        (0, checksums) => format!("good; {about}, {}", counted(checksums, "checksum")),
         (_, _) if wrong_base => format!("not checked; {about}; the base is not the one that is needed"),
-        (failures, checksums) => format!("{failures} damaged; {about}, {checksums} checksums"),
+        (failures, checksums) => {
+            format!("{failures} damaged; {about}, {}", counted(checksums, "checksum"))
+        }
     }
 }

@@ -42,6 +42,7 @@ pub(crate) fn fill<'py>(
         let object = reader.object(name).or_raise()?;
         let matching = match Single::of(name, object, conversion.dequantize) {
             Ok(single) => {
+                check_shape(&single, destination)?;
                 if !conversion.cast {
                     check_type(&single, destination)?;
                 }
@@ -64,6 +65,22 @@ pub(crate) fn fill<'py>(
     let tasks = direct.iter_mut().filter_map(|(wanted, bytes)| Some((&*wanted, bytes.bytes_mut()?)));
     blocks::decode(py, reader, tasks.collect())?;
     indirect.into_iter().try_for_each(|(name, destination)| copy(py, reader, name, destination, conversion))
+}
+
+/// Refuses a destination of another shape, which NumPy and PyTorch would fill as often as the tensor fits.
+fn check_shape(single: &Single<'_>, destination: &Bound<'_, PyAny>) -> PyResult<()> {
+    // Elements of less than a byte are counted in different ways.
+    if packed::is_packed(&single.element) {
+        return Ok(());
+    }
+    let Ok(shape) = destination.getattr("shape").and_then(|shape| shape.extract::<Vec<usize>>()) else {
+        return Ok(());
+    };
+    if shape == single.shape {
+        return Ok(());
+    }
+    let message = format!("it has the shape {:?}, but the destination has {shape:?}", single.shape);
+    Err(mismatch(single.name, message, "Give a destination of its shape."))
 }
 
 /// Refuses a destination whose elements cannot hold the stored ones exactly: rounding is for those who ask for it.

@@ -2,7 +2,7 @@
 
 use z4ai::{Dtype, Effort, Options};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Hints, Kind, Result};
 use crate::index::Span;
 use crate::source::Source;
 use crate::tensor::{ElementType, Known, Shape};
@@ -70,5 +70,13 @@ pub(crate) fn failure(cause: z4ai::Error) -> Error {
         z4ai::ErrorKind::UnsupportedVersion => Kind::Unsupported,
         _ => Kind::Malformed,
     };
+    if kind == Kind::WrongBase {
+        let message = "what it is stored against is not what the delta was made against: the digests differ";
+        return Error::new(kind, message).with_cause(cause).with_hints(Hints::new(
+            "`delta::find` tells which file the base is.",
+            "`ztensor delta info` tells which file the base is; name that one with base=.",
+            "`ztensor delta info` tells which file the base is; name that one with --base.",
+        ));
+    }
     Error::new(kind, format!("the z4ai frame cannot be decoded: {cause}")).with_cause(cause)
 }

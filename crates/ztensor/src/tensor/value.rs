@@ -91,6 +91,25 @@ impl Value {
         }
     }
 
+    /// The value of a number by NumPy's name of its type and its little-endian bytes; complex numbers have none.
+    pub fn of_number(name: &str, bytes: &[u8]) -> Option<Value> {
+        Some(match (name, bytes) {
+            ("bool", [byte]) => Value::Bool(*byte != 0),
+            ("float64", bytes) => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
+            ("float32", bytes) => Value::Float(f32::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("float16", bytes) => Value::Float(half::f16::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("int64", bytes) => Value::Integer(i64::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("int32", bytes) => Value::Integer(i32::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("int16", bytes) => Value::Integer(i16::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("int8", bytes) => Value::Integer(i8::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("uint64", bytes) => Value::Integer(u64::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("uint32", bytes) => Value::Integer(u32::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("uint16", bytes) => Value::Integer(u16::from_le_bytes(bytes.try_into().ok()?).into()),
+            ("uint8", [byte]) => Value::Integer((*byte).into()),
+            _ => return None,
+        })
+    }
+
     /// The value as an unsigned integer, if it is one.
     pub fn as_u64(&self) -> Option<u64> {
         match self {

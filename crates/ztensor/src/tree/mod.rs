@@ -51,6 +51,8 @@ pub enum Tree {
     Ordered(Vec<(Tree, Tree)>, Option<Box<Tree>>),
     /// The name of a tensor in the file, and what it is to a program.
     Tensor(Leaf, String),
+    /// A tensor to which a program gave attributes, and a dict of them.
+    Attributed(Box<Tree>, Vec<(String, Tree)>),
     /// A typed number (`numpy.float32(1)`): NumPy's name of the type, and its little-endian bytes.
     Typed(String, Vec<u8>),
     /// A dtype of PyTorch, by its name without `torch.`.
@@ -133,6 +135,15 @@ impl Tree {
                     place.truncate(length);
                 }
             }
+            Tree::Attributed(tensor, attributes) => {
+                tensor.visit_at(place, each);
+                for (name, value) in attributes {
+                    place.push('.');
+                    place.push_str(name);
+                    value.visit_at(place, each);
+                    place.truncate(length);
+                }
+            }
             _ => {}
         }
     }
@@ -143,6 +154,18 @@ impl Tree {
         self.visit(&mut |place, value| {
             if let Tree::Unread(what) = value {
                 found.push((place.to_owned(), what.as_str()));
+            }
+        });
+        found
+    }
+
+    /// Where the first of NumPy's values is.
+    pub fn numpy(&self) -> Option<String> {
+        let mut found = None;
+        self.visit(&mut |place, value| {
+            let is_numpy = matches!(value, Tree::Typed(..) | Tree::Tensor(Leaf::Numpy | Leaf::Scalar, _));
+            if is_numpy && found.is_none() {
+                found = Some(place.to_owned());
             }
         });
         found
@@ -175,6 +198,10 @@ impl Tree {
             Tree::Ordered(entries, attributes) => {
                 entries.iter_mut().try_for_each(|(_, value)| value.rename(new))?;
                 attributes.iter_mut().try_for_each(|attributes| attributes.rename(new))?;
+            }
+            Tree::Attributed(tensor, attributes) => {
+                tensor.rename(new)?;
+                attributes.iter_mut().try_for_each(|(_, value)| value.rename(new))?;
             }
             _ => {}
         }

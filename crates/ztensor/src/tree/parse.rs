@@ -130,6 +130,24 @@ impl Parser<'_> {
                 self.take(b']')?;
                 Tree::Tensor(Leaf::Parameter { trained }, name)
             }
+            "attributed" => {
+                self.take(b'[')?;
+                let tensor = self.value(depth + 1)?;
+                if !matches!(tensor, Tree::Tensor(..)) {
+                    return Err(malformed("something else than a tensor has attributes"));
+                }
+                self.take(b',')?;
+                let attributes = match self.value(depth + 1)? {
+                    Tree::Dict(entries) => entries.into_iter().map(|(key, value)| match key {
+                        Tree::Text(name) => Ok((name, value)),
+                        _ => Err(malformed("the name of an attribute is no text")),
+                    }),
+                    _ => return Err(malformed("the attributes of a tensor are no dict")),
+                };
+                let attributes = attributes.collect::<Result<_>>()?;
+                self.take(b']')?;
+                Tree::Attributed(Box::new(tensor), attributes)
+            }
             "typed" => {
                 self.take(b'[')?;
                 let dtype = self.string()?;
@@ -346,10 +364,17 @@ mod tests {
                 Tree::List(vec![Tree::Unread("a.B".into()), Tree::Dtype("float32".into())]),
             ),
             (Tree::Text("z".into()), Tree::Size(vec![Tree::Integer("3".into())])),
+            (
+                Tree::Text("a".into()),
+                Tree::Attributed(
+                    Box::new(Tree::Tensor(Leaf::Tensor, "x".into())),
+                    vec![("tag".into(), Tree::Unread("c.D".into()))],
+                ),
+            ),
         ]);
         assert_eq!(Tree::parse(&tree.text()).unwrap(), tree);
-        assert_eq!(tree.tensors(), ["w"]);
-        assert_eq!(tree.unread(), [("['u'][0]".to_owned(), "a.B")]);
+        assert_eq!(tree.tensors(), ["w", "x"]);
+        assert_eq!(tree.unread(), [("['u'][0]".to_owned(), "a.B"), ("['a'].tag".to_owned(), "c.D")]);
         let spaced = " { \"dict\" : { \"a\" : [ 1 , 2.5e-1 ] , \"b\\u00e9\\ud83d\\ude00\" : null } } ";
         let Tree::Dict(entries) = Tree::parse(spaced).unwrap() else { panic!() };
         assert_eq!(entries[1].0, Tree::Text("bé\u{1F600}".into()));
@@ -391,6 +416,9 @@ mod tests {
             "{\"parameter\":[\"w\"]}",
             "{\"complex\":[1]}",
             "{\"tensor\":[\"x\"]}",
+            "{\"attributed\":[{\"tensor\":\"x\"}]}",
+            "{\"attributed\":[{\"tensor\":\"x\"},{\"pairs\":[[1,2]]}]}",
+            "{\"attributed\":[1,{\"dict\":{}}]}",
             deep.as_str(),
             long.as_str(),
         ] {

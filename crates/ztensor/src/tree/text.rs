@@ -30,15 +30,7 @@ impl Tree {
             Tree::FrozenSet(items) => tagged(out, "frozenset", |out| list(out, items)),
             Tree::Size(items) => tagged(out, "size", |out| list(out, items)),
             Tree::Dict(entries) if entries.iter().all(|(key, _)| matches!(key, Tree::Text(_))) => {
-                tagged(out, "dict", |out| {
-                    out.push('{');
-                    separated(out, entries, |out, (key, value)| {
-                        key.write(out);
-                        out.push(':');
-                        value.write(out);
-                    });
-                    out.push('}');
-                });
+                tagged(out, "dict", |out| object(out, entries, |key, out| key.write(out)));
             }
             Tree::Dict(entries) => tagged(out, "pairs", |out| pairs(out, entries)),
             Tree::Ordered(entries, attributes) => tagged(out, "ordered", |out| {
@@ -52,6 +44,10 @@ impl Tree {
             }),
             Tree::Tensor(Leaf::Parameter { trained }, name) => tagged(out, "parameter", |out| {
                 pair(out, |out| quote(out, name), |out| Tree::Bool(*trained).write(out));
+            }),
+            Tree::Attributed(tensor, attributes) => tagged(out, "attributed", |out| {
+                let attributes = |out: &mut String| object(out, attributes, |name, out| quote(out, name));
+                pair(out, |out| tensor.write(out), |out| tagged(out, "dict", attributes));
             }),
             Tree::Tensor(leaf, name) => tagged(out, leaf.tag(), |out| quote(out, name)),
             Tree::Typed(dtype, bytes) => tagged(out, "typed", |out| {
@@ -96,6 +92,17 @@ fn list(out: &mut String, items: &[Tree]) {
     out.push('[');
     separated(out, items, |out, item| item.write(out));
     out.push(']');
+}
+
+/// The members of a JSON object.
+fn object<K>(out: &mut String, entries: &[(K, Tree)], key: impl Fn(&K, &mut String)) {
+    out.push('{');
+    separated(out, entries, |out, (name, value)| {
+        key(name, out);
+        out.push(':');
+        value.write(out);
+    });
+    out.push('}');
 }
 
 fn pairs(out: &mut String, entries: &[(Tree, Tree)]) {

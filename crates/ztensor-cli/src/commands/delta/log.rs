@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use ztensor::delta::{Link, lineage};
 
-use crate::display::{say, say_json, size};
+use crate::display::{counted, say, say_json, size};
 use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
@@ -45,7 +45,8 @@ impl Log {
         }
         let stored: u64 = links.iter().map(|link| link.stored).sum();
         let held: u64 = links.iter().map(held).sum();
-        say(&format!("\n{} models, {} in {}", links.len(), size(held), size(stored)))?;
+        say("")?;
+        say(&format!("{}, {} in {}", counted(links.len(), "model"), size(held), size(stored)))?;
         Ok(Outcome::Done)
     }
 }

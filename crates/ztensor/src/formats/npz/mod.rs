@@ -10,7 +10,7 @@ mod types;
 use rayon::prelude::*;
 
 use super::{Input, zip};
-use crate::error::{Kind, Result};
+use crate::error::{Error, Kind, Result};
 use crate::index::{FileId, Format, Index, Object, Span};
 use array::Storage;
 use header::{Header, Preamble};
@@ -45,7 +45,7 @@ fn array_file(input: &mut Input) -> Result<Index> {
     let span = Span { file: FileId(0), offset: 0, length: source.len() };
     match array::object(parsed, preamble.data, Storage::Plain(span)) {
         Ok(object) => index.insert(name, object)?,
-        Err(error) if error.kind() == Kind::Unsupported => index.skip(name, error.message()),
+        Err(error) if error.kind() == Kind::Unsupported => skip(&mut index, name, &error),
         Err(error) => return Err(error.with_tensor(&name)),
     }
     Ok(index)
@@ -72,9 +72,16 @@ fn archive(input: &mut Input) -> Result<Index> {
         }
         match object {
             Ok(object) => index.insert(name, object)?,
-            Err(error) if error.kind() == Kind::Unsupported => index.skip(name, error.message()),
+            Err(error) if error.kind() == Kind::Unsupported => skip(&mut index, name, &error),
             Err(error) => return Err(error.with_tensor(&name).with_offset(member.offset)),
         }
     }
     Ok(index)
+}
+
+fn skip(index: &mut Index, name: String, error: &Error) {
+    match error.message() == types::OBJECTS {
+        true => index.skip_code(name, error.message()),
+        false => index.skip(name, error.message()),
+    }
 }

@@ -29,11 +29,13 @@ pub(super) fn array_type(descr: &Literal<'_>) -> Result<ArrayType, String> {
     Ok(ArrayType { swapped: (order == b'>' && width > 1).then_some(width), element })
 }
 
+/// Why an array of objects is not read.
+pub(super) const OBJECTS: &str =
+    "an array of Python objects, which only the pickle module could read, by running code";
+
 fn reason(order: u8, code: &str, text: &str) -> String {
     match code.as_bytes().first() {
-        Some(b'O') => {
-            "an array of Python objects, which only the pickle module could read, by running code".to_owned()
-        }
+        Some(b'O') => OBJECTS.to_owned(),
         Some(b'U' | b'S' | b'a') => format!("an array of strings (\"{text}\")"),
         Some(b'M' | b'm') => format!("an array of dates or durations (\"{text}\")"),
         Some(b'V') if order == b'<' => {

@@ -81,7 +81,7 @@ fn plain_length(node: &Node<'_>) -> Option<usize> {
         Node::None | Node::Bool(_) | Node::Integer(_) | Node::WideInteger(_) | Node::Float(_) => Some(0),
         Node::Text(text) => Some(text.len()),
         Node::OwnedText(text) => Some(text.len()),
-        Node::Bytes(bytes) => Some(bytes.len()),
+        Node::Bytes(bytes) | Node::ByteArray(bytes) => Some(bytes.len()),
         Node::OwnedBytes(bytes) => Some(bytes.len()),
         _ => None,
     }
@@ -96,7 +96,7 @@ fn plain(node: &Node<'_>) -> Option<Value> {
         Node::Float(value) => Value::Float(*value),
         Node::Text(text) => Value::from(*text),
         Node::OwnedText(text) => Value::from(text.as_ref()),
-        Node::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
+        Node::Bytes(bytes) | Node::ByteArray(bytes) => Value::Bytes(bytes.to_vec()),
         Node::OwnedBytes(bytes) => Value::Bytes(bytes.to_vec()),
         _ => return None,
     })

@@ -34,6 +34,8 @@ pub(super) enum Known {
     NumpyBuffer,
     NumpyScalar,
     NumpyDtype,
+    /// A class of tensors or arrays that a framework makes by itself.
+    OwnClass,
     /// `_codecs.encode`: text that stands for bytes.
     Encode,
     /// `bytes()`: no bytes at all.
@@ -57,6 +59,7 @@ pub(super) fn known(module: &str, name: &str) -> Known {
         ("torch.jit._pickle", name) if name.starts_with("build_") || name == "restore_type_tag" => {
             Known::First
         }
+        ("torch" | "torch._tensor", "Tensor") | ("numpy", "ndarray") => Known::OwnClass,
         ("torch", "Size") => Known::Size,
         ("torch", "per_tensor_affine") => Known::PerTensorAffine,
         ("torch", "per_channel_affine" | "per_channel_affine_float_qparams") => Known::PerChannelAffine,

@@ -64,21 +64,7 @@ pub(super) fn typed(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Option<(&'sta
 /// The value of a NumPy scalar.
 pub(super) fn scalar(rebuilder: &Rebuilder<'_, '_>, call: &Call) -> Option<Value> {
     let (name, bytes) = typed(rebuilder, call)?;
-    Some(match (name, bytes.as_slice()) {
-        ("bool", [byte]) => Value::Bool(*byte != 0),
-        ("float64", bytes) => Value::Float(f64::from_le_bytes(bytes.try_into().ok()?)),
-        ("float32", bytes) => Value::Float(f32::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("float16", bytes) => Value::Float(half::f16::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("int64", bytes) => Value::Integer(i64::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("int32", bytes) => Value::Integer(i32::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("int16", bytes) => Value::Integer(i16::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("int8", bytes) => Value::Integer(i8::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("uint64", bytes) => Value::Integer(u64::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("uint32", bytes) => Value::Integer(u32::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("uint16", bytes) => Value::Integer(u16::from_le_bytes(bytes.try_into().ok()?).into()),
-        ("uint8", [byte]) => Value::Integer((*byte).into()),
-        _ => return None,
-    })
+    Value::of_number(name, &bytes)
 }
 
 /// The type of `dtype('f4', False, True)` and whether its state says big-endian.
@@ -131,7 +117,7 @@ fn strides(shape: &[u64], fortran: bool) -> Option<Vec<u64>> {
 
 /// The elements: a range of the file where they stand there as they are.
 fn bytes(rebuilder: &Rebuilder<'_, '_>, id: Id) -> Reading<(Data, u64)> {
-    if let Node::Bytes(bytes) = rebuilder.arena.get(id)
+    if let Node::Bytes(bytes) | Node::ByteArray(bytes) = rebuilder.arena.get(id)
         && let Some(span) = rebuilder.place.span_of(bytes)
     {
         return Ok((Data::Raw(span), span.length));
@@ -152,7 +138,7 @@ fn bytes(rebuilder: &Rebuilder<'_, '_>, id: Id) -> Reading<(Data, u64)> {
 fn raw_bytes<'p>(rebuilder: &Rebuilder<'p, '_>, id: Id) -> Option<std::borrow::Cow<'p, [u8]>> {
     let arena = rebuilder.arena;
     match arena.get(id) {
-        Node::Bytes(bytes) => Some((*bytes).into()),
+        Node::Bytes(bytes) | Node::ByteArray(bytes) => Some((*bytes).into()),
         Node::OwnedBytes(bytes) => Some(bytes.as_ref().into()),
         // Python 2 knew no difference.
         Node::Text(text) => Some(text.as_bytes().into()),

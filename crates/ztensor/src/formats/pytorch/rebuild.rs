@@ -76,6 +76,19 @@ pub(super) struct Dense {
     pub component: Component,
 }
 
+/// What a program gave to a tensor besides its elements.
+#[derive(Default)]
+pub(super) struct Extras {
+    /// Its attributes.
+    pub states: Vec<Id>,
+    /// Its class, if that is not the framework's own.
+    pub class: Option<String>,
+    /// Whether gradients are kept for it.
+    pub trained: bool,
+    /// Whether there are functions that are called with its gradient.
+    pub hooked: bool,
+}
+
 impl<'p, 'a> Rebuilder<'p, 'a> {
     pub(super) fn new(
         arena: &'p Arena<'a>,
@@ -144,6 +157,58 @@ impl<'p, 'a> Rebuilder<'p, 'a> {
             }
         }
         Err(skipped("it is wrapped too many times"))
+    }
+
+    /// What belongs to a tensor besides its elements.
+    pub(super) fn extras(&self, id: Id) -> Extras {
+        let (mut id, mut extras) = (id, Extras::default());
+        let class = |id: Id| self.arena.global(id).map(|(module, name)| format!("{module}.{name}"));
+        for _ in 0..MOST_WRAPPERS {
+            let Some(call) = self.arena.call(id) else {
+                if let Node::Persistent(_) = self.arena.get(id) {
+                    extras.class = Some("torch.TypedStorage".to_owned());
+                }
+                break;
+            };
+            let mut arguments = self.arena.items(call.arguments).unwrap_or_default();
+            let mut known = self.known(call.callable);
+            if known == Known::NumpyArray {
+                let array = arguments.first().filter(|id| self.known(**id) != Known::OwnClass);
+                extras.class = array.and_then(|id| class(*id));
+                break;
+            }
+            extras.states.extend(call.state);
+            if known == Known::FromType {
+                let [function, wrapped, inner, state @ ..] = arguments else { break };
+                if self.known(*wrapped) != Known::OwnClass {
+                    extras.class = class(*wrapped).or(extras.class);
+                }
+                extras.states.extend(state.first());
+                known = self.known(*function);
+                arguments = self.arena.items(*inner).unwrap_or_default();
+            }
+            let hooks = match known {
+                Known::First => {
+                    // Parameters have hooks and attributes behind whether they are trained.
+                    extras.states.extend(arguments.get(3).filter(|id| self.arena.entries(**id).is_some()));
+                    arguments.get(2)
+                }
+                Known::Tensor | Known::TypedTensor => {
+                    let trained = arguments.get(4).map(|id| self.arena.get(*id));
+                    extras.trained |= matches!(trained, Some(Node::Bool(true)));
+                    arguments.get(5)
+                }
+                _ => None,
+            };
+            let hooks = hooks.and_then(|id| self.arena.call(*id)).filter(|call| !call.entries.is_empty());
+            extras.hooked |= hooks.is_some();
+            match (known, arguments.first()) {
+                (Known::First, Some(first)) => id = *first,
+                _ => break,
+            }
+        }
+        extras.states.retain(|state| !matches!(self.arena.get(*state), Node::None));
+        extras
     }
 
     /// What a value stands for, if it is a global.

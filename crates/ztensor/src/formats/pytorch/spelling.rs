@@ -87,6 +87,11 @@ impl Text<'_, '_> {
             Node::OwnedText(text) => self.string("", text.chars()),
             Node::Bytes(bytes) => self.string("b", bytes.iter().map(|byte| char::from(*byte))),
             Node::OwnedBytes(bytes) => self.string("b", bytes.iter().map(|byte| char::from(*byte))),
+            Node::ByteArray(bytes) => {
+                self.out.push_str("bytearray(");
+                self.string("b", bytes.iter().map(|byte| char::from(*byte)));
+                self.out.push(')');
+            }
             Node::Tuple { .. } => self.items(id, "(", ")", depth),
             Node::List(_) => self.items(id, "[", "]", depth),
             Node::Set(_) | Node::FrozenSet(_) => self.items(id, "{", "}", depth),

@@ -66,6 +66,7 @@ impl Builder<'_, '_, '_> {
             Node::OwnedText(text) => Tree::Text(text.to_string()),
             Node::Bytes(bytes) => Tree::Bytes(bytes.to_vec()),
             Node::OwnedBytes(bytes) => Tree::Bytes(bytes.to_vec()),
+            Node::ByteArray(bytes) => Tree::ByteArray(bytes.to_vec()),
             Node::List(_) => Tree::List(self.items(id, depth)?),
             Node::Tuple { .. } => Tree::Tuple(self.items(id, depth)?),
             Node::Set(_) => keys_only(self.items(id, depth)?, Tree::Set),
@@ -81,7 +82,7 @@ impl Builder<'_, '_, '_> {
             Node::Call(_) | Node::Persistent(_) => match (self.tensors.get(&id), arena.call(id)) {
                 (Some(Ok(name)), _) => {
                     self.budget.charge(name.len() as u64)?;
-                    Tree::Tensor(self.leaf(id), name.clone())
+                    self.attributed(id, self.leaf(id), name, depth)?
                 }
                 (Some(Err(reason)), _) => return unread(reason.clone()),
                 (None, Some(call)) => self.call(call, depth)?,
@@ -116,6 +117,37 @@ impl Builder<'_, '_, '_> {
             }
             _ => Leaf::Tensor,
         }
+    }
+
+    /// A tensor with the attributes that a program gave it. What is no value of a tree is named among them.
+    fn attributed(&mut self, id: Id, leaf: Leaf, name: &str, depth: usize) -> Result<Tree> {
+        let extras = self.rebuilder.extras(id);
+        let mut attributes = Vec::new();
+        let mut add = |name: &str, value| attributes.push((name.to_owned(), value));
+        if let Some(class) = extras.class {
+            add("__class__", Tree::Unread(class));
+        }
+        if extras.trained && leaf == Leaf::Tensor {
+            add("requires_grad", Tree::Bool(true));
+        }
+        if extras.hooked {
+            add("_backward_hooks", Tree::Unread("functions that are called with its gradient".to_owned()));
+        }
+        for state in extras.states {
+            match self.value(state, depth + 1)? {
+                Tree::Dict(entries) if entries.iter().all(|(key, _)| matches!(key, Tree::Text(_))) => {
+                    attributes.extend(entries.into_iter().filter_map(|(key, value)| match key {
+                        Tree::Text(name) => Some((name, value)),
+                        _ => None,
+                    }));
+                }
+                _ => {
+                    attributes.push(("__dict__".to_owned(), Tree::Unread("state that is no dict".to_owned())))
+                }
+            }
+        }
+        let tensor = Tree::Tensor(leaf, name.to_owned());
+        Ok(if attributes.is_empty() { tensor } else { Tree::Attributed(Box::new(tensor), attributes) })
     }
 
     /// The value that a call makes.
@@ -230,7 +262,7 @@ fn text_length(node: &Node<'_>) -> u64 {
     match node {
         Node::Text(text) => text.len() as u64,
         Node::OwnedText(text) => text.len() as u64,
-        Node::Bytes(bytes) | Node::HugeInteger(bytes) => bytes.len() as u64,
+        Node::Bytes(bytes) | Node::ByteArray(bytes) | Node::HugeInteger(bytes) => bytes.len() as u64,
         Node::OwnedBytes(bytes) => bytes.len() as u64,
         Node::HugeDecimal(digits) => digits.len() as u64,
         _ => 0,

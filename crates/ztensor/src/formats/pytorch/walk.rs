@@ -169,7 +169,7 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
                         self.tensors.entry(id).or_insert_with(|| Ok(name.clone()));
                     }
                     self.index.objects.insert(name, object);
-                    Ok(())
+                    self.enter_attributes(id, depth)
                 }
                 Ok(None) => self.enter(id, depth, keeps_values),
                 Err(Unread::Skipped(reason)) => {
@@ -252,6 +252,22 @@ impl<'p, 'a, 'i> Walk<'p, 'a, 'i> {
         } else {
             self.inside.remove(&id);
         }
+        Ok(())
+    }
+
+    /// Puts the attributes of a tensor up for a visit: there may be tensors among them.
+    fn enter_attributes(&mut self, id: Id, depth: usize) -> Result<()> {
+        let states = self.rebuilder.extras(id).states;
+        let deepest = self.budget.limits().depth;
+        if states.is_empty() || depth > deepest || self.frames.len() > 8 * deepest || !self.inside.insert(id)
+        {
+            return Ok(());
+        }
+        self.push_segment(depth, "__dict__");
+        let path = self.path.len();
+        let children = Children::Items(&[]);
+        self.frames.push(Frame { children, next: 0, path, depth, keeps_values: false, leaves: Some(id) });
+        states.into_iter().for_each(|state| self.push_state(state, depth + 1));
         Ok(())
     }
 

@@ -38,6 +38,8 @@ pub(crate) enum Node<'a> {
     OwnedText(Box<str>),
     Bytes(&'a [u8]),
     OwnedBytes(Box<[u8]>),
+    /// Bytes that a program may change.
+    ByteArray(&'a [u8]),
     /// Positions in the pool of tuple items.
     Tuple {
         start: u32,
@@ -166,7 +168,7 @@ impl<'a> Arena<'a> {
 
     pub(crate) fn bytes(&self, id: Id) -> Option<&[u8]> {
         match self.get(id) {
-            Node::Bytes(bytes) => Some(bytes),
+            Node::Bytes(bytes) | Node::ByteArray(bytes) => Some(bytes),
             Node::OwnedBytes(bytes) => Some(bytes),
             _ => None,
         }

@@ -195,7 +195,11 @@ impl<'a> Machine<'a> {
             BINUNICODE8 => self.push_text::<8>(),
             SHORT_BINBYTES => self.push_bytes::<1>(),
             BINBYTES => self.push_bytes::<4>(),
-            BINBYTES8 | BYTEARRAY8 => self.push_bytes::<8>(),
+            BINBYTES8 => self.push_bytes::<8>(),
+            BYTEARRAY8 => {
+                let bytes = self.cursor.prefixed::<8>()?;
+                self.push(Node::ByteArray(bytes))
+            }
             NEXT_BUFFER if self.lenient => self.push_shared(Arena::NONE),
             READONLY_BUFFER if self.lenient => Ok(()),
             NEXT_BUFFER | READONLY_BUFFER => {

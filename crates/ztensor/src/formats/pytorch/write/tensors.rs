@@ -16,8 +16,34 @@ pub(super) struct Tensors<'e> {
     entries: HashMap<&'e str, &'e WriteEntry<'e>>,
     /// Tensors and parameters in the pickle's memo.
     recalled: HashMap<(&'e str, Option<bool>), u32>,
+    /// Tensors with attributes, by their text.
+    attributed: HashMap<String, u32>,
     /// The numbers under which storages stand in the archive.
     storages: HashMap<usize, usize>,
+}
+
+/// How a tensor is rebuilt.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Form {
+    /// Gradients are kept for it.
+    pub(super) trained: bool,
+    /// Function, class and arguments stand there one after the other, for another function to call.
+    pub(super) typed: bool,
+}
+
+impl Form {
+    fn begin(self, pickler: &mut Pickler, function: &str) {
+        pickler.global("torch._utils", function);
+        if self.typed {
+            pickler.global("torch", "Tensor");
+        }
+    }
+
+    fn end(self, pickler: &mut Pickler) {
+        if !self.typed {
+            pickler.op(REDUCE);
+        }
+    }
 }
 
 impl<'e> Tensors<'e> {
@@ -25,6 +51,7 @@ impl<'e> Tensors<'e> {
         Tensors {
             entries: entries.iter().map(|entry| (entry.name.as_ref(), entry)).collect(),
             recalled: HashMap::new(),
+            attributed: HashMap::new(),
             storages: HashMap::new(),
         }
     }
@@ -48,9 +75,26 @@ impl<'e> Tensors<'e> {
             pickler.get(*number);
             return Ok(());
         }
-        self.rebuild(pickler, entry).map_err(|error| error.with_tensor(name))?;
+        self.rebuilt(pickler, name, Form::default())?;
         self.recalled.insert((&entry.name, None), pickler.put());
         Ok(())
+    }
+
+    /// A tensor as a form says, each time anew.
+    pub(super) fn rebuilt(&mut self, pickler: &mut Pickler, name: &str, form: Form) -> Result<()> {
+        let entry = self.entry(name)?;
+        self.rebuild(pickler, entry, form).map_err(|error| error.with_tensor(name))
+    }
+
+    /// Puts a tensor with attributes on the stack that was there before; says whether it was.
+    pub(super) fn recall(&self, pickler: &mut Pickler, text: &str) -> bool {
+        let number = self.attributed.get(text);
+        number.into_iter().for_each(|number| pickler.get(*number));
+        number.is_some()
+    }
+
+    pub(super) fn remember(&mut self, pickler: &mut Pickler, text: String) {
+        self.attributed.insert(text, pickler.put());
     }
 
     /// A parameter around a tensor.
@@ -70,38 +114,46 @@ impl<'e> Tensors<'e> {
         Ok(())
     }
 
-    fn rebuild(&mut self, pickler: &mut Pickler, entry: &WriteEntry<'_>) -> Result<()> {
+    fn rebuild(&mut self, pickler: &mut Pickler, entry: &WriteEntry<'_>, form: Form) -> Result<()> {
+        let plain = Form::default();
         match &entry.layout {
             Layout::Dense => {
                 let part = part(entry, "data")?;
                 let scalar = scalar_of(&part.element)?;
-                self.dense(pickler, part, scalar, &entry.shape)
+                self.dense(pickler, part, scalar, &entry.shape, form)
             }
             Layout::SparseCoo => {
                 let (values, coordinates) = (part(entry, "values")?, part(entry, "coords")?);
                 let (scalar, positions) = (scalar_of(&values.element)?, positions(&coordinates.element)?);
                 let count = values.length / scalar.width;
-                pickler.global("torch._utils", "_rebuild_sparse_tensor");
+                form.begin(pickler, "_rebuild_sparse_tensor");
                 layout(pickler, "torch.sparse_coo")?;
                 pickler.op(MARK);
-                self.dense(pickler, coordinates, positions, &[entry.shape.len() as u64, count])?;
-                self.dense(pickler, values, scalar, &[count])?;
+                self.dense(pickler, coordinates, positions, &[entry.shape.len() as u64, count], plain)?;
+                self.dense(pickler, values, scalar, &[count], plain)?;
                 size(pickler, &entry.shape);
                 pickler.boolean(entry.attributes.get("coalesced") == Some(&Value::Bool(true)));
                 pickler.op(TUPLE);
                 pickler.op(TUPLE2);
-                pickler.op(REDUCE);
+                form.end(pickler);
                 Ok(())
             }
             other => match Compressed::of(other) {
-                Some(kind) => self.compressed(pickler, entry, kind),
-                None if other.name() == quantized::LAYOUT => self.quantized(pickler, entry),
+                Some(kind) => self.compressed(pickler, entry, kind, form),
+                None if other.name() == quantized::LAYOUT => self.quantized(pickler, entry, form),
                 None => Err(refused(other)),
             },
         }
     }
 
-    fn compressed(&mut self, pickler: &mut Pickler, entry: &WriteEntry<'_>, kind: Compressed) -> Result<()> {
+    fn compressed(
+        &mut self,
+        pickler: &mut Pickler,
+        entry: &WriteEntry<'_>,
+        kind: Compressed,
+        form: Form,
+    ) -> Result<()> {
+        let plain = Form::default();
         let name = match (kind.by_columns, kind.in_blocks) {
             (false, false) => "torch.sparse_csr",
             (true, false) => "torch.sparse_csc",
@@ -115,30 +167,31 @@ impl<'e> Tensors<'e> {
         let [rows, columns] = kind.block(&entry.shape, &entry.attributes).ok_or_else(wrong)?;
         let block = rows.checked_mul(columns).filter(|block| *block > 0).ok_or_else(wrong)?;
         let count = values.length / scalar.width / block;
-        pickler.global("torch._utils", "_rebuild_sparse_tensor");
+        form.begin(pickler, "_rebuild_sparse_tensor");
         layout(pickler, name)?;
         pickler.op(MARK);
         for part in [pointers, indices] {
             let positions = positions(&part.element)?;
-            self.dense(pickler, part, positions, &[part.length / positions.width])?;
+            self.dense(pickler, part, positions, &[part.length / positions.width], plain)?;
         }
         match kind.in_blocks {
-            true => self.dense(pickler, values, scalar, &[count, rows, columns])?,
-            false => self.dense(pickler, values, scalar, &[count])?,
+            true => self.dense(pickler, values, scalar, &[count, rows, columns], plain)?,
+            false => self.dense(pickler, values, scalar, &[count], plain)?,
         }
         size(pickler, &entry.shape);
         pickler.op(TUPLE);
         pickler.op(TUPLE2);
-        pickler.op(REDUCE);
+        form.end(pickler);
         Ok(())
     }
 
-    fn quantized(&mut self, pickler: &mut Pickler, entry: &WriteEntry<'_>) -> Result<()> {
+    fn quantized(&mut self, pickler: &mut Pickler, entry: &WriteEntry<'_>, form: Form) -> Result<()> {
+        let plain = Form::default();
         let wrong = || Error::malformed("a quantised tensor without what its integers stand for");
         let text = |key: &str| entry.attributes.get(key).and_then(Value::as_text);
         let scalar = text("dtype").and_then(types::dtype).ok_or_else(wrong)?;
         let data = part(entry, "data")?;
-        pickler.global("torch._utils", "_rebuild_qtensor");
+        form.begin(pickler, "_rebuild_qtensor");
         pickler.op(MARK);
         self.storage(pickler, data, scalar)?;
         pickler.integer(0);
@@ -167,8 +220,8 @@ impl<'e> Tensors<'e> {
                 };
                 pickler.op(MARK);
                 pickler.global("torch", scheme);
-                self.dense(pickler, scales, scale, &[scales.length / scale.width])?;
-                self.dense(pickler, zeros, zero, &[zeros.length / zero.width])?;
+                self.dense(pickler, scales, scale, &[scales.length / scale.width], plain)?;
+                self.dense(pickler, zeros, zero, &[zeros.length / zero.width], plain)?;
                 pickler.unsigned(axis);
                 pickler.op(TUPLE);
             }
@@ -177,7 +230,7 @@ impl<'e> Tensors<'e> {
         pickler.boolean(false);
         pickler.no_hooks();
         pickler.op(TUPLE);
-        pickler.op(REDUCE);
+        form.end(pickler);
         Ok(())
     }
 
@@ -188,6 +241,7 @@ impl<'e> Tensors<'e> {
         part: &WritePart<'_>,
         scalar: Scalar,
         shape: &[u64],
+        form: Form,
     ) -> Result<()> {
         let mut shape = shape.to_vec();
         if scalar.packed() > 1 {
@@ -204,19 +258,19 @@ impl<'e> Tensors<'e> {
         }
         let typed = types::storage_class(scalar).is_some();
         let function = if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" };
-        pickler.global("torch._utils", function);
+        form.begin(pickler, function);
         pickler.op(MARK);
         self.storage(pickler, part, scalar)?;
         pickler.integer(0);
         pickler.numbers(shape.iter().copied());
         pickler.numbers(strides(&shape));
-        pickler.boolean(false);
+        pickler.boolean(form.trained);
         pickler.no_hooks();
         if !typed {
             pickler.global("torch", scalar.name);
         }
         pickler.op(TUPLE);
-        pickler.op(REDUCE);
+        form.end(pickler);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::super::pickle::opcode::*;
 use super::pickler::{BATCH, Pickler};
-use super::tensors::Tensors;
+use super::tensors::{Form, Tensors};
 use super::{WriteEntry, WritePart};
 use crate::error::{Error, Hints, Result};
 use crate::tree::{DEEPEST, Leaf, Tree, too_deep};
@@ -95,6 +95,13 @@ fn value(
         Tree::Tensor(Leaf::Parameter { trained }, name) => tensors.parameter(pickler, name, *trained)?,
         Tree::Tensor(Leaf::Numpy, name) => tensors.array(pickler, name, bytes)?,
         Tree::Tensor(Leaf::Scalar, name) => tensors.scalar(pickler, name, bytes)?,
+        Tree::Attributed(tensor, attributes) => {
+            let text = tree.text();
+            if !tensors.recall(pickler, &text) {
+                attributed(pickler, tensor, attributes, tensors, bytes, depth)?;
+                tensors.remember(pickler, text);
+            }
+        }
         Tree::Typed(dtype, bytes) => tensors.typed(pickler, dtype, bytes)?,
         Tree::Dtype(name) => {
             let is_name =
@@ -124,6 +131,45 @@ fn value(
         // Found before.
         Tree::Unread(what) => return Err(Error::unsupported(what.clone())),
     }
+    Ok(())
+}
+
+/// A tensor with attributes. Whether gradients are kept for it is one that PyTorch has a place of its own for.
+fn attributed(
+    pickler: &mut Pickler,
+    tensor: &Tree,
+    attributes: &[(String, Tree)],
+    tensors: &mut Tensors<'_>,
+    bytes: &mut Bytes<'_, '_>,
+    depth: usize,
+) -> Result<()> {
+    let gradients = |(name, _): &&(String, Tree)| name == "requires_grad";
+    let trained = attributes.iter().find(gradients).is_some_and(|(_, value)| *value == Tree::Bool(true));
+    let state = attributes.iter().filter(|attribute| !gradients(attribute));
+    let state: Vec<_> = state.map(|(name, value)| (Tree::Text(name.clone()), value.clone())).collect();
+    match tensor {
+        Tree::Tensor(Leaf::Tensor, name) if state.is_empty() => {
+            return tensors.rebuilt(pickler, name, Form { trained, typed: false });
+        }
+        Tree::Tensor(Leaf::Tensor, name) => {
+            pickler.global("torch._tensor", "_rebuild_from_type_v2");
+            pickler.op(MARK);
+            tensors.rebuilt(pickler, name, Form { trained, typed: true })?;
+        }
+        Tree::Tensor(Leaf::Parameter { trained }, name) => {
+            pickler.global("torch._utils", "_rebuild_parameter_with_state");
+            pickler.op(MARK);
+            tensors.tensor(pickler, name)?;
+            pickler.boolean(*trained);
+            pickler.no_hooks();
+        }
+        other if state.is_empty() => return value(pickler, other, tensors, bytes, depth),
+        _ => return Err(Error::unsupported("NumPy's arrays have no attributes, so that a pickle has none")),
+    }
+    pickler.op(EMPTY_DICT);
+    entries(pickler, &state, tensors, bytes, depth)?;
+    pickler.op(TUPLE);
+    pickler.op(REDUCE);
     Ok(())
 }
 
