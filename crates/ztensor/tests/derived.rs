@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ztensor::archive::{ArchiveOptions, archive_bytes, restore_bytes};
 use ztensor::delta::{Candidate, apply_bytes, make_bytes};
-use ztensor::recipe::{Number, Order, Quantiser, Recipe, Rounding};
+use ztensor::recipe::{Number, Order, Precision, Quantiser, Recipe, Rounding, Voice};
 use ztensor::{Kind, OpenOptions, Reader};
 
 /// Weights that look like weights: small, of both signs, no two alike.
@@ -141,6 +141,173 @@ fn tensors_of_several_bases() {
     let bases = candidates(&[&one, &other]);
     let made = OpenOptions { bases, ..OpenOptions::default() }.open_bytes(delta).unwrap();
     assert_eq!(made.archived().unwrap().bases.len(), 2);
+}
+
+/// Rounded to a precision, as the crate `half` does it.
+fn rounded(precision: Precision, value: f32) -> f32 {
+    match precision {
+        Precision::F16 => half::f16::from_f32(value).to_f32(),
+        Precision::Bf16 => half::bf16::from_f32(value).to_f32(),
+        Precision::F32 | Precision::F64 => value,
+    }
+}
+
+fn apply_all(recipe: &Recipe, operands: &[&[u8]]) -> Vec<u8> {
+    let lengths: Vec<u64> = operands.iter().map(|operand| operand.len() as u64).collect();
+    let mut all = vec![0; recipe.length(&lengths).unwrap() as usize];
+    recipe.apply(&operands, &lengths, 0, &mut all).unwrap();
+    let mut part = vec![0; all.len() / 3];
+    recipe.apply(&operands, &lengths, 77, &mut part).unwrap();
+    assert_eq!(part, all[77..77 + part.len()]);
+    assert_eq!(Recipe::decode(&recipe.encode()).unwrap(), *recipe);
+    all
+}
+
+#[test]
+fn sums_round_where_merging_programs_do() {
+    let (one, two) = (weights(5000, 31), weights(5000, 32));
+    let operands = [f32_bytes(&one), f32_bytes(&two)];
+    let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+    let parts = || vec![Recipe::operand(0, Number::F32), Recipe::operand(1, Number::F32)];
+    for precision in [Precision::F32, Precision::F16, Precision::Bf16] {
+        let round = |value: f32| rounded(precision, value);
+        let (c, d, by) = (round(0.7), round(-0.4), round(1.3));
+        let sum: Vec<f32> =
+            one.iter().zip(&two).map(|(x, y)| round(round(round(c * x) + round(d * y)) / by)).collect();
+        let made = apply_all(&Recipe::sum(precision, 1.3, vec![0.7, -0.4], parts()), &operands);
+        let wanted = match precision {
+            Precision::F16 => f16_bytes(&sum),
+            Precision::Bf16 => bf16_bytes(&sum),
+            Precision::F32 | Precision::F64 => f32_bytes(&sum),
+        };
+        assert_eq!(made, wanted, "{precision:?}");
+        let loud = |x: f32, t: f32| if x.abs() >= t { x } else { 0.0 };
+        let agreed = one.iter().zip(&two).map(|(x, y)| {
+            let (p, q) = (round(c * loud(*x, 0.03)), round(round(0.4) * loud(*y, 0.02)));
+            let all = round(p + q);
+            let counts = |of: f32| (of > 0.0 && all >= 0.0) || (of < 0.0 && all < 0.0);
+            let (mut sum, mut weight) = (0.0, 0.0);
+            for (of, by) in [(p, c), (q, round(0.4))] {
+                if counts(of) {
+                    (sum, weight) = (sum + of, weight + by);
+                }
+            }
+            let (sum, weight) = (round(sum), round(weight));
+            if weight == 0.0 { sum } else { round(sum / weight) }
+        });
+        let agreed: Vec<f32> = agreed.collect();
+        let voices = vec![Voice { weight: 0.7, threshold: 0.03 }, Voice { weight: 0.4, threshold: 0.02 }];
+        let made = apply_all(&Recipe::consensus(precision, true, voices, parts()), &operands);
+        let wanted = match precision {
+            Precision::F16 => f16_bytes(&agreed),
+            Precision::Bf16 => bf16_bytes(&agreed),
+            Precision::F32 | Precision::F64 => f32_bytes(&agreed),
+        };
+        assert_eq!(made, wanted, "{precision:?}");
+    }
+    let made = apply_all(&Recipe::sum(Precision::F64, 3.0, vec![0.7, -0.4], parts()), &operands);
+    let wide = |x: f32, y: f32| ((0.7 * f64::from(x) + -0.4 * f64::from(y)) / 3.0) as f32;
+    assert_eq!(made, f32_bytes(&one.iter().zip(&two).map(|(x, y)| wide(*x, *y)).collect::<Vec<_>>()));
+}
+
+#[test]
+fn products_are_exact() {
+    let (rank, rows, row) = (5usize, 33usize, 70usize);
+    let integers = |count: usize, seed: u32| -> Vec<i16> {
+        weights(count, seed).iter().map(|value| (value * 330_000.0) as i16).collect()
+    };
+    let (left, right) = (integers(rank * rows, 41), integers(rank * row, 42));
+    let bytes = |of: &[i16]| -> Vec<u8> { of.iter().flat_map(|value| value.to_le_bytes()).collect() };
+    let value = |place: usize| {
+        let (i, j) = (place / row, place % row);
+        let sum: i64 = (0..rank).map(|k| i64::from(left[k * rows + i]) * i64::from(right[k * row + j])).sum();
+        sum as f32 * 1e-6f32
+    };
+    let wanted: Vec<f32> = (0..rows * row).map(value).collect();
+    let of = |rank: usize, rows: usize| {
+        let (left, right) = (Recipe::operand(0, Number::I16), Recipe::operand(1, Number::I16));
+        Recipe::product(rank as u64, (rows as u64, row as u64), 1e-6, left, right)
+    };
+    let operands = [bytes(&left), bytes(&right)];
+    let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+    assert_eq!(apply_all(&of(rank, rows), &operands), f32_bytes(&wanted));
+    let lengths: Vec<u64> = operands.iter().map(|operand| operand.len() as u64).collect();
+    assert_eq!(of(rank, rows + 1).length(&lengths).unwrap_err().kind(), Kind::Malformed);
+    assert_eq!(Recipe::decode(&of(257, rows).encode()).unwrap_err().kind(), Kind::Malformed);
+    // Twice the ranks that one recipe may have.
+    let two = Recipe::sum(Precision::F32, 1.0, vec![1.0; 2], vec![of(200, rows), of(200, rows)]);
+    assert_eq!(Recipe::decode(&two.encode()).unwrap_err().kind(), Kind::Malformed);
+    let endless = Recipe::sum(Precision::F32, f64::NAN, vec![1.0], vec![Recipe::operand(0, Number::I16)]);
+    assert_eq!(Recipe::decode(&endless.encode()).unwrap_err().kind(), Kind::Malformed);
+    let uneven = vec![Recipe::operand(0, Number::I16), Recipe::operand(1, Number::I16)];
+    let uneven = Recipe::sum(Precision::F32, 1.0, vec![1.0; 2], uneven);
+    assert_eq!(uneven.length(&lengths).unwrap_err().kind(), Kind::Malformed);
+}
+
+/// A delta of one bf16 tensor against bases that have one each, as bytes, after it gave back what it was made of.
+fn delta_of(target: &[f32], bases: &[Vec<u8>], shape: [usize; 2]) -> (usize, String) {
+    let model = |bytes: Vec<u8>| safetensors(&[("blk.0.ffn_up.weight", "BF16", shape, bytes)]);
+    let bases: Vec<Arc<Reader>> = bases.iter().map(|bytes| opened(&model(bytes.clone()))).collect();
+    let target = model(bf16_bytes(target));
+    let (delta, stats) = make_bytes(target.clone(), &bases, &ArchiveOptions::default()).unwrap();
+    assert_eq!(stats.derived, 1);
+    let candidates: Vec<Candidate> = bases.into_iter().map(Candidate::Opened).collect();
+    assert_eq!(apply_bytes(delta.clone(), &candidates).unwrap(), target);
+    let made = OpenOptions { bases: candidates, ..OpenOptions::default() };
+    let made = made.open_bytes(delta.clone()).unwrap();
+    (delta.len(), made.stored_recipe("blk.0.ffn_up.weight").unwrap().unwrap())
+}
+
+#[test]
+fn merges_of_several_bases_are_found() {
+    let shape = [256, 256];
+    let common = weights(256 * 256, 50);
+    let parents: Vec<Vec<f32>> = (51..54)
+        .map(|seed| {
+            let noise = weights(256 * 256, seed);
+            let near = common.iter().zip(noise).map(|(w, noise)| w + 0.1 * noise);
+            near.map(|value| half::bf16::from_f32(value).to_f32()).collect()
+        })
+        .collect();
+    let bases: Vec<Vec<u8>> = parents.iter().map(|parent| bf16_bytes(parent)).collect();
+    let merged = |coefficients: &[f32], precision: Precision| -> Vec<f32> {
+        let round = |value: f32| rounded(precision, value);
+        let element = |place: usize| {
+            let products = coefficients.iter().zip(&parents).map(|(c, of)| round(round(*c) * of[place]));
+            round(products.fold(0.0, |sum, product| sum + product))
+        };
+        (0..common.len()).map(element).collect()
+    };
+    for (coefficients, precision) in [
+        (&[0.6, 0.4][..], Precision::F32),
+        (&[0.6, 0.4], Precision::Bf16),
+        // As if spherical.
+        (&[0.712_345_6, 0.301_234_5], Precision::F32),
+        (&[0.5, 0.3, 0.2], Precision::Bf16),
+    ] {
+        let (length, recipe) = delta_of(&merged(coefficients, precision), &bases, shape);
+        assert!(length < 2200, "{coefficients:?} {precision:?}: {length}, {recipe}");
+    }
+    let (_, recipe) = delta_of(&merged(&[0.6, 0.4], Precision::Bf16), &bases, shape);
+    assert_eq!(recipe, "0.6 bf16 + 0.4 bf16");
+}
+
+#[test]
+fn merged_adapters_are_found() {
+    let (rows, row, rank) = (384, 512, 4);
+    let base = weights(rows * row, 60);
+    let base: Vec<f32> = base.iter().map(|value| half::bf16::from_f32(*value).to_f32()).collect();
+    let (left, right) = (weights(rows * rank, 61), weights(rank * row, 62));
+    let element = |place: usize| {
+        let (i, j) = (place / row, place % row);
+        let change: f32 = (0..rank).map(|k| left[i * rank + k] * right[k * row + j]).sum();
+        base[place] + 0.8 * change
+    };
+    let target: Vec<f32> = (0..rows * row).map(element).collect();
+    let (length, recipe) = delta_of(&target, &[bf16_bytes(&base)], [rows, row]);
+    // Factors of twelve bits are 0.22 bits per element of so small a matrix.
+    assert!(8 * length < rows * row, "{length}, {recipe}");
+    assert_eq!(recipe, "bf16 of 1 bf16 + a product of rank 4");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,54 @@ def test_gguf_of_a_model_under_other_names(tmp_path: Path, kind: str) -> None:
 def test_blocks_of_llama_cpp() -> None:
     base, blocks = (CONFORMANCE / "base.gguf").read_bytes(), (CONFORMANCE / "blocks.gguf").read_bytes()
     assert stored(blocks, base) < len(compress_bytes(blocks)) // 3
+
+
+def spherical(t: float, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """As mergekit computes it: in fp32, with coefficients from the angle between the tensors."""
+    dot = float((one / one.norm() * (other / other.norm())).sum())
+    angle = math.acos(dot)
+    scales = [math.sin(angle * (1 - t)) / math.sin(angle), math.sin(angle * t) / math.sin(angle)]
+    return scales[0] * one + scales[1] * other
+
+
+def linear(weights: list[float], tensors: list[torch.Tensor]) -> torch.Tensor:
+    """As mergekit computes it: in the type of the models, and divided by what the weights add up to."""
+    scales = torch.tensor(weights, dtype=tensors[0].dtype).reshape(-1, 1, 1)
+    return (scales * torch.stack(tensors)).sum(0) / scales.sum(0)
+
+
+def test_merges_of_two_models() -> None:
+    parents = []
+    for seed in (1, 2):
+        random = torch.Generator().manual_seed(seed)
+        noise = {name: torch.randn(tensor.shape, generator=random) * 0.002 for name, tensor in WEIGHTS.items()}
+        parents.append({name: (tensor + noise[name]).bfloat16() for name, tensor in WEIGHTS.items()})
+    bases = [save(parent) for parent in parents]
+    one, other = parents
+    merges = {
+        "linear": lambda name: linear([0.6, 0.4], [one[name], other[name]]),
+        "weighted": lambda name: linear([1.0, 0.3], [one[name], other[name]]),
+        "spherical": lambda name: spherical(0.3, one[name].float(), other[name].float()).bfloat16(),
+        "added": lambda name: one[name] + 0.5 * (other[name] - one[name]),
+    }
+    for kind, merge in merges.items():
+        target = save({name: merge(name).contiguous() for name in WEIGHTS})
+        delta = model_delta.compress(target, bases)
+        assert model_delta.decompress(delta, bases[::-1]) == target, kind
+        assert 8 * len(delta) / ELEMENTS < 0.2, (kind, len(delta))
+        with pytest.raises(ztensor.ZTensorError, match="missing"):
+            model_delta.decompress(delta, bases[:1])
+
+
+def test_an_adapter_merged_into_its_base() -> None:
+    random = torch.Generator().manual_seed(3)
+    base = (torch.randn(512, 768, generator=random) * 0.02).bfloat16()
+    change = torch.randn(512, 8, generator=random) @ torch.randn(8, 768, generator=random)
+    change *= 0.02 * 0.02 / change.std()
+    merged = save({"layer.weight": base + change.bfloat16()})
+    size = stored(merged, save({"layer.weight": base}))
+    # Two matrices of rank 8 and about ten bits are 0.26 bits per element of so small a tensor.
+    assert 8 * size / base.numel() < 1.2
 
 
 def test_a_master_copy_beside_its_weights() -> None:

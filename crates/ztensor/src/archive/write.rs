@@ -335,10 +335,12 @@ impl<'a> Pieces<'a> {
         }
         let mut codec = run.codec_options(&bytes, options.effort);
         codec.level = options.level;
-        if let Some(encoded) = encoder.encode(run, &bytes, &codec)? {
-            return Ok((hash, Some(encoded)));
+        let known = encoder.encode(run, &bytes, &codec)?;
+        if matches!(known, Some(Encoded::Copy { .. })) {
+            return Ok((hash, known));
         }
-        if let Some(encoded) = derivation.encode(number, run, &bytes, &codec)? {
+        let length = known.as_ref().map(|known| known.length(bytes.len()));
+        if let Some(encoded) = derivation.encode(number, run, &bytes, &codec, length)?.or(known) {
             return Ok((hash, Some(encoded)));
         }
         let frame = encoding::compress_z4ai_watched(&bytes, &codec, progress)?;

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::node::{Node, Order};
 use super::number::{Number, Rounding, clamp};
+use super::sums::{Total, consensus};
 use super::{Operands, malformed};
 use crate::error::{Error, Kind, Result};
 
@@ -108,6 +109,21 @@ impl Node {
                     }
                     _ => Err(malformed("its scales are not as many as its groups")),
                 }
+            }
+            Node::Sum { precision, nodes, .. } | Node::Consensus { precision, nodes, .. } => {
+                Ok(Yield::of(precision.number(), same_count(nodes, lengths)?))
+            }
+            Node::Product { rank, rows, row, left, right, .. } => {
+                let counts = [(left, rows), (right, row)].map(|(node, length)| {
+                    let (number, count) = node.check(lengths)?.numbers()?;
+                    match rank.checked_mul(*length) {
+                        Some(wanted) if wanted == count && number == Number::I16 => Ok(()),
+                        _ => Err(malformed("its matrices have other sizes")),
+                    }
+                });
+                counts.into_iter().collect::<Result<()>>()?;
+                let count = rows.checked_mul(*row).ok_or_else(|| malformed("its result is too long"))?;
+                Ok(Yield::of(Number::F32, count))
             }
         }
     }
@@ -227,6 +243,13 @@ impl Node {
                 }
                 to.narrow(&values, Rounding::Nearest, out);
             }
+            Node::Sum { precision, .. } | Node::Consensus { precision, .. } => {
+                let values = self.values(operands, first, count)?;
+                precision.number().narrow(&values, Rounding::Nearest, out);
+            }
+            Node::Product { .. } => {
+                Number::F32.narrow(&self.values(operands, first, count)?, Rounding::Nearest, out);
+            }
         }
         Ok(())
     }
@@ -237,6 +260,48 @@ impl Node {
             Node::Operand { number, of } => {
                 let width = of.width() as u64;
                 of.values(&operands.bytes(*number, first * width, count as u64 * width)?)
+            }
+            Node::Sum { precision, divisor, coefficients, nodes } => {
+                let mut sum = Total::new(*precision, count);
+                for (coefficient, node) in coefficients.iter().zip(nodes) {
+                    sum.add(*coefficient, node.values(operands, first, count)?);
+                }
+                Ok(sum.divided(*divisor))
+            }
+            Node::Consensus { precision, normalised, voices, nodes } => {
+                let values = nodes.iter().map(|node| node.values(operands, first, count));
+                let values = values.collect::<Result<Vec<_>>>()?;
+                Ok(consensus(*precision, *normalised, voices, values, count))
+            }
+            Node::Product { .. } if count == 0 => Ok(Vec::new()),
+            Node::Product { rank, rows, row, scale, left, right } => {
+                let (top, bottom) = (first / row, (first + count as u64 - 1) / row + 1);
+                // What lies in one row needs those columns only: rows may be long.
+                let columns = match bottom - top {
+                    1 => first % row..first % row + count as u64,
+                    _ => 0..*row,
+                };
+                let width = (columns.end - columns.start) as usize;
+                let factors =
+                    (0..*rank).map(|k| left.values(operands, k * rows + top, (bottom - top) as usize));
+                let factors = factors.collect::<Result<Vec<_>>>()?;
+                let matrix = (0..*rank).map(|k| right.values(operands, k * row + columns.start, width));
+                let matrix = matrix.collect::<Result<Vec<_>>>()?;
+                let mut values = Vec::with_capacity(count);
+                for part in by_rows(first, count, *row) {
+                    let (place, start) =
+                        ((part.start / row - top) as usize, part.start % row - columns.start);
+                    let part = start as usize..(start + part.end - part.start) as usize;
+                    // Sums of products of two integers of 16 bits are exact in f64, in any order.
+                    let mut sums = vec![0.0f64; part.len()];
+                    for (factors, row) in factors.iter().zip(&matrix) {
+                        let factor = f64::from(factors[place]);
+                        let pairs = sums.iter_mut().zip(&row[part.clone()]);
+                        pairs.for_each(|(sum, value)| *sum += factor * f64::from(*value));
+                    }
+                    values.extend(sums.into_iter().map(|sum| sum as f32 * scale));
+                }
+                Ok(values)
             }
             node => {
                 let found = node.check(operands.lengths)?;
@@ -291,6 +356,14 @@ impl Node {
                 }
                 Ok(())
             }
+            Node::Sum { nodes, .. } | Node::Consensus { nodes, .. } => {
+                nodes.iter().try_for_each(|node| node.needed(lengths, range.clone(), out))
+            }
+            Node::Product { rank, rows, row, left, right, .. } => {
+                let (top, bottom) = (range.start / row, (range.end - 1) / row + 1);
+                left.needed(lengths, top..(rank - 1) * rows + bottom, out)?;
+                right.needed(lengths, 0..rank * row, out)
+            }
             Node::Scaled { row, down, across, scales, node, .. } => {
                 let grid = Grid::new(*row, *down, *across, node.check(lengths)?.count)?;
                 let (top, bottom) = (range.start / row / grid.down, (range.end - 1) / row / grid.down + 1);
@@ -299,6 +372,18 @@ impl Node {
             }
         }
     }
+}
+
+/// How many numbers each of some nodes yields.
+fn same_count(nodes: &[Node], lengths: &[u64]) -> Result<u64> {
+    let mut counts = nodes.iter().map(|node| Ok(node.check(lengths)?.numbers()?.1));
+    let first = counts.next().unwrap_or_else(|| Err(malformed("nothing is added up")))?;
+    for count in counts {
+        if count? != first {
+            return Err(malformed("what is added up differs in length"));
+        }
+    }
+    Ok(first)
 }
 
 /// The parts of a range that lie in one row each.

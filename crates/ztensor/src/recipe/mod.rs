@@ -6,9 +6,10 @@ mod apply;
 mod blocks;
 mod node;
 mod number;
+mod sums;
 
 pub use blocks::{Field, Quantiser};
-pub use node::Order;
+pub use node::{Order, Precision, Voice};
 pub use number::{Number, Rounding};
 
 use apply::Fetched;
@@ -98,6 +99,34 @@ impl Recipe {
     pub fn scaled(self, to: Number, row: u64, (down, across): (u64, u64), scales: Recipe) -> Recipe {
         let (scales, node) = (Box::new(scales.0), Box::new(self.0));
         Recipe(Node::Scaled { to, row, down, across, scales, node })
+    }
+
+    /// Numbers times coefficients, added up and divided, each operation in this precision. There are as many coefficients as recipes.
+    pub fn sum(precision: Precision, divisor: f64, coefficients: Vec<f64>, parts: Vec<Recipe>) -> Recipe {
+        let nodes = parts.into_iter().map(|part| part.0).collect();
+        Recipe(Node::Sum { precision, divisor, coefficients, nodes })
+    }
+
+    /// Of numbers times weights the sum of those that have the sign of the sum of all; where that is wanted, divided by their weights.
+    pub fn consensus(
+        precision: Precision,
+        normalised: bool,
+        voices: Vec<Voice>,
+        parts: Vec<Recipe>,
+    ) -> Recipe {
+        let nodes = parts.into_iter().map(|part| part.0).collect();
+        Recipe(Node::Consensus { precision, normalised, voices, nodes })
+    }
+
+    /// The product of a matrix of `rows` × `rank` integers, stored by columns, and one of `rank` × `row`, scaled.
+    pub fn product(rank: u64, (rows, row): (u64, u64), scale: f32, left: Recipe, right: Recipe) -> Recipe {
+        Recipe(Node::Product { rank, rows, row, scale, left: Box::new(left.0), right: Box::new(right.0) })
+    }
+
+    /// The same with operands that are numbered from `by` on.
+    pub fn shifted(mut self, by: usize) -> Recipe {
+        self.0.shift(by);
+        self
     }
 
     /// Reads a recipe. One with an operation that is not known is unsupported, not malformed.

@@ -11,6 +11,8 @@ use crate::tensor::Value;
 pub(super) const MOST_BYTES: usize = 64 << 10;
 const MOST_NODES: usize = 1024;
 const DEEPEST: usize = 16;
+/// The ranks of all products of a recipe together: what an element costs.
+pub(super) const MOST_RANKS: u64 = 256;
 /// Operands of one recipe.
 pub(super) const MOST_OPERANDS: usize = 512;
 /// Numbers that rows have at least where they are put into another order: a row is what is read at once.
@@ -33,12 +35,65 @@ pub(super) enum Node {
     Join { nodes: Vec<Node> },
     /// Numbers divided by a scale for each so many rows by so many columns.
     Scaled { to: Number, row: u64, down: u64, across: u64, scales: Box<Node>, node: Box<Node> },
+    /// Numbers times coefficients, added up and divided.
+    Sum { precision: Precision, divisor: f64, coefficients: Vec<f64>, nodes: Vec<Node> },
+    /// The sum of those numbers whose sign prevails, once small ones are left out.
+    Consensus { precision: Precision, normalised: bool, voices: Vec<Voice>, nodes: Vec<Node> },
+    /// The product of two matrices of small integers, scaled.
+    Product { rank: u64, rows: u64, row: u64, scale: f32, left: Box<Node>, right: Box<Node> },
 }
 
 impl PartialEq for Quantiser {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
+}
+
+/// The type that each operation of a sum is rounded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Precision {
+    F64,
+    F32,
+    F16,
+    Bf16,
+}
+
+impl Precision {
+    /// What sums in it yield: f32 of those in f64.
+    pub(super) fn number(self) -> Number {
+        match self {
+            Precision::F64 | Precision::F32 => Number::F32,
+            Precision::F16 => Number::F16,
+            Precision::Bf16 => Number::Bf16,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Precision::F64 => "f64",
+            other => other.number().name(),
+        }
+    }
+
+    fn parse(name: &str) -> Result<Precision> {
+        Ok(match name {
+            "f64" => Precision::F64,
+            "f32" => Precision::F32,
+            "f16" => Precision::F16,
+            "bf16" => Precision::Bf16,
+            other => return Err(unknown(&format!("sums in \"{other}\""))),
+        })
+    }
+}
+
+/// What a number counts in a consensus.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Voice {
+    /// Its coefficient.
+    pub weight: f64,
+    /// Smaller magnitudes count as 0.
+    pub threshold: f64,
 }
 
 /// How the rows of a head are ordered.
@@ -58,12 +113,12 @@ impl Node {
         let mut decoder = Decoder::new(bytes, DEEPEST + 2);
         let value = decoder.value()?;
         decoder.finish()?;
-        let mut left = MOST_NODES;
+        let mut left = Left { nodes: MOST_NODES, ranks: MOST_RANKS };
         Node::of(&value, &mut left, DEEPEST)
     }
 
-    fn of(value: &Value, left: &mut usize, depth: usize) -> Result<Node> {
-        *left = left.checked_sub(1).ok_or_else(|| malformed("it has too many nodes"))?;
+    fn of(value: &Value, left: &mut Left, depth: usize) -> Result<Node> {
+        left.nodes = left.nodes.checked_sub(1).ok_or_else(|| malformed("it has too many nodes"))?;
         let depth = depth.checked_sub(1).ok_or_else(|| malformed("it is nested too deeply"))?;
         let Value::List(items) = value else { return Err(malformed("a node is no list")) };
         let Some((Value::Text(name), rest)) = items.split_first() else {
@@ -120,7 +175,49 @@ impl Node {
                 scales: Box::new(node(scales)?),
                 node: Box::new(node(of)?),
             },
-            ("operand" | "cast" | "blocks" | "interleave" | "separate" | "slice" | "join" | "scaled", _) => {
+            ("sum", [precision, divisor, Value::List(coefficients), nodes @ ..])
+                if nodes.len() == coefficients.len() && !nodes.is_empty() =>
+            {
+                Node::Sum {
+                    precision: Precision::parse(text(precision)?)?,
+                    divisor: float(divisor)?,
+                    coefficients: coefficients.iter().map(float).collect::<Result<_>>()?,
+                    nodes: nodes.iter().map(node).collect::<Result<_>>()?,
+                }
+            }
+            (
+                "consensus",
+                [precision, normalised, Value::List(weights), Value::List(thresholds), nodes @ ..],
+            ) if nodes.len() == weights.len() && nodes.len() == thresholds.len() && !nodes.is_empty() => {
+                let voices = weights.iter().zip(thresholds).map(|(weight, threshold)| {
+                    Ok(Voice { weight: float(weight)?, threshold: float(threshold)? })
+                });
+                Node::Consensus {
+                    precision: Precision::parse(text(precision)?)?,
+                    normalised: match whole(normalised)? {
+                        0 => false,
+                        1 => true,
+                        other => return Err(unknown(&format!("consensus {other}"))),
+                    },
+                    voices: voices.collect::<Result<_>>()?,
+                    nodes: nodes.iter().map(node).collect::<Result<_>>()?,
+                }
+            }
+            ("product", [rank, rows, row, scale, of, by]) => {
+                let (rank, rows, row) = (whole(rank)?, whole(rows)?, whole(row)?);
+                if rank == 0 || rows == 0 || row < SHORTEST_ROW {
+                    return Err(malformed("its matrices are too small"));
+                }
+                let (of, by) = (Box::new(node(of)?), Box::new(node(by)?));
+                let ranks = left.ranks.checked_sub(rank);
+                left.ranks = ranks.ok_or_else(|| malformed("its matrices have too high a rank"))?;
+                Node::Product { rank, rows, row, scale: float(scale)? as f32, left: of, right: by }
+            }
+            (
+                "operand" | "cast" | "blocks" | "interleave" | "separate" | "slice" | "join" | "scaled"
+                | "sum" | "consensus" | "product",
+                _,
+            ) => {
                 return Err(malformed(&format!("\"{name}\" has other elements")));
             }
             (name, _) => return Err(unknown(&format!("the operation \"{name}\""))),
@@ -169,8 +266,52 @@ impl Node {
                 scales.to_value(),
                 node.to_value(),
             ],
+            Node::Sum { precision, divisor, coefficients, nodes } => {
+                let coefficients = coefficients.iter().map(|of| Value::Float(*of)).collect();
+                let mut list = vec![text("sum"), text(precision.name()), Value::Float(*divisor)];
+                list.push(Value::List(coefficients));
+                list.extend(nodes.iter().map(Node::to_value));
+                list
+            }
+            Node::Consensus { precision, normalised, voices, nodes } => {
+                let floats = |of: fn(&Voice) -> f64| {
+                    Value::List(voices.iter().map(|voice| Value::Float(of(voice))).collect())
+                };
+                let mut list = vec![text("consensus"), text(precision.name()), u64::from(*normalised).into()];
+                list.extend([floats(|voice| voice.weight), floats(|voice| voice.threshold)]);
+                list.extend(nodes.iter().map(Node::to_value));
+                list
+            }
+            Node::Product { rank, rows, row, scale, left, right } => vec![
+                text("product"),
+                (*rank).into(),
+                (*rows).into(),
+                (*row).into(),
+                Value::Float(f64::from(*scale)),
+                left.to_value(),
+                right.to_value(),
+            ],
         };
         Value::List(list)
+    }
+
+    /// Numbers operands from `by` on.
+    pub(super) fn shift(&mut self, by: usize) {
+        match self {
+            Node::Operand { number, .. } => *number += by,
+            Node::Cast { node, .. } | Node::Rows { node, .. } | Node::Slice { node, .. } => node.shift(by),
+            Node::Join { nodes } | Node::Sum { nodes, .. } | Node::Consensus { nodes, .. } => {
+                nodes.iter_mut().for_each(|node| node.shift(by));
+            }
+            Node::Blocks { node, fields, .. } => {
+                node.shift(by);
+                fields.iter_mut().for_each(|node| node.shift(by));
+            }
+            Node::Scaled { scales: one, node: other, .. } | Node::Product { left: one, right: other, .. } => {
+                one.shift(by);
+                other.shift(by);
+            }
+        }
     }
 
     /// In a few words, for people.
@@ -195,7 +336,32 @@ impl Node {
                 None => "nothing".to_owned(),
             },
             Node::Scaled { to, node, .. } => format!("{} of {}, scaled", to.name(), node.describe()),
+            Node::Sum { divisor, coefficients, nodes, .. } => {
+                let terms = coefficients.iter().zip(nodes).map(|(of, node)| match (of / divisor, node) {
+                    (1.0, node @ Node::Product { .. }) => node.describe(),
+                    (1.0, Node::Cast { node, .. }) if matches!(**node, Node::Product { .. }) => {
+                        node.describe()
+                    }
+                    (of, node) => format!("{} {}", (of * 1e4).round() / 1e4, node.describe()),
+                });
+                terms.collect::<Vec<_>>().join(" + ")
+            }
+            Node::Consensus { nodes, .. } => format!("the consensus of {} tensors", nodes.len()),
+            Node::Product { rank, .. } => format!("a product of rank {rank}"),
         }
+    }
+}
+
+/// What a recipe may still have while it is read.
+struct Left {
+    nodes: usize,
+    ranks: u64,
+}
+
+fn float(value: &Value) -> Result<f64> {
+    match value {
+        Value::Float(float) if float.is_finite() => Ok(*float),
+        _ => Err(malformed("a finite float is expected")),
     }
 }
 

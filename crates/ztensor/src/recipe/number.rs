@@ -13,6 +13,7 @@ pub enum Number {
     Bf16,
     F8E4M3,
     F8E5M2,
+    I16,
     I8,
     U8,
 }
@@ -27,13 +28,14 @@ pub enum Rounding {
 }
 
 impl Number {
-    const ALL: [Number; 8] = [
+    const ALL: [Number; 9] = [
         Number::F64,
         Number::F32,
         Number::F16,
         Number::Bf16,
         Number::F8E4M3,
         Number::F8E5M2,
+        Number::I16,
         Number::I8,
         Number::U8,
     ];
@@ -47,6 +49,7 @@ impl Number {
             Number::Bf16 => "bf16",
             Number::F8E4M3 => "f8_e4m3fn",
             Number::F8E5M2 => "f8_e5m2",
+            Number::I16 => "i16",
             Number::I8 => "i8",
             Number::U8 => "u8",
         }
@@ -65,6 +68,7 @@ impl Number {
             (DType::F32, None) => Number::F32,
             (DType::F16, None) => Number::F16,
             (DType::BF16, None) => Number::Bf16,
+            (DType::I16, None) => Number::I16,
             (DType::I8, None) => Number::I8,
             (DType::U8, None) => Number::U8,
             (DType::U8, Some(LogicalType::F8E4M3FN)) => Number::F8E4M3,
@@ -83,14 +87,14 @@ impl Number {
         match self {
             Number::F64 => 8,
             Number::F32 => 4,
-            Number::F16 | Number::Bf16 => 2,
+            Number::F16 | Number::Bf16 | Number::I16 => 2,
             Number::F8E4M3 | Number::F8E5M2 | Number::I8 | Number::U8 => 1,
         }
     }
 
     /// Whether it is a float that weights are kept in.
     pub fn is_float(self) -> bool {
-        !matches!(self, Number::I8 | Number::U8)
+        !matches!(self, Number::I16 | Number::I8 | Number::U8)
     }
 
     /// Numbers as f32; `out` has room for all of them.
@@ -104,6 +108,7 @@ impl Number {
             }
             Number::F8E4M3 => through(bytes, out, &E4M3),
             Number::F8E5M2 => through(bytes, out, &E5M2),
+            Number::I16 => each(bytes, out, |two| f32::from(i16::from_le_bytes(two))),
             Number::I8 => each(bytes, out, |[byte]: [u8; 1]| f32::from(byte.cast_signed())),
             Number::U8 => each(bytes, out, |[byte]: [u8; 1]| f32::from(byte)),
         }
@@ -127,10 +132,27 @@ impl Number {
             Number::F8E4M3 => all(values, out, |v| [cut::<3, 7>(v.to_bits(), 0x7f) as u8]),
             Number::F8E5M2 if nearest => all(values, out, |v| [narrowed_e5m2(v.to_bits())]),
             Number::F8E5M2 => all(values, out, |v| [cut::<2, 15>(v.to_bits(), 0x7c) as u8]),
+            Number::I16 if nearest => {
+                all(values, out, |v| (nearest_integer(v, -32768.0, 32767.0) as i16).to_le_bytes())
+            }
+            Number::I16 => all(values, out, |v| (v as i16).to_le_bytes()),
             Number::I8 if nearest => all(values, out, |v| [nearest_integer(v, -128.0, 127.0) as u8]),
             Number::I8 => all(values, out, |v| [(v as i8).cast_unsigned()]),
             Number::U8 if nearest => all(values, out, |v| [nearest_integer(v, 0.0, 255.0) as u8]),
             Number::U8 => all(values, out, |v| [v as u8]),
+        }
+    }
+
+    /// Rounds each to the nearest number of this type.
+    pub(super) fn round(self, values: &mut [f32]) {
+        match self {
+            Number::Bf16 => values.iter_mut().for_each(|value| {
+                *value = f32::from_bits(u32::from(narrowed_bf16(value.to_bits())) << 16);
+            }),
+            Number::F16 => values.iter_mut().for_each(|value| {
+                *value = f32::from_bits(widened_f16(narrowed_f16(value.to_bits())));
+            }),
+            _ => {}
         }
     }
 

@@ -2,6 +2,9 @@
 //! base, under this or another name and of this or another type, and other tensors of the same model.
 
 mod candidates;
+mod low_rank;
+mod matrix;
+mod merge;
 mod names;
 mod within;
 
@@ -9,13 +12,13 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use candidates::{Origins, Target, casts};
+use candidates::{Origin, Origins, Target, casts};
 
 use super::{BaseTensor, Encoded, Original, Run, encode_alone};
 use crate::encoding::z4ai_failure;
 use crate::error::{Error, Result};
 use crate::reader::Reader;
-use crate::recipe::{Number, Operands, Quantiser, Recipe};
+use crate::recipe::{Number, Operands, Quantiser, Recipe, Rounding};
 use crate::tensor::Shape;
 
 /// Shorter tensors are stored by themselves: a recipe takes as many bytes.
@@ -27,6 +30,13 @@ const SAMPLE: u64 = 16 << 10;
 const OVERHEAD: usize = 64;
 /// A recipe is not compared with others once the sample takes less than this share of what it takes alone.
 const SURE: f64 = 0.02;
+
+/// Merges and low ranks are looked for where a tensor would take more than this share of its bytes.
+const WORTH: f64 = 0.02;
+/// Elements by which tensors of bases are compared with a tensor, and the least cosine between them that makes one its parent: that of unrelated
+/// weights is about 0.01, that of a merge with a share of a tenth 0.1.
+const COMPARED: usize = 4 << 10;
+const LIKE: f64 = 0.05;
 
 /// An operand as it will be stored.
 pub(crate) enum Operand {
@@ -57,6 +67,7 @@ pub(crate) struct Derivation<'a> {
 }
 
 /// What a recipe is applied to while it is tried.
+#[derive(Clone)]
 enum Source<'a> {
     Base(&'a Reader, BaseTensor, u64),
     Run(usize, Cow<'a, [u8]>),
@@ -84,6 +95,62 @@ impl<'a> Trial<'a> {
         self.recipe.apply(self, &self.lengths, start, &mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// Numbers of a base that a tensor may be computed from, together with others.
+struct Parent<'a> {
+    recipe: Recipe,
+    sources: Vec<Source<'a>>,
+    /// The cosine between the two, by a sample.
+    likeness: f64,
+}
+
+impl<'a> Parent<'a> {
+    /// `None` for what has not as many numbers as the tensor, or others.
+    fn new(base: &'a Reader, origin: &Origin, to: Number, bytes: &[u8]) -> Result<Option<Parent<'a>>> {
+        let Some(sources) = sources(base, origin) else { return Ok(None) };
+        let mut parent = Parent { recipe: origin.recipe.clone(), sources, likeness: 0.0 };
+        let count = bytes.len() / to.width();
+        let lengths = Trial::new(Recipe::operand(0, Number::U8), parent.sources.clone()).lengths;
+        if parent.recipe.length(&lengths).ok() != Some((count * origin.number.width()) as u64) {
+            return Ok(None);
+        }
+        let compared = count.min(COMPARED);
+        let first = (count - compared) / 2;
+        let ours = floats(to, &bytes[first * to.width()..(first + compared) * to.width()])?;
+        let theirs = parent.floats(first, compared)?;
+        let product = |one: &[f32], other: &[f32]| -> f64 {
+            one.iter().zip(other).map(|(one, other)| f64::from(*one) * f64::from(*other)).sum()
+        };
+        let squares = product(&ours, &ours) * product(&theirs, &theirs);
+        parent.likeness = product(&ours, &theirs) / squares.sqrt();
+        Ok((parent.likeness > LIKE).then_some(parent))
+    }
+
+    /// Some of its numbers.
+    fn floats(&self, first: usize, count: usize) -> Result<Vec<f32>> {
+        let trial =
+            Trial::new(self.recipe.clone().cast(Number::F32, Rounding::Nearest), self.sources.clone());
+        let bytes = trial.reference(4 * first as u64, 4 * count)?;
+        Ok(bytes.as_chunks().0.iter().copied().map(f32::from_le_bytes).collect())
+    }
+}
+
+/// Numbers as f32.
+fn floats(number: Number, bytes: &[u8]) -> Result<Vec<f32>> {
+    let mut out = vec![0; bytes.len() / number.width() * 4];
+    let recipe = Recipe::operand(0, number).cast(Number::F32, Rounding::Nearest);
+    recipe.apply(&&[bytes][..], &[bytes.len() as u64], 0, &mut out)?;
+    Ok(out.as_chunks().0.iter().copied().map(f32::from_le_bytes).collect())
+}
+
+/// The tensors of a base that numbers come from.
+fn sources<'a>(base: &'a Reader, origin: &Origin) -> Option<Vec<Source<'a>>> {
+    let source = |tensor: &BaseTensor| {
+        let length = base.object(&tensor.name).ok()?.component(&tensor.role)?.length;
+        Some(Source::Base(base, tensor.clone(), length))
+    };
+    origin.tensors.iter().map(source).collect()
 }
 
 impl Operands for Trial<'_> {
@@ -132,21 +199,25 @@ impl<'a> Derivation<'a> {
         self.operands.contains(&number)
     }
 
-    /// Stores a run, the one with this number, against what a recipe yields; `None` where none is found that pays.
+    /// Stores a run, the one with this number, against what a recipe yields; `None` where none is found that pays. Of a run that takes `known` bytes
+    /// as a difference to its namesake, only recipes that are fitted to it are tried.
     pub(crate) fn encode(
         &self,
         number: usize,
         run: &Run,
         bytes: &[u8],
         options: &z4ai::Options,
+        known: Option<usize>,
     ) -> Result<Option<Encoded>> {
         let Some((name, role)) = run.tensor.as_ref().filter(|_| run.length >= SHORTEST) else {
             return Ok(None);
         };
         let object = self.reader.object(name)?;
         let Some(target) = Target::of(object, role) else { return Ok(None) };
-        let trials = self.trials(number, (name, &object.shape, target), bytes)?;
-        if trials.is_empty() {
+        if self.origins.is_empty() && self.relatives.get(number).is_none_or(Option::is_none) {
+            return Ok(None);
+        }
+        if known.is_some_and(|known| known as f64 <= WORTH * bytes.len() as f64) {
             return Ok(None);
         }
         let options = match target {
@@ -155,10 +226,49 @@ impl<'a> Derivation<'a> {
                 z4ai::Options { dtype: Some(z4ai::Dtype::U8), shape: None, ..options.clone() }
             }
         };
-        match best(trials, bytes, &options)? {
-            Some((trial, alone)) => store(trial, bytes, alone, target, &options, &object.shape),
-            None => Ok(None),
+        let tensor = (name.as_str(), &object.shape, target);
+        let trials = match known {
+            None => self.trials(number, tensor, bytes)?,
+            Some(_) => Vec::new(),
+        };
+        let mut samples = Samples::new(bytes, &options)?;
+        if let Some(known) = known {
+            samples.least = samples.least.min(known as f64 / samples.scale);
         }
+        let mut found = samples.best(trials)?;
+        if samples.least > WORTH * samples.bytes.len() as f64 {
+            found = samples.best(self.fitted(tensor, bytes)?)?.or(found);
+        }
+        let alone = samples.alone * samples.scale;
+        let Some(trial) = found else { return Ok(None) };
+        let stored = store(trial, bytes, alone, target, &options, &object.shape)?;
+        Ok(stored.filter(|stored| known.is_none_or(|known| stored.length(bytes.len()) + OVERHEAD < known)))
+    }
+
+    /// Recipes whose numbers are fitted to the tensor: merges of several bases, and low ranks.
+    fn fitted(&self, (name, shape, target): (&str, &Shape, Target), bytes: &[u8]) -> Result<Vec<Trial<'_>>> {
+        let Target::Numbers(to) = target else { return Ok(Vec::new()) };
+        if !matches!(to, Number::F32 | Number::F16 | Number::Bf16) {
+            return Ok(Vec::new());
+        }
+        let mut parents: Vec<Parent<'_>> = Vec::new();
+        for origins in &self.origins {
+            let mut likest: Option<Parent<'_>> = None;
+            for origin in origins.find(name, shape) {
+                let Some(parent) = Parent::new(origins.base, &origin, to, bytes)? else { continue };
+                if likest.as_ref().is_none_or(|known| parent.likeness > known.likeness) {
+                    likest = Some(parent);
+                }
+            }
+            parents.extend(likest);
+        }
+        let mut trials: Vec<Trial<'_>> = merge::find(&parents, to, bytes)?.into_iter().collect();
+        if trials.is_empty()
+            && let Some(likest) = parents.iter().max_by(|one, other| one.likeness.total_cmp(&other.likeness))
+        {
+            trials.extend(low_rank::find(likest, to, shape, bytes)?);
+        }
+        Ok(trials)
     }
 
     /// The recipes to try, the most plausible first.
@@ -177,32 +287,26 @@ impl<'a> Derivation<'a> {
             origins.find(name, shape).into_iter().map(move |origin| (origins.base, origin))
         });
         for (base, origin) in found {
-            let sources = || {
-                let tensors = origin.tensors.iter().map(|tensor| {
-                    let length = base.object(&tensor.name).ok()?.component(&tensor.role)?.length;
-                    Some(Source::Base(base, tensor.clone(), length))
-                });
-                tensors.collect::<Option<Vec<_>>>()
-            };
-            let Some(_) = sources() else { continue };
+            let Some(tensors) = sources(base, &origin) else { continue };
+            let sources = || tensors.clone();
             match target {
                 Target::Numbers(to) => {
                     if let Some((recipe, scales)) =
                         self.scaled(number, to, shape, &origin.recipe, origin.tensors.len())?
                     {
-                        let sources = sources().into_iter().flatten().chain([scales]).collect();
+                        let sources = sources().into_iter().chain([scales]).collect();
                         trials.push(Trial::new(recipe, sources));
                     }
                     for recipe in casts(origin.number, to, &origin.recipe) {
-                        trials.push(Trial::new(recipe, sources().unwrap_or_default()));
+                        trials.push(Trial::new(recipe, sources()));
                     }
                 }
                 Target::Blocks(quantiser) => {
                     if quantiser.computes_fields() {
                         let recipe = origin.recipe.clone().blocks(quantiser, Vec::new());
-                        trials.push(Trial::new(recipe, sources().unwrap_or_default()));
+                        trials.push(Trial::new(recipe, sources()));
                     }
-                    let mut sources = sources().unwrap_or_default();
+                    let mut sources = sources();
                     let places = (sources.len()..).zip(quantiser.fields);
                     let nodes = places.map(|(place, field)| Recipe::operand(place, field.number)).collect();
                     let recipe = origin.recipe.clone().blocks(quantiser, nodes);
@@ -286,45 +390,55 @@ fn scales(runs: &[Run], relatives: &[Option<usize>]) -> HashMap<usize, usize> {
     scales
 }
 
-/// The recipe that takes the fewest bytes on samples, and what all bytes would take alone by the same samples; `None` where none pays.
-fn best<'a>(
-    trials: Vec<Trial<'a>>,
-    bytes: &[u8],
-    options: &z4ai::Options,
-) -> Result<Option<(Trial<'a>, f64)>> {
-    let options = z4ai::Options { shape: None, threads: 1, ..options.clone() };
-    let ranges = samples(bytes.len() as u64);
-    let sample: Vec<u8> = ranges.iter().flat_map(|range| &bytes[range.clone()]).copied().collect();
-    let alone = z4ai::compress(&sample, &options).map_err(z4ai_failure)?.len() as f64;
-    let mut found: Option<(f64, Trial<'a>)> = None;
-    for trial in trials {
-        let mut reference = Vec::with_capacity(sample.len());
-        for range in &ranges {
-            reference.extend(trial.reference(range.start as u64, range.len())?);
-        }
-        let (frame, is_delta) =
-            z4ai::compress_delta_if_useful(&sample, &reference, &options).map_err(z4ai_failure)?;
-        let stored: u64 = trial
-            .sources
-            .iter()
-            .map(|source| match source {
-                Source::Field(_, _, bytes) => bytes.len() as u64,
-                Source::Base(..) | Source::Run(..) => 0,
-            })
-            .sum();
-        // Fields become a little shorter.
-        let fields = stored as f64 * 0.9 * sample.len() as f64 / bytes.len() as f64;
-        let cost = frame.len() as f64 + fields;
-        if is_delta && cost < alone && found.as_ref().is_none_or(|(least, _)| cost < *least) {
-            let is_sure = cost < SURE * alone;
-            found = Some((cost, trial));
-            if is_sure {
-                break;
+/// What recipes are tried on.
+struct Samples {
+    ranges: Vec<std::ops::Range<usize>>,
+    bytes: Vec<u8>,
+    options: z4ai::Options,
+    /// How many times as long all bytes are.
+    scale: f64,
+    /// What the samples take alone, and what they take at least so far.
+    alone: f64,
+    least: f64,
+}
+
+impl Samples {
+    fn new(bytes: &[u8], options: &z4ai::Options) -> Result<Samples> {
+        let options = z4ai::Options { shape: None, threads: 1, ..options.clone() };
+        let ranges = samples(bytes.len() as u64);
+        let sample: Vec<u8> = ranges.iter().flat_map(|range| &bytes[range.clone()]).copied().collect();
+        let alone = z4ai::compress(&sample, &options).map_err(z4ai_failure)?.len() as f64;
+        let scale = bytes.len() as f64 / sample.len().max(1) as f64;
+        Ok(Samples { ranges, bytes: sample, options, scale, alone, least: alone })
+    }
+
+    /// The recipe that takes the fewest bytes, fewer than was found before; `None` where none does.
+    fn best<'a>(&mut self, trials: Vec<Trial<'a>>) -> Result<Option<Trial<'a>>> {
+        let mut found: Option<Trial<'a>> = None;
+        for trial in trials {
+            let mut reference = Vec::with_capacity(self.bytes.len());
+            for range in &self.ranges {
+                reference.extend(trial.reference(range.start as u64, range.len())?);
+            }
+            let (frame, is_delta) = z4ai::compress_delta_if_useful(&self.bytes, &reference, &self.options)
+                .map_err(z4ai_failure)?;
+            let stored = trial.sources.iter().map(|source| match source {
+                // Vectors have eight to twelve bits in sixteen.
+                Source::Field(Number::I16, _, bytes) => 0.6 * bytes.len() as f64,
+                // Fields become a little shorter.
+                Source::Field(_, _, bytes) => 0.9 * bytes.len() as f64,
+                Source::Base(..) | Source::Run(..) => 0.0,
+            });
+            let cost = frame.len() as f64 + stored.sum::<f64>() / self.scale;
+            if is_delta && cost < self.least {
+                (self.least, found) = (cost, Some(trial));
+                if cost < SURE * self.alone {
+                    break;
+                }
             }
         }
+        Ok(found)
     }
-    let scale = bytes.len() as f64 / sample.len().max(1) as f64;
-    Ok(found.map(|(_, trial)| (trial, alone * scale)))
 }
 
 /// Ranges all over the bytes, each a whole number of elements whatever their width.
