@@ -49,6 +49,8 @@ class AddReport(TypedDict):
     duplicates: int
     #: Pieces stored as differences.
     deltas: int
+    #: Those of them that are differences to what is computed from others: casts, quantised copies.
+    computed: int
     seconds: float
 
 

@@ -150,9 +150,7 @@ impl Merged {
             let pack = &part.packs[entry.pack];
             let (number, _) = self.packs.insert_full(pack.id, pack.clone());
             entry.pack = number;
-            if let Some(base) = entry.encoding.base() {
-                entry.encoding = entry.encoding.with_base(numbers[base]);
-            }
+            entry.encoding = entry.encoding.renumbered(|base| numbers[base]);
             self.entries.push(entry);
             self.by_digest.insert(key, self.entries.len() - 1);
             numbers.push(self.entries.len() - 1);

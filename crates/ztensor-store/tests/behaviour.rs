@@ -125,7 +125,7 @@ fn relatives_inside_a_checkpoint_are_bases(place: Place) {
         assert!(stats.deltas >= 1 && stats.stored < 4 * count as u64, "{stats:?}");
         let checkpoint = store.checkpoint(&format!("run/step-{step}")).unwrap();
         let cast = |entry: &&ztensor_store::record::Entry| {
-            matches!(entry.encoding, ztensor_store::record::Encoding::Cast { .. })
+            matches!(entry.encoding, ztensor_store::record::Encoding::Derived { .. })
         };
         let entry = checkpoint.manifest().entries.iter().find(cast).unwrap();
         assert!(entry.stored < entry.length / 100, "{entry:?}");

@@ -96,7 +96,7 @@ fn a_long_run_is_read_through_short_chains() {
         let fetched: u64 = manifest.entries.iter().map(|entry| entry.stored).sum();
         assert!(fetched <= 3 * alone, "step {step}: {fetched} bytes are read, {alone} would be afresh");
         assert!(manifest.deepest() <= AddOptions::default().deepest);
-        deltas += manifest.entries.iter().filter(|entry| entry.encoding.base().is_some()).count();
+        deltas += manifest.entries.iter().filter(|entry| entry.encoding.has_base()).count();
         is_restored(&store, folder.path(), step);
     }
     assert!(deltas > 40, "{deltas}");

@@ -33,7 +33,8 @@ pub(super) fn added<'py>(py: Python<'py>, name: &str, stats: &AddStats) -> Repor
     dict!(py,
         "name": name, "parent": stats.parent.as_deref(), "original_bytes": stats.original,
         "stored_bytes": stats.stored, "files": stats.files, "tensors": stats.tensors,
-        "duplicates": stats.duplicates, "deltas": stats.deltas, "seconds": stats.seconds,
+        "duplicates": stats.duplicates, "deltas": stats.deltas, "computed": stats.computed,
+        "seconds": stats.seconds,
     )
 }
 

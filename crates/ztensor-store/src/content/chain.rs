@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-use super::cast::Cast;
+use super::computed::Computed;
 use crate::protocol::Protocol;
 use crate::record::{Encoding, Entry, Manifest, Pack};
 use ztensor::{Error, Kind, Result};
@@ -86,7 +86,7 @@ pub(crate) fn read_entry(
     let end = start.checked_add(out.len() as u64).filter(|end| *end <= entry.length);
     let end = end.ok_or_else(|| Error::malformed("more is read of an entry than it has"))?;
     let fetch = |offset: u64, bytes: &mut [u8]| fetch(protocol, manifest, entry, offset, bytes);
-    match entry.encoding {
+    match &entry.encoding {
         Encoding::Raw => {
             let mut all = buffer(entry.length)?;
             fetch(0, &mut all)?;
@@ -98,34 +98,27 @@ pub(crate) fn read_entry(
             z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?.read_into(start..end, out)
         }
         Encoding::Delta { base } => {
-            let length = manifest.entries.get(base).map_or(0, |base| base.length);
+            let length = manifest.entries.get(*base).map_or(0, |base| base.length);
             let fetch_base =
-                |offset: u64, bytes: &mut [u8]| read_entry(protocol, manifest, base, offset, bytes);
+                |offset: u64, bytes: &mut [u8]| read_entry(protocol, manifest, *base, offset, bytes);
             let delta = z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?;
             delta.against(z4ai::Fetch::new(length, fetch_base))?.trusted().read_into(start..end, out)
         }
-        Encoding::Cast { base } => {
-            let cast = cast(manifest, entry, base)?;
-            let fetch_base = |offset: u64, bytes: &mut [u8]| {
-                let (from, needed, skipped) = cast.needed(offset, bytes.len() as u64)?;
-                let mut below = buffer(needed)?;
-                read_entry(protocol, manifest, base, from, &mut below)?;
-                let taken = cast.apply(&below)?;
-                let taken = taken.get(skipped..).and_then(|rest| rest.get(..bytes.len()));
-                bytes.copy_from_slice(taken.ok_or_else(|| Error::malformed("a base is too short"))?);
-                Ok(())
+        Encoding::Derived { recipe, operands } => {
+            let read = |number: usize, start: u64, out: &mut [u8]| {
+                read_entry(protocol, manifest, number, start, out)
             };
-            let delta = z4ai::Frame::open(z4ai::Fetch::new(entry.stored, fetch))?;
-            delta.against(z4ai::Fetch::new(entry.length, fetch_base))?.trusted().read_into(start..end, out)
+            Computed::new(manifest, recipe, operands, &read, &fetch)?.read_range(entry, start..end, out)
         }
     }
 }
 
-/// Decodes all of an entry: the end of its chain first, then one delta after the other, so that two of them are in memory however long the chain is.
+/// Decodes all of an entry: the end of its chain first, then one delta after the other, so that two of them are in memory however long the chain is. Bases are
+/// not compared with the digests that deltas have of them: every block has a checksum of what comes out, and every file its digest.
 fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut [u8]) -> Result<()> {
     let mut chain = vec![entry(manifest, number)?];
-    while let Some(base) = chain.last().and_then(|entry| entry.encoding.base()) {
-        chain.push(entry(manifest, base)?);
+    while let Some(Encoding::Delta { base }) = chain.last().map(|entry| &entry.encoding) {
+        chain.push(entry(manifest, *base)?);
     }
     let mut below: Option<Vec<u8>> = None;
     for (place, entry) in chain.iter().enumerate().rev() {
@@ -138,20 +131,27 @@ fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut
             }
         };
         let fetch = |offset: u64, bytes: &mut [u8]| fetch(protocol, manifest, entry, offset, bytes);
-        match (entry.encoding, &below) {
+        match (&entry.encoding, &below) {
             (Encoding::Raw, _) => {
                 fetch(0, into)?;
                 check_digest(entry, into)?;
             }
-            (Encoding::Cast { base }, Some(reference)) => {
-                let reference = cast(manifest, entry, base)?.apply(reference)?;
-                let frame = stored(entry, fetch)?;
-                let read = |frame: z4ai::Frame<_>| frame.against(&reference)?.read_all_into(into);
-                z4ai::Frame::open(&frame).and_then(read)?;
+            (Encoding::Derived { recipe, operands }, _) => {
+                let all = stored(entry, fetch)?;
+                let fetch = |offset: u64, bytes: &mut [u8]| {
+                    let from = usize::try_from(offset).ok().and_then(|offset| all.get(offset..));
+                    let part = from.and_then(|from| from.get(..bytes.len()));
+                    bytes.copy_from_slice(part.ok_or_else(|| Error::truncated("an entry is too short"))?);
+                    Ok(())
+                };
+                let read = |number: usize, start: u64, out: &mut [u8]| {
+                    read_entry(protocol, manifest, number, start, out)
+                };
+                Computed::new(manifest, recipe, operands, &read, &fetch)?.read_all(entry, into)?;
             }
             (Encoding::Delta { .. }, Some(reference)) => {
                 let frame = stored(entry, fetch)?;
-                let read = |frame: z4ai::Frame<_>| frame.against(reference)?.read_all_into(into);
+                let read = |frame: z4ai::Frame<_>| frame.against(reference)?.trusted().read_all_into(into);
                 z4ai::Frame::open(&frame).and_then(read)?;
             }
             _ => {
@@ -162,11 +162,6 @@ fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut
         below = Some(own);
     }
     Ok(())
-}
-
-fn cast(manifest: &Manifest, to: &Entry, base: usize) -> Result<Cast> {
-    let cast = Cast::between(&entry(manifest, base)?.dtype, &to.dtype);
-    cast.ok_or_else(|| Error::malformed("the base of an entry cannot be cast to its type"))
 }
 
 fn entry(manifest: &Manifest, number: usize) -> Result<&Entry> {

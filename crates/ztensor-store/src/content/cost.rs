@@ -1,16 +1,18 @@
 //! What reading an entry takes, and when its chain of deltas takes too much: a piece is anchored anew then, against the end of the chain or by itself.
 
-use crate::record::{Encoding, Entry};
+use std::collections::BTreeMap;
+
+use crate::record::{Encoding, Entry, needed};
 
 /// Tenths of a nanosecond that a byte takes that is written out: its digest, and the write, by one thread. This and the next three were fitted to restores
 /// from a directory on two cores of an AVX-512 machine with SHA instructions: of 8 MB in bf16 by itself 0.95 ns of CPU time a byte, and 0.45 ns more for each
 /// delta of 4 bits; of fp32 1.0 and 0.61 ns. Decoding is shared by the cores. Only the proportions count.
-const WRITTEN: u64 = 5;
+const WRITTEN: u64 = 4;
 /// For a byte that is decoded, in each entry of the chain; and where a sixteenth or less of it is stored, which is mostly copying.
-const DECODED: u64 = 2;
+const DECODED: u64 = 3;
 const COPIED: u64 = 1;
 /// For a stored byte that is fetched and decoded.
-const STORED: u64 = 3;
+const STORED: u64 = 4;
 /// For fetching an entry, whatever its length: opening a file takes 10 microseconds. It keeps chains of small tensors short, which save little and cost a
 /// request each in a bucket.
 const FETCHED: u64 = 100_000;
@@ -19,12 +21,14 @@ const DEAREST: u64 = 2;
 
 /// What decoding an entry takes, with the chain below it.
 pub(crate) fn chain(entries: &[Entry], number: usize) -> u64 {
-    let (mut total, mut next) = (0u64, entries.get(number));
-    while let Some(entry) = next {
-        total = total.saturating_add(one(entry.length, entry.stored));
-        next = entry.encoding.base().and_then(|base| entries.get(base));
+    let mut costs: BTreeMap<usize, u64> = BTreeMap::new();
+    for place in needed(entries, number) {
+        let Some(entry) = entries.get(place) else { continue };
+        let below = entry.encoding.bases().filter_map(|base| costs.get(&base));
+        let own = below.fold(one(entry.length, entry.stored), |sum, cost| sum.saturating_add(*cost));
+        costs.insert(place, own);
     }
-    total
+    costs.get(&number).copied().unwrap_or(0)
 }
 
 fn one(length: u64, stored: u64) -> u64 {
@@ -36,8 +40,8 @@ fn one(length: u64, stored: u64) -> u64 {
 /// The end of an entry's chain, as far as it has the same type: what the entry would be stored as if it were anchored anew.
 pub(crate) fn anchor(entries: &[Entry], number: usize) -> Option<&Entry> {
     let mut entry = entries.get(number)?;
-    while let Encoding::Delta { base } = entry.encoding {
-        entry = entries.get(base)?;
+    while let Encoding::Delta { base } = &entry.encoding {
+        entry = entries.get(*base)?;
     }
     Some(entry)
 }
@@ -46,7 +50,7 @@ pub(crate) fn anchor(entries: &[Entry], number: usize) -> Option<&Entry> {
 pub(crate) fn alone(entries: &[Entry], number: usize) -> u64 {
     let length = entries.get(number).map_or(0, |entry| entry.length);
     match anchor(entries, number) {
-        Some(anchor) if anchor.encoding.base().is_none() && anchor.length == length => anchor.stored,
+        Some(anchor) if !anchor.encoding.has_base() && anchor.length == length => anchor.stored,
         _ => length,
     }
 }
@@ -59,11 +63,28 @@ pub(crate) fn is_affordable(entries: &[Entry], base: usize, length: u64, stored:
     own <= DEAREST.saturating_mul(fresh.saturating_add(written))
 }
 
+/// Whether a piece of so many stored bytes that is computed from entries is read in time: as if each of them, and the piece, were stored by itself. What
+/// it takes to decode a tensor of twice the width for one of half of it is the price of computing it.
+pub(crate) fn is_computed_in_time(
+    entries: &[Entry],
+    bases: &[usize],
+    (length, stored, own): (u64, u64, u64),
+) -> bool {
+    let fresh = |base: &usize| {
+        let length = entries.get(*base).map_or(0, |entry| entry.length);
+        one(length, alone(entries, *base).min(length))
+    };
+    let sum = |cost: &dyn Fn(&usize) -> u64| bases.iter().map(cost).fold(0, u64::saturating_add);
+    let written = WRITTEN.saturating_mul(length);
+    let taken = sum(&|base| chain(entries, *base)).saturating_add(one(length, stored));
+    let least = sum(&fresh).saturating_add(one(length, own.min(length)));
+    taken.saturating_add(written) <= DEAREST.saturating_mul(least.saturating_add(written))
+}
+
 /// Whether one more delta over an entry would be, if it takes as much as the last one did.
 pub(crate) fn has_room(entries: &[Entry], number: usize) -> bool {
-    entries.get(number).is_some_and(|entry| match entry.encoding.base() {
-        None => true,
-        Some(_) => is_affordable(entries, number, entry.length, entry.stored),
+    entries.get(number).is_some_and(|entry| {
+        !entry.encoding.has_base() || is_affordable(entries, number, entry.length, entry.stored)
     })
 }
 

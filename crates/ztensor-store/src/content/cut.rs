@@ -8,13 +8,17 @@ use ztensor::{DType, Shape};
 /// The most bytes of one part: what the codec takes as one section.
 const PART: u64 = 64 << 20;
 
-/// Cuts what is too long.
-pub(crate) fn cut_all(runs: Vec<Run>) -> Vec<Run> {
-    runs.into_iter().flat_map(cut).collect()
+/// Cuts what is too long. Of each part also the number of the run that it comes from.
+pub(crate) fn cut_all(runs: &[Run]) -> (Vec<Run>, Vec<usize>) {
+    let parts = runs
+        .iter()
+        .enumerate()
+        .flat_map(|(number, run)| cut(run.clone()).into_iter().zip(std::iter::repeat(number)));
+    parts.unzip()
 }
 
 /// Parts of whole rows, or of whole rows of deeper dimensions where one is too long.
-fn cut(run: Run) -> Vec<Run> {
+pub(crate) fn cut(run: Run) -> Vec<Run> {
     if run.length <= PART {
         return vec![run];
     }

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use super::cast::Cast;
+use super::chain::buffer;
+use crate::record::cast;
 use ztensor::archive::Run;
+use ztensor::recipe::{Operands, Recipe};
 use ztensor::{Result, Source};
 
 /// Tensors of the same shape that are compared, the most similar names first.
@@ -23,11 +25,11 @@ pub(crate) struct Kin {
     pub entry: Option<usize>,
 }
 
-/// A relative: its place among the tensors, and the cast that makes its bytes comparable.
-#[derive(Clone, Copy)]
+/// A relative: its place among the tensors, and the recipe that makes its bytes comparable, where they are of another type.
+#[derive(Clone)]
 pub(crate) struct Relative {
     pub kin: usize,
-    pub cast: Option<Cast>,
+    pub recipe: Option<Recipe>,
 }
 
 /// The nearest relative of a tensor among those that come before it.
@@ -35,23 +37,27 @@ pub(crate) fn nearest_kin(before: &[Kin], bytes: &[u8], run: &Run, name: &str) -
     let dtype = run.element.to_string();
     let comparable = |(kin, other): (usize, &Kin)| {
         let from = other.run.element.to_string();
-        let cast = Cast::between(&from, &dtype);
-        let length = cast.map_or(Some(other.run.length), |cast| cast.length(other.run.length));
-        let fits = other.run.shape == run.shape && length == Some(run.length);
+        let recipe = cast(&from, &dtype);
+        let length = match &recipe {
+            Some(recipe) => recipe.length(&[other.run.length]).ok()?,
+            None => other.run.length,
+        };
+        let fits = other.run.shape == run.shape && length == run.length;
         let alike = alike(other.name.as_deref()?, name);
-        ((cast.is_some() || from == dtype) && fits && alike > 0).then_some((alike, Relative { kin, cast }))
+        let comparable = recipe.is_some() || from == dtype;
+        (comparable && fits && alike > 0).then_some((alike, Relative { kin, recipe }))
     };
     let mut candidates: Vec<_> = before.iter().enumerate().filter_map(comparable).collect();
     candidates.sort_by_key(|(alike, relative)| (std::cmp::Reverse(*alike), relative.kin));
     let mut best: Option<(f64, Relative)> = None;
     for (_, relative) in candidates.into_iter().take(COMPARED) {
         let (start, length) = middle(run.length, SAMPLE);
-        let theirs = before[relative.kin].read(relative.cast, start, length)?;
+        let theirs = before[relative.kin].read(relative.recipe.as_ref(), start, length)?;
         let ours = &bytes[start as usize..(start + length) as usize];
         let width = run.element.storage.width().max(1);
         let tops = ours.iter().zip(&theirs).skip(width - 1).step_by(width);
         let same = tops.clone().filter(|(a, b)| a == b).count() as f64 / tops.count().max(1) as f64;
-        if same >= RELATED && best.is_none_or(|(found, _)| same > found) {
+        if same >= RELATED && best.as_ref().is_none_or(|(found, _)| same > *found) {
             best = Some((same, relative));
         }
     }
@@ -72,15 +78,19 @@ fn alike(one: &str, other: &str) -> usize {
 }
 
 impl Kin {
-    /// Bytes of it, as another type; the range is one of the cast bytes.
-    pub(crate) fn read(&self, cast: Option<Cast>, start: u64, length: u64) -> Result<Vec<u8>> {
-        let Some(cast) = cast else {
+    /// Bytes of it, or of what a recipe makes of it.
+    pub(crate) fn read(&self, recipe: Option<&Recipe>, start: u64, length: u64) -> Result<Vec<u8>> {
+        let Some(recipe) = recipe else {
             return Ok(self.source.bytes(self.run.offset + start, length)?.into_owned());
         };
-        let (from, needed, skipped) = cast.needed(start, length)?;
-        let mut bytes = cast.apply(&self.source.bytes(self.run.offset + from, needed)?)?;
-        bytes.drain(..skipped);
-        bytes.truncate(length as usize);
+        let mut bytes = buffer(length)?;
+        recipe.apply(self, &[self.run.length], start, &mut bytes)?;
         Ok(bytes)
+    }
+}
+
+impl Operands for Kin {
+    fn read(&self, _number: usize, start: u64, out: &mut [u8]) -> Result<()> {
+        self.source.read_into(self.run.offset + start, out)
     }
 }

@@ -8,7 +8,7 @@ use super::cut::{part_key, part_numbers};
 use crate::id::Id;
 use crate::name::Name;
 use crate::protocol::{Current, Protocol};
-use crate::record::{Entry, FileKind, Manifest};
+use crate::record::{Entry, FileKind, Manifest, needed};
 use ztensor::Result;
 
 /// An entry of one of the known checkpoints.
@@ -185,14 +185,11 @@ impl Known {
     /// Whether all packs of an entry's chain are there and not about to go.
     pub(crate) fn is_usable(&self, place: Place) -> Result<bool> {
         let manifest = self.manifest(place);
-        let mut next = Some(place.entry);
-        while let Some(number) = next {
-            let entry = &manifest.entries[number];
-            let pack = manifest.packs[entry.pack].id;
+        for number in needed(&manifest.entries, place.entry) {
+            let pack = manifest.packs[manifest.entries[number].pack].id;
             if self.endangered.contains(&pack) || !self.is_there(pack)? {
                 return Ok(false);
             }
-            next = entry.encoding.base();
         }
         Ok(true)
     }

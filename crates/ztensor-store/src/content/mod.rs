@@ -1,15 +1,16 @@
 //! What is in a checkpoint, and how it gets into a store and out again.
 
 mod add;
-pub(crate) mod cast;
 mod chain;
 mod checkpoint;
+mod computed;
 mod cost;
 pub(crate) mod cut;
 pub(crate) mod given;
 mod kin;
 mod known;
 mod pack;
+mod parent;
 pub(crate) mod restore;
 pub(crate) mod scan;
 mod similar;

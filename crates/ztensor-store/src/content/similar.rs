@@ -80,8 +80,8 @@ fn shorten(known: &Known, place: Place, deepest: u32) -> Option<Place> {
     if fits(entry) {
         return Some(place);
     }
-    while let Encoding::Delta { base } = manifest.entries[entry].encoding {
-        entry = base;
+    while let Encoding::Delta { base } = &manifest.entries[entry].encoding {
+        entry = *base;
     }
     let end = Place { entry, ..place };
     (fits(entry) && known.may_be_base(end)).then_some(end)

@@ -99,6 +99,14 @@ pub(super) fn as_bytes<const N: usize>(value: Value) -> Result<[u8; N]> {
     }
 }
 
+pub(super) fn as_bytes_of(value: Value, most: usize) -> Result<Vec<u8>> {
+    match value {
+        Value::Bytes(bytes) if bytes.len() <= most => Ok(bytes),
+        Value::Bytes(_) => Err(wrong("so few bytes")),
+        _ => Err(wrong("bytes")),
+    }
+}
+
 pub(super) fn as_id(value: Value) -> Result<Id> {
     as_bytes(value).map(Id)
 }

@@ -1,11 +1,11 @@
 //! A manifest: all that reading a checkpoint needs. Its files are made of entries, its entries lie in packs, and the bases of deltas are entries too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Stamp;
+use super::encoding::{Encoding, put_encoding, take_encoding};
 use super::fields::{Fields, Items, as_bytes, as_id, as_list, as_number, as_text, put};
 use super::path::check_paths;
-use crate::content::cast::Cast;
 use crate::id::Id;
 use crate::name::Name;
 use ztensor::{Attributes, Error, Kind, Result, Value};
@@ -14,6 +14,10 @@ use ztensor::{Attributes, Error, Kind, Result, Value};
 pub(crate) const DEEPEST: u32 = 64;
 /// Bytes of one piece, decoded or stored: what decoding holds in memory at once. Writers make parts of 64 MiB.
 pub(crate) const LARGEST_PIECE: u64 = 1 << 30;
+/// Bytes that decoding one piece may take, those of everything below it counted as often as they are referred to: the longest chain of the largest pieces.
+const MOST_WORK: u64 = (DEEPEST as u64 + 1) * LARGEST_PIECE;
+/// Shorter pieces count as this many bytes, so that their number is bounded as well.
+const LEAST_WORK: u64 = 64 << 10;
 
 /// A checkpoint, or a pin, which has packs only.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +34,7 @@ pub struct Manifest {
     pub files: Vec<File>,
     /// What the entries lie in.
     pub packs: Vec<Pack>,
-    /// Stored pieces: those of the files, and the bases of deltas.
+    /// Stored pieces: those of the files, and what they are decoded from.
     pub entries: Vec<Entry>,
 }
 
@@ -138,44 +142,6 @@ pub struct Entry {
     pub stored: u64,
 }
 
-/// How a piece is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// As it is.
-    Raw,
-    /// As a z4ai frame.
-    Frame,
-    /// As a z4ai delta against an earlier entry.
-    Delta {
-        /// Its number.
-        base: usize,
-    },
-    /// As a z4ai delta against an earlier entry of another type, cast to this one's.
-    Cast {
-        /// Its number.
-        base: usize,
-    },
-}
-
-impl Encoding {
-    /// The entry that decoding needs.
-    pub fn base(self) -> Option<usize> {
-        match self {
-            Encoding::Raw | Encoding::Frame => None,
-            Encoding::Delta { base } | Encoding::Cast { base } => Some(base),
-        }
-    }
-
-    /// The same encoding in a manifest where the base has another number.
-    pub fn with_base(self, base: usize) -> Encoding {
-        match self {
-            Encoding::Raw | Encoding::Frame => self,
-            Encoding::Delta { .. } => Encoding::Delta { base },
-            Encoding::Cast { .. } => Encoding::Cast { base },
-        }
-    }
-}
-
 impl Manifest {
     /// A manifest with nothing in it.
     pub fn new(stamp: Stamp) -> Manifest {
@@ -195,6 +161,11 @@ impl Manifest {
         self.packs.iter().map(|pack| pack.id).collect()
     }
 
+    /// Whether an entry is computed by a recipe.
+    pub(super) fn has_recipes(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry.encoding, Encoding::Derived { .. }))
+    }
+
     /// Bytes of all files.
     pub fn logical(&self) -> u64 {
         let length = |file: &File| match file.kind {
@@ -204,14 +175,19 @@ impl Manifest {
         self.files.iter().map(length).fold(0, u64::saturating_add)
     }
 
-    /// How many deltas have to be applied to read an entry.
+    /// How many deltas have to be applied, one on the other, to read an entry.
     pub fn depth(&self, entry: usize) -> u32 {
         depth(&self.entries, entry)
     }
 
     /// The longest chain of deltas.
     pub fn deepest(&self) -> u32 {
-        (0..self.entries.len()).map(|entry| self.depth(entry)).max().unwrap_or(0)
+        let mut depths: Vec<u32> = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            let below = entry.encoding.bases().filter_map(|base| depths.get(base)).max();
+            depths.push(below.map_or(0, |below| below.saturating_add(1)));
+        }
+        depths.into_iter().max().unwrap_or(0)
     }
 
     pub(super) fn put(&self, map: &mut Attributes) {
@@ -227,7 +203,7 @@ impl Manifest {
         put(map, "entries", Value::List(self.entries.iter().map(entry_value).collect()));
     }
 
-    pub(super) fn take(stamp: Stamp, fields: &mut Fields) -> Result<Manifest> {
+    pub(super) fn take(stamp: Stamp, fields: &mut Fields, format: u64) -> Result<Manifest> {
         let parent = match fields.take("parent")? {
             Value::Null => None,
             value => {
@@ -246,7 +222,10 @@ impl Manifest {
         };
         let files = fields.list("files")?.into_iter().map(take_file).collect::<Result<_>>()?;
         let packs = fields.list("packs")?.into_iter().map(take_pack).collect::<Result<_>>()?;
-        let entries = fields.list("entries")?.into_iter().map(take_entry).collect::<Result<_>>()?;
+        let mut entries = Vec::new();
+        for value in fields.list("entries")? {
+            entries.push(take_entry(value, &entries, format)?);
+        }
         let manifest = Manifest { stamp, parent, metadata, single, files, packs, entries };
         manifest.check()?;
         Ok(manifest)
@@ -261,7 +240,8 @@ impl Manifest {
         if self.pack_ids().len() != self.packs.len() {
             return Err(Error::malformed("a pack occurs twice"));
         }
-        let mut depths: Vec<u32> = Vec::with_capacity(self.entries.len());
+        // Of each entry, the deltas that are applied one on the other, and the bytes that are decoded.
+        let mut below: Vec<(u32, u64)> = Vec::with_capacity(self.entries.len());
         for (number, entry) in self.entries.iter().enumerate() {
             let wrong = |what: &str| Error::malformed(format!("entry {number}: {what}"));
             let pack = self.packs.get(entry.pack).ok_or_else(|| wrong("its pack does not exist"))?;
@@ -271,29 +251,26 @@ impl Manifest {
             if entry.length.max(entry.stored) > LARGEST_PIECE {
                 return Err(wrong("it is too long"));
             }
-            let depth = match entry.encoding {
-                Encoding::Raw if entry.stored != entry.length => {
-                    return Err(wrong("it is raw, but not as long as it is stored"));
-                }
-                Encoding::Raw | Encoding::Frame => 0,
-                Encoding::Delta { base } | Encoding::Cast { base } => {
-                    depths.get(base).ok_or_else(|| wrong("its base is not an earlier entry"))? + 1
-                }
-            };
-            if let Encoding::Cast { base } = entry.encoding {
-                let base = &self.entries[base];
-                let cast = Cast::between(&base.dtype, &entry.dtype);
-                if cast.and_then(|cast| cast.length(base.length)) != Some(entry.length) {
-                    return Err(wrong("its base cannot be cast to it"));
-                }
+            if entry.encoding == Encoding::Raw && entry.stored != entry.length {
+                return Err(wrong("it is raw, but not as long as it is stored"));
             }
-            if depth > DEEPEST {
+            let (mut depth, mut work) = (0, entry.length.max(LEAST_WORK));
+            for base in entry.encoding.bases() {
+                let (deltas, bytes) =
+                    below.get(base).ok_or_else(|| wrong("its base is not an earlier entry"))?;
+                (depth, work) = (depth.max(deltas + 1), work.saturating_add(*bytes));
+            }
+            entry
+                .encoding
+                .check(entry, &self.entries[..number])
+                .map_err(|error| error.with_context(&format!("entry {number}")))?;
+            if depth > DEEPEST || work > MOST_WORK {
                 return Err(Error::new(
                     Kind::Limit,
                     format!("entry {number}: its chain of deltas is too long"),
                 ));
             }
-            depths.push(depth);
+            below.push((depth, work));
         }
         self.files.iter().try_for_each(|file| self.check_file(file))
     }
@@ -319,15 +296,27 @@ impl Manifest {
     }
 }
 
-/// How many deltas have to be applied to read one of these entries.
-pub(crate) fn depth(entries: &[Entry], entry: usize) -> u32 {
-    let mut depth = 0;
-    let mut next = entries.get(entry);
-    while let Some(base) = next.and_then(|entry| entry.encoding.base()) {
-        depth += 1;
-        next = entries.get(base);
+/// An entry of these and all that it is decoded from, ascending: bases come before what needs them.
+pub(crate) fn needed(entries: &[Entry], entry: usize) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let mut next = vec![entry];
+    while let Some(number) = next.pop() {
+        if found.insert(number) {
+            next.extend(entries.get(number).into_iter().flat_map(|entry| entry.encoding.bases()));
+        }
     }
-    depth
+    found
+}
+
+/// How many deltas have to be applied, one on the other, to read one of these entries.
+pub(crate) fn depth(entries: &[Entry], entry: usize) -> u32 {
+    let mut depths: BTreeMap<usize, u32> = BTreeMap::new();
+    for number in needed(entries, entry) {
+        let bases = entries.get(number).into_iter().flat_map(|entry| entry.encoding.bases());
+        let deepest = bases.filter_map(|base| depths.get(&base)).max();
+        depths.insert(number, deepest.map_or(0, |deepest| deepest + 1));
+    }
+    depths.get(&entry).copied().unwrap_or(0)
 }
 
 fn file_value(file: &File) -> Value {
@@ -401,13 +390,8 @@ fn take_pack(value: Value) -> Result<Pack> {
 }
 
 fn entry_value(entry: &Entry) -> Value {
-    let (encoding, base) = match entry.encoding {
-        Encoding::Raw => (0u64, None),
-        Encoding::Frame => (1, None),
-        Encoding::Delta { base } => (2, Some(base)),
-        Encoding::Cast { base } => (3, Some(base)),
-    };
     let shape = entry.shape.iter().map(|size| Value::from(*size)).collect();
+    let (encoding, rest) = put_encoding(&entry.encoding);
     let mut items = vec![
         Value::Bytes(entry.digest.to_vec()),
         Value::from(entry.length),
@@ -418,11 +402,12 @@ fn entry_value(entry: &Entry) -> Value {
         Value::from(entry.offset),
         Value::from(entry.stored),
     ];
-    items.extend(base.map(|base| Value::from(base as u64)));
+    items.extend(rest);
     Value::List(items)
 }
 
-fn take_entry(value: Value) -> Result<Entry> {
+/// Reads an entry, which comes behind these.
+fn take_entry(value: Value, before: &[Entry], format: u64) -> Result<Entry> {
     let mut items = Items::new(value)?;
     let digest = as_bytes(items.next()?)?;
     let length = items.number()?;
@@ -430,17 +415,10 @@ fn take_entry(value: Value) -> Result<Entry> {
     let shape = as_list(items.next()?)?.into_iter().map(as_number).collect::<Result<_>>()?;
     let encoding = items.number()?;
     let (pack, offset, stored) = (as_index(items.next()?)?, items.number()?, items.number()?);
-    let encoding = match (encoding, items.optional()) {
-        (0, None) => Encoding::Raw,
-        (1, None) => Encoding::Frame,
-        (2, Some(base)) => Encoding::Delta { base: as_index(base)? },
-        (3, Some(base)) => Encoding::Cast { base: as_index(base)? },
-        _ => return Err(Error::malformed("an entry is of no known encoding")),
-    };
-    items.finish()?;
+    let encoding = take_encoding(encoding, items, &dtype, before, format)?;
     Ok(Entry { digest, length, dtype, shape, encoding, pack, offset, stored })
 }
 
-fn as_index(value: Value) -> Result<usize> {
+pub(super) fn as_index(value: Value) -> Result<usize> {
     usize::try_from(as_number(value)?).map_err(|_| Error::malformed("a number is too large"))
 }

@@ -1,12 +1,15 @@
 //! What a store writes besides packs: manifests, tombstones, proposals and decrees. One envelope for all, a struct for each, bytes that are hostile
 //! until every field was checked. `spec/store.md` has the bytes.
 
+mod encoding;
 mod fields;
 mod manifest;
 mod path;
 
-pub(crate) use manifest::depth;
-pub use manifest::{Encoding, Entry, File, FileKind, Manifest, Pack, Piece};
+pub(crate) use encoding::cast;
+pub use encoding::{Encoding, Operand};
+pub use manifest::{Entry, File, FileKind, Manifest, Pack, Piece};
+pub(crate) use manifest::{depth, needed};
 pub(crate) use path::{check_paths, check_target};
 
 use std::collections::BTreeSet;
@@ -24,7 +27,9 @@ pub(crate) const LONGEST: u64 = 64 << 20;
 const LONGEST_CONTENT: u64 = 64 << 20;
 const MAGIC: &[u8; 4] = b"ZTM\x01";
 const DIGEST: usize = 32;
+/// The lowest format, and that of manifests with recipes.
 const FORMAT: u64 = 1;
+const WITH_RECIPES: u64 = 2;
 const DEPTH: usize = 32;
 
 /// Which generation of which name a record is.
@@ -59,7 +64,8 @@ impl Record {
     /// The record's bytes in a store.
     pub fn encode(&self, store: Id) -> Result<Vec<u8>> {
         let mut map = Attributes::new();
-        put(&mut map, "format", FORMAT);
+        let has_recipes = matches!(self, Record::Manifest(manifest) if manifest.has_recipes());
+        put(&mut map, "format", if has_recipes { WITH_RECIPES } else { FORMAT });
         put(&mut map, "store", Value::Bytes(store.0.to_vec()));
         let kind = match self {
             Record::Manifest(manifest) => {
@@ -98,12 +104,10 @@ impl Record {
             return Err(Error::malformed("the record is not a map"));
         };
         let mut fields = Fields::new(map);
-        match fields.number("format")? {
-            FORMAT => {}
-            other => {
-                return Err(Error::unsupported(format!("this is version {other} of a store's records"))
-                    .with_hint("Update ztensor."));
-            }
+        let format = fields.number("format")?;
+        if !(FORMAT..=WITH_RECIPES).contains(&format) {
+            return Err(Error::unsupported(format!("this is version {format} of a store's records"))
+                .with_hint("Update ztensor."));
         }
         if fields.id("store")? != store {
             return Err(Error::malformed("the record belongs to another store"));
@@ -111,7 +115,7 @@ impl Record {
         let record = match fields.text("kind")?.as_str() {
             "manifest" => {
                 let stamp = take_stamp(&mut fields)?;
-                Record::Manifest(Manifest::take(stamp, &mut fields)?)
+                Record::Manifest(Manifest::take(stamp, &mut fields, format)?)
             }
             "tombstone" => Record::Tombstone(take_stamp(&mut fields)?),
             "proposal" => Record::Proposal(take_packs(&mut fields)?),

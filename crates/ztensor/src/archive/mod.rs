@@ -22,19 +22,21 @@ mod write;
 pub use crate::index::{ArchiveInfo, BaseInfo, FileInfo};
 pub use base::Candidate;
 pub use collection::{Originals, archive_files};
+pub use derive::{Computed, Derivation, Found, Operand, canonical_name};
 pub use describe::{describe, digest, find, is_original};
 pub use make::archive;
 pub use opening::OpenOptions;
+pub use original::Original;
 pub use restore::{restore, restore_bytes, verify};
 pub use runs::{Run, runs};
+pub use table::BaseTensor;
 pub use write::{ArchiveOptions, Stats, archive_bytes, archive_reader, archive_source};
 
 pub(crate) use base::{Search, digest_of, wrong_base};
 pub(crate) use description::{BaseDescription, Description, FileIdentity, MOST_BASES, NamedFile};
 pub(crate) use digest::identify;
 pub(crate) use open::decoding_cost;
-pub(crate) use original::Original;
-pub(crate) use table::BaseTensor;
+
 pub(crate) use write::{Alone, Encoded, Encoder, encode_alone, raw_or_frame, write_file, write_memory};
 
 use std::sync::Arc;

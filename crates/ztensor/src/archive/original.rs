@@ -16,8 +16,8 @@ use crate::reader::Reader;
 use crate::source::Source;
 
 /// The files of a model.
-pub(crate) struct Original {
-    pub files: Vec<OriginalFile>,
+pub struct Original {
+    pub(crate) files: Vec<OriginalFile>,
 }
 
 /// One file of a model.
@@ -33,7 +33,7 @@ pub(crate) struct OriginalFile {
 
 impl Original {
     /// All files of a model, the one that is opened first.
-    pub(crate) fn of(reader: &Reader) -> Original {
+    pub fn of(reader: &Reader) -> Original {
         let sources = reader.sources();
         let folder = plain_parts(sources.first().and_then(|first| first.path()).and_then(Path::parent));
         let mut files: Vec<OriginalFile> = (0..)
@@ -94,7 +94,7 @@ impl Original {
     }
 
     /// Bytes of one file, by their place in all of them.
-    pub(crate) fn bytes(&self, offset: u64, length: u64) -> Result<Cow<'_, [u8]>> {
+    pub fn bytes(&self, offset: u64, length: u64) -> Result<Cow<'_, [u8]>> {
         let number = self.files.partition_point(|file| file.start <= offset);
         let file = number.checked_sub(1).and_then(|number| self.files.get(number));
         let file = file.ok_or_else(|| Error::truncated("the model has no files"))?;

@@ -55,10 +55,12 @@ pub(crate) enum OperandEntry {
 
 /// A component of a tensor in a base.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct BaseTensor {
+pub struct BaseTensor {
     /// The number of the base.
     pub base: usize,
+    /// The tensor.
     pub name: String,
+    /// The component.
     pub role: String,
 }
 

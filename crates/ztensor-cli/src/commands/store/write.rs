@@ -149,14 +149,18 @@ pub(super) fn document(path: &Path, name: &str, stats: &AddStats) -> serde_json:
     json!({
         "path": path.display().to_string(), "name": name, "parent": stats.parent, "original_bytes": stats.original,
         "stored_bytes": stats.stored, "files": stats.files, "tensors": stats.tensors, "duplicates": stats.duplicates,
-        "deltas": stats.deltas, "seconds": stats.seconds,
+        "deltas": stats.deltas, "computed": stats.computed, "seconds": stats.seconds,
     })
 }
 
 pub(super) fn summary(path: &Path, name: &str, stats: &AddStats, dry_run: bool) -> String {
     let parent = stats.parent.as_ref().map_or(String::new(), |parent| format!(" against {parent}"));
+    let computed = match stats.computed {
+        0 => String::new(),
+        computed => format!(" ({computed} of them computed)"),
+    };
     format!(
-        "{} ({}) -> {name}{parent}: {}{}, {}, {} known, {} as deltas",
+        "{} ({}) -> {name}{parent}: {}{}, {}, {} known, {} as deltas{computed}",
         path.display(),
         size(stats.original),
         size(stats.stored),

@@ -1,6 +1,7 @@
 //! From files to a manifest: each is cut into tensors and the rest, what the store has already is referred to, what resembles something is stored as a
 //! difference to it, and everything else by itself.
 
+mod derive;
 mod options;
 mod pieces;
 mod prepare;
@@ -25,9 +26,10 @@ use super::scan::{Found, Scan};
 use crate::id::Id;
 use crate::protocol::{Pin, Protocol, Slot};
 use crate::record::{Entry, File, FileKind, Manifest, Pack, Piece};
+use derive::Ancestry;
 use pieces::{digest_of, fitting, plain_run, skeleton, stretches, tensor_bytes, tensor_name};
 use prepare::Origin;
-use ztensor::archive::{Run, runs};
+use ztensor::archive::{Derivation, Original, Run, runs};
 use ztensor::{Error, Kind, Reader, Result, Source};
 
 /// Bytes between its tensors that a file may have.
@@ -123,26 +125,51 @@ impl<'a> Builder<'a> {
         let reader = found.open().ok();
         // A file that stands for others is text to the store, and an archive is what it is.
         let reader = reader.filter(|reader| reader.archived().is_none() && reader.sources().len() == 1);
+        let tensors = reader.as_ref().map(|reader| (reader, runs(reader, reader.sources()[0].len())));
         // What is mostly something else than tensors is stored by stretches: a skeleton is read as a whole.
-        let cut = |reader: &Reader| cut_all(runs(reader, reader.sources()[0].len()));
-        let tensors = reader.as_ref().map(|reader| (&reader.sources()[0], cut(reader)));
-        let tensors = tensors.filter(|(source, runs)| source.len() - tensor_bytes(runs) <= LARGEST_SKELETON);
+        let is_model = |reader: &Reader, runs: &[Run]| {
+            reader.sources()[0].len() - tensor_bytes(runs) <= LARGEST_SKELETON
+        };
+        let tensors = tensors.filter(|(reader, runs)| is_model(reader, runs));
         let own;
-        let (source, runs): (&Source, Vec<Run>) = match tensors {
-            Some((source, runs)) => {
-                self.stats.tensors += reader.as_ref().map_or(0, Reader::len) as u64;
-                (source, runs)
+        let source: &Source = match &tensors {
+            Some((reader, _)) => {
+                self.stats.tensors += reader.len() as u64;
+                &reader.sources()[0]
             }
             None => {
                 own = found.source()?;
-                (&*own, stretches(own.len()))
+                &own
             }
         };
         self.stats.original += source.len();
         let mut digest = None;
-        let pieces = rayon::in_place_scope(|scope| {
+        let (pieces, runs) = rayon::in_place_scope(|scope| {
             scope.spawn(|_| digest = Some(digest_of(source)));
-            self.pieces(found, source, &runs, progress)
+            match &tensors {
+                Some((reader, whole)) => {
+                    let (runs, numbers) = cut_all(whole);
+                    let original = Original::of(reader);
+                    let parent = self.parent(reader, &original, whole)?;
+                    let ancestry = parent.as_ref().map(|parent| {
+                        let derivation = Derivation::from_base(reader, &original, whole, &parent.reader);
+                        let parts = |number: &usize| numbers.iter().filter(|other| *other == number).count();
+                        let mut kin = vec![None; whole.len()];
+                        for (place, number) in numbers.iter().enumerate() {
+                            if derivation.is_operand(*number) && parts(number) == 1 {
+                                kin[*number] = Some(self.kin.len() + place);
+                            }
+                        }
+                        Ancestry { derivation, parent, kin }
+                    });
+                    let ancestry = ancestry.as_ref().map(|ancestry| (ancestry, numbers.as_slice()));
+                    Ok::<_, Error>((self.pieces(found, source, &runs, ancestry, progress)?, runs))
+                }
+                None => {
+                    let runs = stretches(source.len());
+                    Ok((self.pieces(found, source, &runs, None, progress)?, runs))
+                }
+            }
         })?;
         let sha256 = digest.unwrap_or_else(|| digest_of(source))?;
         let bones = skeleton(source, &runs)?;
@@ -154,6 +181,7 @@ impl<'a> Builder<'a> {
                     key: plain_key(&found.path, usize::MAX),
                     named: false,
                     before: 0,
+                    ancestry: None,
                 };
                 let run = plain_run(0, bones.len() as u64);
                 let prepared = self.prepare(&bones, &run, &origin)?;
@@ -168,6 +196,7 @@ impl<'a> Builder<'a> {
         found: &Found,
         source: &Source,
         runs: &[Run],
+        ancestry: Option<(&Ancestry<'_>, &[usize])>,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Vec<Piece>> {
         let mut pieces = Vec::with_capacity(runs.len());
@@ -180,30 +209,49 @@ impl<'a> Builder<'a> {
             let (source, run, name) = (Arc::clone(&shared), run.clone(), name.clone());
             self.kin.push(Kin { source, run, name, entry: None });
         }
+        let origin = |place: usize| match &names[place] {
+            Some(name) => Origin {
+                path: &found.path,
+                key: part_key(name, parts[place]),
+                named: true,
+                before: first + place,
+                ancestry: ancestry.map(|(ancestry, numbers)| (ancestry, numbers[place])),
+            },
+            None => Origin {
+                path: &found.path,
+                key: plain_key(&found.path, place),
+                named: false,
+                before: 0,
+                ancestry: None,
+            },
+        };
+        // Scales have to be there before what they belong to.
+        for kin in ancestry.iter().flat_map(|(ancestry, _)| ancestry.kin.iter().flatten()) {
+            let place = kin - first;
+            let bytes = source.bytes(runs[place].offset, runs[place].length)?;
+            let prepared = self.prepare(&bytes, &runs[place], &origin(place))?;
+            self.kin[*kin].entry = Some(self.take(&bytes, &runs[place], prepared)?);
+        }
         let mut rest = runs;
         while !rest.is_empty() {
             let (window, later) = rest.split_at(fitting(rest));
             let prepare = |(place, run): (usize, &Run)| {
+                if self.kin[first + number + place].entry.is_some() {
+                    return Ok(None);
+                }
                 let bytes = source.bytes(run.offset, run.length)?;
-                let key = match &names[number + place] {
-                    Some(name) => {
-                        let key = part_key(name, parts[number + place]);
-                        Origin { path: &found.path, key, named: true, before: first + number + place }
-                    }
-                    None => Origin {
-                        path: &found.path,
-                        key: plain_key(&found.path, number + place),
-                        named: false,
-                        before: 0,
-                    },
-                };
-                self.prepare(&bytes, run, &key)
+                self.prepare(&bytes, run, &origin(number + place)).map(Some)
             };
             let prepared = window.par_iter().enumerate().map(prepare).collect::<Result<Vec<_>>>()?;
             for (place, (run, prepared)) in window.iter().zip(prepared).enumerate() {
                 let name = &names[number + place];
-                let bytes = source.bytes(run.offset, run.length)?;
-                let entry = self.take(&bytes, run, prepared)?;
+                let entry = match (prepared, self.kin[first + number + place].entry) {
+                    (Some(prepared), _) => {
+                        self.take(&source.bytes(run.offset, run.length)?, run, prepared)?
+                    }
+                    (None, Some(entry)) => entry,
+                    (None, None) => return Err(Error::new(Kind::Io, "a piece was not prepared")),
+                };
                 self.kin[first + number + place].entry = Some(entry);
                 pieces.push(Piece { gap: run.offset - end, entry, tensor: name.clone() });
                 end = run.offset + run.length;

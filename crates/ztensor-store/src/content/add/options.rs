@@ -48,6 +48,8 @@ pub struct AddStats {
     pub duplicates: u64,
     /// Pieces stored as differences.
     pub deltas: u64,
+    /// Those of them that are differences to what is computed from others: casts, quantised copies.
+    pub computed: u64,
     /// Wall-clock seconds.
     pub seconds: f64,
 }

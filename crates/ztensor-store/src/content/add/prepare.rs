@@ -3,6 +3,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::Builder;
+use super::derive::Ancestry;
 use crate::content::chain::{buffer, read_entry};
 use crate::content::cost;
 use crate::content::kin::{Relative, middle, nearest_kin};
@@ -36,9 +37,30 @@ pub(super) enum Prepared {
     },
     /// A difference to another tensor of this checkpoint.
     Kin {
-        relative: Relative,
+        kin: usize,
         frame: Vec<u8>,
     },
+    /// A difference to what a recipe yields.
+    Derived(Derived),
+}
+
+/// A piece as a difference to what a recipe yields.
+pub(super) struct Derived {
+    pub recipe: Vec<u8>,
+    pub operands: Vec<Ingredient>,
+    pub frame: Vec<u8>,
+    /// About so many bytes the piece takes by itself.
+    pub alone: u64,
+}
+
+/// What a recipe is applied to.
+pub(super) enum Ingredient {
+    /// Entries of the store, one after the other.
+    Stored(Vec<Place>),
+    /// Another tensor of this checkpoint.
+    Own(usize),
+    /// Fields of the piece itself.
+    Field { length: u64, frame: Vec<u8> },
 }
 
 /// Where a piece comes from.
@@ -48,6 +70,8 @@ pub(super) struct Origin<'a> {
     pub named: bool,
     /// How many tensors of this checkpoint come before it.
     pub before: usize,
+    /// What its file may be computed from, and the number of its run there.
+    pub ancestry: Option<(&'a Ancestry<'a>, usize)>,
 }
 
 impl Builder<'_> {
@@ -80,16 +104,20 @@ impl Builder<'_> {
                 (false, _) | (_, Base::None) => None,
                 _ => nearest_kin(&self.kin[..origin.before], bytes, run, &origin.key)?,
             };
-            if let Some(relative) = relative
-                && self.is_better(bytes, run, relative, base)?
-            {
-                let reference = self.kin[relative.kin].read(relative.cast, 0, run.length)?;
-                let (frame, is_delta) = z4ai::compress_delta_if_useful(bytes, &reference, &codec)?;
-                let prepared = match is_delta {
-                    true => Prepared::Kin { relative, frame },
-                    false => raw_or_frame(bytes, frame),
-                };
-                return Ok((digest, prepared));
+            let trial = Trial::new(bytes, run, self.options.effort);
+            let relative = match relative {
+                Some(relative) => self.is_better(&trial, &relative, base)?.then_some(relative),
+                None => None,
+            };
+            let nearest = match (&relative, base) {
+                (Some(relative), _) => Some(Nearest::Kin(relative)),
+                (None, base) => base.map(Nearest::Stored),
+            };
+            if let Some(derived) = self.derive(bytes, run, origin.ancestry, &codec, (&trial, nearest))? {
+                return Ok((digest, Prepared::Derived(derived)));
+            }
+            if let Some(relative) = relative {
+                return Ok((digest, self.beside(bytes, relative, &codec)?));
             }
             if let Some(base) = base {
                 return Ok((digest, self.against(bytes, base, &codec)?));
@@ -99,25 +127,49 @@ impl Builder<'_> {
         Ok((digest, raw_or_frame(bytes, frame)))
     }
 
-    /// Whether a relative in this checkpoint is a better base than one of the store: a stretch in the middle is encoded against both, and by itself.
-    fn is_better(&self, bytes: &[u8], run: &Run, relative: Relative, base: Option<Place>) -> Result<bool> {
-        let (start, length) = middle(run.length, TRIAL);
-        let ours = &bytes[start as usize..(start + length) as usize];
-        let elements = length / run.element.storage.width().max(1) as u64;
-        let codec = ztensor::codec_options(ours, &run.element, &Shape::from([elements]), self.options.effort);
-        let against =
-            |reference: &[u8]| z4ai::compress_delta(ours, reference, &codec).map(|frame| frame.len());
-        let inside = against(&self.kin[relative.kin].read(relative.cast, start, length)?)?;
+    /// Whether a relative in this checkpoint is a better base than one of the store, or none.
+    fn is_better(&self, trial: &Trial<'_>, relative: &Relative, base: Option<Place>) -> Result<bool> {
         let other = match base {
-            None => z4ai::compress(ours, &codec)?.len(),
-            Some(base) if self.known.entry(base).length != run.length => return Ok(true),
-            Some(base) => {
-                let mut reference = buffer(length)?;
-                read_entry(self.protocol, self.known.manifest(base), base.entry, start, &mut reference)?;
-                against(&reference)?
-            }
+            None => trial.alone()?,
+            Some(base) => match self.try_nearest(trial, &Nearest::Stored(base))? {
+                Some(other) => other,
+                None => return Ok(true),
+            },
         };
-        Ok(inside < other)
+        Ok(self.try_nearest(trial, &Nearest::Kin(relative))?.is_some_and(|inside| inside < other))
+    }
+
+    /// What the trial takes against a base; `None` where that does not lie side by side with it.
+    pub(super) fn try_nearest(&self, trial: &Trial<'_>, nearest: &Nearest<'_>) -> Result<Option<usize>> {
+        let (start, length) = (trial.start, trial.bytes.len() as u64);
+        match nearest {
+            Nearest::Kin(relative) => {
+                let kin = &self.kin[relative.kin];
+                trial.against(&kin.read(relative.recipe.as_ref(), start, length)?).map(Some)
+            }
+            Nearest::Stored(base) if self.known.entry(*base).length != trial.whole => Ok(None),
+            Nearest::Stored(base) => {
+                let mut reference = buffer(length)?;
+                read_entry(self.protocol, self.known.manifest(*base), base.entry, start, &mut reference)?;
+                trial.against(&reference).map(Some)
+            }
+        }
+    }
+
+    /// Stores a piece as the difference to another tensor of this checkpoint, or to what a recipe makes of it.
+    fn beside(&self, bytes: &[u8], relative: Relative, codec: &z4ai::Options) -> Result<Prepared> {
+        let reference = self.kin[relative.kin].read(relative.recipe.as_ref(), 0, bytes.len() as u64)?;
+        let (frame, is_delta) = z4ai::compress_delta_if_useful(bytes, &reference, codec)?;
+        Ok(match relative.recipe {
+            _ if !is_delta => raw_or_frame(bytes, frame),
+            None => Prepared::Kin { kin: relative.kin, frame },
+            Some(recipe) => Prepared::Derived(Derived {
+                recipe: recipe.encode(),
+                operands: vec![Ingredient::Own(relative.kin)],
+                frame,
+                alone: bytes.len() as u64,
+            }),
+        })
     }
 
     /// Stores a piece as the difference to another, where that helps.
@@ -138,6 +190,38 @@ impl Builder<'_> {
             }
         }
         Ok(Prepared::Delta { base, frame })
+    }
+}
+
+/// A stretch in the middle of a piece, on which bases are compared.
+pub(super) struct Trial<'a> {
+    start: u64,
+    bytes: &'a [u8],
+    whole: u64,
+    codec: z4ai::Options,
+}
+
+/// The base that was found by name or by samples.
+pub(super) enum Nearest<'a> {
+    Stored(Place),
+    Kin(&'a Relative),
+}
+
+impl<'a> Trial<'a> {
+    fn new(bytes: &'a [u8], run: &Run, effort: z4ai::Effort) -> Trial<'a> {
+        let (start, length) = middle(run.length, TRIAL);
+        let ours = &bytes[start as usize..(start + length) as usize];
+        let elements = length / run.element.storage.width().max(1) as u64;
+        let codec = ztensor::codec_options(ours, &run.element, &Shape::from([elements]), effort);
+        Trial { start, bytes: ours, whole: run.length, codec }
+    }
+
+    pub(super) fn alone(&self) -> Result<usize> {
+        Ok(z4ai::compress(self.bytes, &self.codec)?.len())
+    }
+
+    fn against(&self, reference: &[u8]) -> Result<usize> {
+        Ok(z4ai::compress_delta(self.bytes, reference, &self.codec)?.len())
     }
 }
 

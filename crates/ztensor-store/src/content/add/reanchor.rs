@@ -46,16 +46,16 @@ pub(crate) fn hangs_on_removed(
         .map(|number| manifest.entries[number].stored)
         .fold(0, u64::saturating_add);
     // What has a base that stays is kept as it is stored.
-    let hangs = |number: &usize| manifest.entries[*number].encoding.base().is_some_and(is_orphan);
+    let hangs = |number: &usize| manifest.entries[*number].encoding.bases().any(is_orphan);
     let afresh: u64 = origins(manifest)
         .into_keys()
         .filter(hangs)
-        .map(|number| cost::anchor(&manifest.entries, number).map_or(0, |anchor| anchor.stored))
+        .map(|number| cost::alone(&manifest.entries, number))
         .fold(0, u64::saturating_add);
     let follows = manifest
         .entries
         .iter()
-        .filter_map(|entry| entry.encoding.base())
+        .flat_map(|entry| entry.encoding.bases())
         .any(|base| replaced.contains(&manifest.entries[base].digest));
     let outweighs = afresh > 0 && held.saturating_mul(2) >= afresh.saturating_mul(HALVES);
     held > 0 && (outweighs || follows)
@@ -66,7 +66,7 @@ fn origins(manifest: &Manifest) -> BTreeMap<usize, Origin<'_>> {
     let mut found = BTreeMap::new();
     for file in &manifest.files {
         let FileKind::Regular { skeleton, pieces, .. } = &file.kind else { continue };
-        let origin = |key, named| Origin { path: &file.path, key, named, before: 0 };
+        let origin = |key, named| Origin { path: &file.path, key, named, before: 0, ancestry: None };
         if let Some(entry) = skeleton {
             found.entry(*entry).or_insert_with(|| origin(plain_key(&file.path, usize::MAX), false));
         }
@@ -127,15 +127,28 @@ impl Builder<'_> {
         if let Some(place) = self.at_hand(old, number)? {
             return Ok(place);
         }
-        let base = match entry.encoding.base() {
-            None => return Ok(self.keep(old, number, entry.encoding)),
-            Some(base) => self.at_hand(old, base)?,
-        };
-        if let Some(base) = base
-            && depth(&self.entries, base) < self.options.deepest
-            && cost::is_affordable(&self.entries, base, entry.length, entry.stored)
-        {
-            return Ok(self.keep(old, number, entry.encoding.with_base(base)));
+        let mut bases = BTreeMap::new();
+        for base in entry.encoding.bases() {
+            if let Some(place) = self.at_hand(old, base)? {
+                bases.insert(base, place);
+            }
+        }
+        if entry.encoding.bases().all(|base| bases.contains_key(&base)) {
+            let encoding = entry.encoding.renumbered(|base| bases.get(&base).copied().unwrap_or_default());
+            let length = (entry.length, entry.stored, cost::alone(&old.entries, number));
+            let in_time = match &encoding {
+                Encoding::Raw | Encoding::Frame => true,
+                Encoding::Delta { base } => {
+                    cost::is_affordable(&self.entries, *base, entry.length, entry.stored)
+                }
+                Encoding::Derived { .. } => {
+                    cost::is_computed_in_time(&self.entries, &encoding.bases().collect::<Vec<_>>(), length)
+                }
+            };
+            let is_deep = encoding.bases().any(|base| depth(&self.entries, base) >= self.options.deepest);
+            if in_time && !is_deep {
+                return Ok(self.keep(old, number, encoding));
+            }
         }
         let mut bytes = buffer(entry.length)?;
         read_entry(self.protocol, old, number, 0, &mut bytes)?;

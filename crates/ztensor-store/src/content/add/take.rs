@@ -1,13 +1,11 @@
 //! From a prepared piece to an entry of the manifest: its bytes into a pack, and the chains that it needs from other manifests.
 
 use super::Builder;
-use super::prepare::{Prepared, raw_or_frame};
-use crate::content::cast::Cast;
+use super::prepare::{Derived, Ingredient, Prepared, raw_or_frame};
 use crate::content::cost;
-use crate::content::kin::Relative;
 use crate::content::known::Place;
 use crate::id::Id;
-use crate::record::{Encoding, Entry, depth};
+use crate::record::{Encoding, Entry, Operand, depth, needed};
 use ztensor::Result;
 use ztensor::archive::Run;
 
@@ -24,11 +22,12 @@ impl Builder<'_> {
             self.stats.duplicates += 1;
             return Ok(*entry);
         }
-        let relation = match &prepared {
-            Prepared::Kin { relative, frame } => self.relation(run, *relative, frame.len() as u64),
-            _ => None,
+        let (relation, payload) = match &prepared {
+            Prepared::Kin { kin, frame } => (self.relation(run, *kin, frame.len() as u64), Vec::new()),
+            Prepared::Derived(derived) => (self.derivation(run, derived), payload(derived)),
+            _ => (None, Vec::new()),
         };
-        if matches!(prepared, Prepared::Kin { .. }) && relation.is_none() {
+        if matches!(prepared, Prepared::Kin { .. } | Prepared::Derived(_)) && relation.is_none() {
             let codec = run.codec_options(bytes, self.options.effort);
             prepared = raw_or_frame(bytes, z4ai::compress(bytes, &codec)?);
         }
@@ -36,6 +35,18 @@ impl Builder<'_> {
             Prepared::Kin { frame, .. } => {
                 self.stats.deltas += 1;
                 (relation.unwrap_or(Encoding::Frame), frame)
+            }
+            Prepared::Derived(derived) => {
+                self.stats.deltas += 1;
+                self.stats.computed += 1;
+                for operand in &derived.operands {
+                    if let Ingredient::Stored(places) = operand
+                        && let Some(place) = places.first()
+                    {
+                        *self.taken.entry(place.checkpoint).or_default() += bytes.len() as u64;
+                    }
+                }
+                (relation.unwrap_or(Encoding::Frame), &payload)
             }
             Prepared::Twin(place) => {
                 self.stats.duplicates += 1;
@@ -78,42 +89,62 @@ impl Builder<'_> {
             return *entry;
         }
         let manifest = self.known.manifest(place);
-        let mut chain = vec![place.entry];
-        while let Some(base) = chain.last().and_then(|entry| manifest.entries[*entry].encoding.base()) {
-            chain.push(base);
-        }
-        let mut below = None;
-        for number in chain.into_iter().rev() {
+        for number in needed(&manifest.entries, place.entry) {
             let place = Place { entry: number, ..place };
-            if let Some(entry) = self.imported.get(&place) {
-                below = Some(*entry);
+            if self.imported.contains_key(&place) {
                 continue;
             }
             let mut entry = manifest.entries[number].clone();
             let pack = &manifest.packs[entry.pack];
             entry.pack = self.referred.insert_full(pack.id, Some(pack.clone())).0;
-            if let Some(base) = below {
-                entry.encoding = entry.encoding.with_base(base);
-            }
+            // What an entry needs comes before it.
+            let imported = |base: usize| self.imported.get(&Place { entry: base, ..place }).copied();
+            entry.encoding = entry.encoding.renumbered(|base| imported(base).unwrap_or_default());
             self.by_digest.entry(entry.digest).or_insert(self.entries.len());
             self.entries.push(entry);
             self.imported.insert(place, self.entries.len() - 1);
-            below = Some(self.entries.len() - 1);
         }
-        below.unwrap_or_default()
+        self.imported.get(&place).copied().unwrap_or_default()
     }
 
-    /// The encoding of a piece against a relative in this checkpoint, unless its chain would become too long or its entry has another type.
-    fn relation(&self, run: &Run, relative: Relative, stored: u64) -> Option<Encoding> {
-        let base = self.kin[relative.kin].entry?;
+    /// The encoding of a piece against a relative in this checkpoint, unless its chain would become too long.
+    fn relation(&self, run: &Run, kin: usize, stored: u64) -> Option<Encoding> {
+        let base = self.kin[kin].entry?;
         let is_long = depth(&self.entries, base) >= self.options.deepest;
-        if is_long || !cost::is_affordable(&self.entries, base, run.length, stored) {
-            return None;
-        }
-        let found = Cast::between(&self.entries[base].dtype, &run.element.to_string());
-        match relative.cast {
-            None => Some(Encoding::Delta { base }),
-            Some(cast) => (found == Some(cast)).then_some(Encoding::Cast { base }),
-        }
+        let in_time = !is_long && cost::is_affordable(&self.entries, base, run.length, stored);
+        in_time.then_some(Encoding::Delta { base })
     }
+
+    /// The encoding of a computed piece, unless what it is computed from lies too deep.
+    fn derivation(&mut self, run: &Run, derived: &Derived) -> Option<Encoding> {
+        let mut operands = Vec::with_capacity(derived.operands.len());
+        let mut stored = derived.frame.len() as u64;
+        for operand in &derived.operands {
+            operands.push(match operand {
+                Ingredient::Stored(places) => {
+                    Operand::Entries(places.iter().map(|place| self.import(*place)).collect())
+                }
+                Ingredient::Own(kin) => Operand::Entries(vec![self.kin[*kin].entry?]),
+                Ingredient::Field { length, frame } => {
+                    stored += frame.len() as u64;
+                    Operand::Field { length: *length, stored: frame.len() as u64 }
+                }
+            });
+        }
+        let encoding = Encoding::Derived { recipe: derived.recipe.clone(), operands };
+        let bases: Vec<usize> = encoding.bases().collect();
+        let deepest = bases.iter().map(|base| depth(&self.entries, *base)).max().unwrap_or(0);
+        let sizes = (run.length, stored, derived.alone);
+        let in_time = cost::is_computed_in_time(&self.entries, &bases, sizes);
+        (in_time && deepest < self.options.deepest).then_some(encoding)
+    }
+}
+
+/// What is stored of a computed piece: its fields, then the delta.
+fn payload(derived: &Derived) -> Vec<u8> {
+    let fields = derived.operands.iter().map(|operand| match operand {
+        Ingredient::Field { frame, .. } => frame.as_slice(),
+        Ingredient::Stored(_) | Ingredient::Own(_) => &[],
+    });
+    fields.chain([derived.frame.as_slice()]).flatten().copied().collect()
 }

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use candidates::{Origin, Origins, Target, casts};
+pub use names::canonical as canonical_name;
 
 use super::{BaseTensor, Encoded, Original, Run, encode_alone};
 use crate::encoding::z4ai_failure;
@@ -39,14 +40,24 @@ const COMPARED: usize = 4 << 10;
 const LIKE: f64 = 0.05;
 
 /// An operand as it will be stored.
-pub(crate) enum Operand {
+#[derive(Debug)]
+pub enum Operand {
+    /// A tensor of the base.
     Base(BaseTensor),
+    /// The run with this number.
     Piece(usize),
-    Frame { length: u64, frame: Vec<u8> },
+    /// Fields of the tensor itself, compressed.
+    Frame {
+        /// Their bytes.
+        length: u64,
+        /// A z4ai frame of them.
+        frame: Vec<u8>,
+    },
 }
 
 impl Operand {
-    pub(crate) fn stored(&self) -> usize {
+    /// Bytes that are stored of it with the tensor.
+    pub fn stored(&self) -> usize {
         match self {
             Operand::Frame { frame, .. } => frame.len(),
             Operand::Base(_) | Operand::Piece(_) => 0,
@@ -55,7 +66,7 @@ impl Operand {
 }
 
 /// Where tensors of a model may come from.
-pub(crate) struct Derivation<'a> {
+pub struct Derivation<'a> {
     reader: &'a Reader,
     original: &'a Original,
     runs: &'a [Run],
@@ -179,23 +190,115 @@ impl Operands for Trial<'_> {
     }
 }
 
+/// Whether recipes are looked for whose numbers are fitted to a run.
+#[derive(Clone, Copy, PartialEq)]
+enum Fit {
+    None,
+    All,
+    /// Only such, and only shorter than so many bytes.
+    Beyond(usize),
+}
+
+/// A recipe that was found for a run.
+pub struct Found<'a> {
+    trial: Trial<'a>,
+    target: Target,
+    shape: Shape,
+    options: z4ai::Options,
+    /// Bytes that the run takes with it, and by itself, going by samples.
+    cost: f64,
+    alone: f64,
+}
+
+/// A run as the difference to what a recipe yields.
+pub struct Computed {
+    /// The encoded recipe.
+    pub recipe: Vec<u8>,
+    /// What it is applied to.
+    pub operands: Vec<Operand>,
+    /// The delta against what it yields.
+    pub frame: Vec<u8>,
+}
+
+impl Computed {
+    /// Bytes that are stored of it.
+    pub fn stored(&self) -> usize {
+        self.operands.iter().map(Operand::stored).sum::<usize>() + self.recipe.len() + self.frame.len()
+    }
+}
+
+impl<'a> Found<'a> {
+    /// The share that the run takes, with what is stored besides, of what it takes by itself.
+    pub fn share(&self) -> f64 {
+        self.cost / self.alone.max(1.0)
+    }
+
+    /// About so many bytes the run takes by itself.
+    pub fn alone(&self) -> u64 {
+        self.alone as u64
+    }
+
+    /// Codes all of the run; `None` where that is no delta after all.
+    pub fn compute(self, bytes: &[u8]) -> Result<Option<Computed>> {
+        let reference = self.trial.reference(0, bytes.len())?;
+        let (frame, is_delta) =
+            z4ai::compress_delta_if_useful(bytes, &reference, &self.options).map_err(z4ai_failure)?;
+        if !is_delta {
+            return Ok(None);
+        }
+        let recipe = self.trial.recipe.encode();
+        let (target, options, shape) = (self.target, &self.options, &self.shape);
+        let operands = self.trial.sources.into_iter().map(|source| {
+            Ok(match source {
+                Source::Base(_, tensor, _) => Operand::Base(tensor),
+                Source::Run(piece, _) => Operand::Piece(piece),
+                Source::Field(number, count, bytes) => {
+                    let frame = field_frame(&bytes, (number, count), target, options, shape)?;
+                    Operand::Frame { length: bytes.len() as u64, frame }
+                }
+            })
+        });
+        Ok(Some(Computed { recipe, operands: operands.collect::<Result<_>>()?, frame }))
+    }
+}
+
 impl<'a> Derivation<'a> {
+    /// Of the tensors of a base, and of the model's own.
     pub(crate) fn new(
         reader: &'a Reader,
         original: &'a Original,
         runs: &'a [Run],
         bases: &'a [Arc<Reader>],
     ) -> Result<Derivation<'a>> {
-        let relatives = within::relatives(runs, original)?;
+        Ok(Derivation::with_relatives(reader, original, runs, bases, within::relatives(runs, original)?))
+    }
+
+    /// Of the tensors of a base, with scales of the model's own.
+    pub fn from_base(
+        reader: &'a Reader,
+        original: &'a Original,
+        runs: &'a [Run],
+        base: &'a Arc<Reader>,
+    ) -> Derivation<'a> {
+        Derivation::with_relatives(reader, original, runs, std::slice::from_ref(base), vec![None; runs.len()])
+    }
+
+    fn with_relatives(
+        reader: &'a Reader,
+        original: &'a Original,
+        runs: &'a [Run],
+        bases: &'a [Arc<Reader>],
+        relatives: Vec<Option<usize>>,
+    ) -> Derivation<'a> {
         let scales = scales(runs, &relatives);
         let operands = relatives.iter().flatten().chain(scales.values()).copied().collect();
         let bases = bases.iter().enumerate();
         let origins = bases.map(|(number, base)| Origins::new(number, base, reader)).collect();
-        Ok(Derivation { reader, original, runs, origins, relatives, scales, operands })
+        Derivation { reader, original, runs, origins, relatives, scales, operands }
     }
 
     /// Whether other pieces may be made of this one.
-    pub(crate) fn is_operand(&self, number: usize) -> bool {
+    pub fn is_operand(&self, number: usize) -> bool {
         self.operands.contains(&number)
     }
 
@@ -209,15 +312,55 @@ impl<'a> Derivation<'a> {
         options: &z4ai::Options,
         known: Option<usize>,
     ) -> Result<Option<Encoded>> {
+        let fit = known.map_or(Fit::All, Fit::Beyond);
+        let Some(found) = self.find(number, run, bytes, options, fit)? else { return Ok(None) };
+        let (alone, options) = (found.alone, found.options.clone());
+        let Some(computed) = found.compute(bytes)? else { return Ok(None) };
+        let taken = computed.stored() + OVERHEAD;
+        let Computed { recipe, operands, frame } = computed;
+        let mut encoded = Encoded::Derived { recipe, operands, frame };
+        // Samples say well enough what is twice as long; the rest is weighed.
+        if taken as f64 * 2.0 > alone || bytes.len() <= 64 << 10 {
+            let alone = encode_alone(bytes, &options)?;
+            if alone.length(bytes.len()) <= taken {
+                encoded = alone;
+            }
+        }
+        let pays = known.is_none_or(|known| encoded.length(bytes.len()) + OVERHEAD < known);
+        Ok(pays.then_some(encoded))
+    }
+
+    /// Finds a recipe for a run: the one with this number, or a part of it. `None` where none pays. None is fitted to the numbers.
+    pub fn search(
+        &self,
+        number: usize,
+        run: &Run,
+        bytes: &[u8],
+        options: &z4ai::Options,
+    ) -> Result<Option<Found<'_>>> {
+        self.find(number, run, bytes, options, Fit::None)
+    }
+
+    fn find(
+        &self,
+        number: usize,
+        run: &Run,
+        bytes: &[u8],
+        options: &z4ai::Options,
+        fit: Fit,
+    ) -> Result<Option<Found<'_>>> {
         let Some((name, role)) = run.tensor.as_ref().filter(|_| run.length >= SHORTEST) else {
             return Ok(None);
         };
         let object = self.reader.object(name)?;
         let Some(target) = Target::of(object, role) else { return Ok(None) };
+        let Some(part) = self.part(number, run, target) else { return Ok(None) };
         if self.origins.is_empty() && self.relatives.get(number).is_none_or(Option::is_none) {
             return Ok(None);
         }
-        if known.is_some_and(|known| known as f64 <= WORTH * bytes.len() as f64) {
+        if let Fit::Beyond(known) = fit
+            && known as f64 <= WORTH * bytes.len() as f64
+        {
             return Ok(None);
         }
         let options = match target {
@@ -227,22 +370,25 @@ impl<'a> Derivation<'a> {
             }
         };
         let tensor = (name.as_str(), &object.shape, target);
-        let trials = match known {
-            None => self.trials(number, tensor, bytes)?,
-            Some(_) => Vec::new(),
+        let trials = match fit {
+            Fit::None | Fit::All => self.trials(number, tensor, part, bytes)?,
+            Fit::Beyond(_) => Vec::new(),
         };
+        let fitted = if fit != Fit::None && part.is_none() { Some(tensor) } else { None };
+        if trials.is_empty() && fitted.is_none() {
+            return Ok(None);
+        }
         let mut samples = Samples::new(bytes, &options)?;
-        if let Some(known) = known {
+        if let Fit::Beyond(known) = fit {
             samples.least = samples.least.min(known as f64 / samples.scale);
         }
         let mut found = samples.best(trials)?;
-        if samples.least > WORTH * samples.bytes.len() as f64 {
+        if let Some(tensor) = fitted.filter(|_| samples.least > WORTH * samples.bytes.len() as f64) {
             found = samples.best(self.fitted(tensor, bytes)?)?.or(found);
         }
-        let alone = samples.alone * samples.scale;
-        let Some(trial) = found else { return Ok(None) };
-        let stored = store(trial, bytes, alone, target, &options, &object.shape)?;
-        Ok(stored.filter(|stored| known.is_none_or(|known| stored.length(bytes.len()) + OVERHEAD < known)))
+        let (cost, alone) = (samples.least * samples.scale, samples.alone * samples.scale);
+        let shape = object.shape.clone();
+        Ok(found.map(|trial| Found { trial, target, shape, options, cost, alone }))
     }
 
     /// Recipes whose numbers are fitted to the tensor: merges of several bases, and low ranks.
@@ -271,11 +417,27 @@ impl<'a> Derivation<'a> {
         Ok(trials)
     }
 
+    /// Which numbers of its tensor a run has, where it is not all of it.
+    fn part(&self, number: usize, run: &Run, target: Target) -> Option<Option<(u64, u64)>> {
+        let whole = self.runs.get(number)?;
+        if whole.length == run.length {
+            return Some(None);
+        }
+        let (elements, bytes) = match target {
+            Target::Numbers(number) => (1, number.width() as u64),
+            Target::Blocks(quantiser) => (quantiser.elements as u64, quantiser.bytes as u64),
+        };
+        let start = run.offset.checked_sub(whole.offset)?;
+        let is_whole = start.is_multiple_of(bytes) && run.length.is_multiple_of(bytes);
+        is_whole.then_some(Some((start / bytes * elements, run.length / bytes * elements)))
+    }
+
     /// The recipes to try, the most plausible first.
     fn trials(
         &self,
         number: usize,
         (name, shape, target): (&str, &Shape, Target),
+        part: Option<(u64, u64)>,
         bytes: &[u8],
     ) -> Result<Vec<Trial<'_>>> {
         let mut trials = Vec::new();
@@ -286,13 +448,16 @@ impl<'a> Derivation<'a> {
         let found = self.origins.iter().flat_map(|origins| {
             origins.find(name, shape).into_iter().map(move |origin| (origins.base, origin))
         });
-        for (base, origin) in found {
+        for (base, mut origin) in found {
             let Some(tensors) = sources(base, &origin) else { continue };
+            if let Some((first, count)) = part {
+                origin.recipe = origin.recipe.slice(first, count);
+            }
             let sources = || tensors.clone();
             match target {
                 Target::Numbers(to) => {
                     if let Some((recipe, scales)) =
-                        self.scaled(number, to, shape, &origin.recipe, origin.tensors.len())?
+                        self.scaled(number, to, (shape, part), &origin.recipe, origin.tensors.len())?
                     {
                         let sources = sources().into_iter().chain([scales]).collect();
                         trials.push(Trial::new(recipe, sources));
@@ -320,7 +485,12 @@ impl<'a> Derivation<'a> {
         if let (Target::Numbers(to), Some(Some(relative))) = (target, self.relatives.get(number)) {
             let other = &self.runs[*relative];
             if let Some(of) = Number::of(&other.element) {
-                for recipe in casts(of, to, &Recipe::operand(0, of)) {
+                let operand = Recipe::operand(0, of);
+                let operand = match part {
+                    Some((first, count)) => operand.slice(first, count),
+                    None => operand,
+                };
+                for recipe in casts(of, to, &operand) {
                     let bytes = self.original.bytes(other.offset, other.length)?;
                     trials.push(Trial::new(recipe, vec![Source::Run(*relative, bytes)]));
                 }
@@ -338,7 +508,7 @@ impl<'a> Derivation<'a> {
         &self,
         number: usize,
         to: Number,
-        shape: &Shape,
+        (shape, part): (&Shape, Option<(u64, u64)>),
         recipe: &Recipe,
         operand: usize,
     ) -> Result<Option<(Recipe, Source<'_>)>> {
@@ -348,6 +518,18 @@ impl<'a> Derivation<'a> {
         let (Some(of), [rows, row]) = (Number::of(&run.element), &shape[..]) else { return Ok(None) };
         let Some(groups) = groups(*rows, *row, &run.shape) else { return Ok(None) };
         let scales = Recipe::operand(operand, of);
+        // The scales of a part: those of its rows, which begin where a group does.
+        let scales = match (part, groups) {
+            (None, _) | (_, (0, _)) => scales,
+            (Some((first, count)), (down, across)) => {
+                let columns = if across == 0 { 1 } else { row.div_ceil(across) };
+                let (first, rows) = (first / row, count.div_ceil(*row));
+                if !first.is_multiple_of(down) || !count.is_multiple_of(*row) {
+                    return Ok(None);
+                }
+                scales.slice(first / down * columns, rows.div_ceil(down) * columns)
+            }
+        };
         let bytes = self.original.bytes(run.offset, run.length)?;
         Ok(Some((recipe.clone().scaled(to, *row, groups, scales), Source::Run(place, bytes))))
     }
@@ -446,44 +628,6 @@ fn samples(length: u64) -> Vec<std::ops::Range<usize>> {
     let (count, size) = if length <= SAMPLES * SAMPLE { (1, length) } else { (SAMPLES, SAMPLE) };
     let place = |number: u64| ((length - size) * number / (SAMPLES - 1) / 16 * 16) as usize;
     (0..count).map(|number| place(number)..place(number) + size as usize).collect()
-}
-
-/// Codes all of a run with the recipe that was found, unless that proves to be no shorter.
-fn store(
-    trial: Trial<'_>,
-    bytes: &[u8],
-    alone: f64,
-    target: Target,
-    options: &z4ai::Options,
-    shape: &Shape,
-) -> Result<Option<Encoded>> {
-    let reference = trial.reference(0, bytes.len())?;
-    let (frame, is_delta) =
-        z4ai::compress_delta_if_useful(bytes, &reference, options).map_err(z4ai_failure)?;
-    if !is_delta {
-        return Ok(None);
-    }
-    let recipe = trial.recipe.encode();
-    let sources = trial.sources.into_iter().map(|source| {
-        Ok(match source {
-            Source::Base(_, tensor, _) => Operand::Base(tensor),
-            Source::Run(piece, _) => Operand::Piece(piece),
-            Source::Field(number, count, bytes) => {
-                let frame = field_frame(&bytes, (number, count), target, options, shape)?;
-                Operand::Frame { length: bytes.len() as u64, frame }
-            }
-        })
-    });
-    let encoded = Encoded::Derived { recipe, operands: sources.collect::<Result<Vec<_>>>()?, frame };
-    let taken = encoded.length(bytes.len()) + OVERHEAD;
-    // Samples say well enough what is twice as long; the rest is weighed.
-    if taken as f64 * 2.0 > alone || bytes.len() <= 64 << 10 {
-        let alone = encode_alone(bytes, options)?;
-        if alone.length(bytes.len()) <= taken {
-            return Ok(Some(alone));
-        }
-    }
-    Ok(Some(encoded))
 }
 
 /// The fields of one kind, with the shape in which they lie beside each other.

@@ -77,7 +77,7 @@ const WHOLE: [(&str, &str); 9] = [
 ];
 
 /// The name by which tensors of different files are compared.
-pub(super) fn canonical(name: &str) -> String {
+pub fn canonical(name: &str) -> String {
     let mut rest = name;
     while let Some(shorter) = PREFIXES.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
         rest = shorter;
