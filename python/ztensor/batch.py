@@ -414,6 +414,9 @@ _VARIABLES = {
     "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
     "region": "AWS_REGION",
     "allow_http": "AWS_ALLOW_HTTP",
+    "cache": "ZTENSOR_CACHE",
+    "cache_size": "ZTENSOR_CACHE_SIZE",
+    "whole": "ZTENSOR_WHOLE",
 }
 
 
@@ -421,4 +424,7 @@ def _variables(options: StorageOptions) -> dict[str, str]:
     unknown = [name for name in options or {} if name not in _VARIABLES]
     if unknown:
         raise invalid(f"convert and verify take no storage option {unknown[0]!r}; set its variable in the environment")
-    return {_VARIABLES[name]: str(value) for name, value in (options or {}).items()}
+    return {
+        _VARIABLES[name]: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in (options or {}).items()
+    }

@@ -104,6 +104,9 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> 
     ztensor_store::install();
     finish("ztensor", arguments, |arguments: Arguments| {
         arguments.limits.begin()?;
+        #[cfg(feature = "remote")]
+        return ztensor_remote::with_watcher(progress::of_whole_files, || arguments.command.run());
+        #[cfg(not(feature = "remote"))]
         arguments.command.run()
     })
 }

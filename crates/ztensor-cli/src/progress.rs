@@ -34,6 +34,14 @@ impl Progress {
     }
 }
 
+/// The progress of a file that its server serves whole.
+#[cfg(feature = "remote")]
+pub(crate) fn of_whole_files(name: &str, length: Option<u64>) -> Box<dyn FnMut(u64) + Send> {
+    let name = ztensor::printable(name.rsplit('/').next().unwrap_or(name));
+    let progress = Progress::new(&format!("reading all of {name}"), length);
+    Box::new(move |bytes| progress.reach(bytes))
+}
+
 /// A reader that shows how far it is.
 pub(crate) struct Watched<R> {
     reader: R,

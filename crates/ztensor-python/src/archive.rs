@@ -34,7 +34,7 @@ pub(crate) fn archive_file<'py>(
     storage_options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (options, storage) = (options(effort, level, threads)?, remote::options(storage_options)?);
-    let progress = watched(py, progress, &source, &storage);
+    let progress = watched(py, progress, &source, &storage)?;
     let stats = py.interruptible(progress, |progress| {
         with_options(storage, || archive::archive(&source, &target, &options, progress))
     })?;
@@ -102,9 +102,7 @@ fn restore(
     storage: StorageOptions,
 ) -> PyResult<u64> {
     let total = match Progress::is_wanted(progress.as_ref()) {
-        true => {
-            py.work(|| with_options(storage.clone(), || options.describe_archive(source))).or_raise()?.length
-        }
+        true => py.waiting(|| with_options(storage.clone(), || options.describe_archive(source)))?.length,
         false => 0,
     };
     py.interruptible(Progress::new(progress, total), |progress| {
@@ -142,7 +140,7 @@ pub(crate) fn delta_file<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let (options, storage) = (options(effort, level, threads)?, remote::options(storage_options)?);
     let bases = opened(base, &storage)?;
-    let progress = watched(py, progress, &source, &storage);
+    let progress = watched(py, progress, &source, &storage)?;
     let stats = py.interruptible(progress, |progress| {
         with_options(storage, || delta::make(&source, &bases, &target, &options, progress))
     })?;
@@ -198,12 +196,17 @@ pub(crate) fn apply_bytes<'py>(
 }
 
 /// The progress of work on a file.
-fn watched(py: Python<'_>, progress: Option<Py<PyAny>>, file: &Path, storage: &StorageOptions) -> Progress {
+fn watched(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    file: &Path,
+    storage: &StorageOptions,
+) -> PyResult<Progress> {
     let total = match Progress::is_wanted(progress.as_ref()) {
-        true => py.work(|| with_options(storage.clone(), || remote::length_of(file))),
+        true => py.waiting(|| with_options(storage.clone(), || Ok(remote::length_of(file))))?,
         false => 0,
     };
-    Progress::new(progress, total)
+    Ok(Progress::new(progress, total))
 }
 
 /// The models that a delta is made against, paths or Readers. Those that are deltas find their own bases among the others.
@@ -213,7 +216,7 @@ fn opened(base: &Bound<'_, PyAny>, storage: &StorageOptions) -> PyResult<Vec<Arc
         return Err(argument("base names nothing"));
     }
     let open = || with_options(storage.clone(), || delta::open_bases(&bases, &OpenOptions::default()));
-    base.py().work(open).or_raise()
+    base.py().waiting(open)
 }
 
 fn options(effort: Option<&str>, level: Option<i32>, threads: usize) -> PyResult<ArchiveOptions> {

@@ -53,9 +53,13 @@ fn collect(given: &Bound<'_, PyDict>, prefix: &str, pairs: &mut Vec<(String, Str
 
 /// Bytes of a file before it is read, by path or URL; 0 where it cannot be told, which whoever opens it says.
 pub(crate) fn length_of(path: &Path) -> u64 {
-    match is_url(path) {
-        true => Source::open(path, Io::Auto).map_or(0, |source| source.len()),
-        false => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+    let url = path.to_str().filter(|text| ztensor_remote::is_url(text));
+    match url {
+        Some(url) => {
+            ztensor_remote::length(url, &ztensor_remote::current_options()).ok().flatten().unwrap_or(0)
+        }
+        None if is_url(path) => Source::open(path, Io::Auto).map_or(0, |source| source.len()),
+        None => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
     }
 }
 
@@ -72,7 +76,7 @@ pub(crate) fn read_file<'py>(
         let source = Source::open(&path, Io::Auto)?;
         Ok(source.bytes(0, source.len())?.into_owned())
     };
-    let bytes = py.work(|| ztensor_remote::with_options(storage, read)).or_raise()?;
+    let bytes = py.waiting(|| ztensor_remote::with_options(storage, read))?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -85,7 +89,7 @@ pub(crate) fn file_length(
     storage_options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<u64> {
     let storage = options(storage_options)?;
-    Ok(py.work(|| ztensor_remote::with_options(storage, || length_of(&path))))
+    py.waiting(|| ztensor_remote::with_options(storage, || Ok(length_of(&path))))
 }
 
 /// Copies a file by path or URL to a path, where it appears whole or not at all. Returns its bytes.

@@ -7,7 +7,6 @@ use pyo3::types::{PyDict, PyList};
 use ztensor::scan::{Part, Trust};
 
 use crate::classes::limits::{self, Limits};
-use crate::errors::OrRaise;
 use crate::remote;
 use crate::work::Work;
 
@@ -22,7 +21,7 @@ pub(crate) fn scan<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let (limits, storage) = (limits::given(limits), remote::options(storage_options)?);
     let scan = || ztensor::OpenOptions::within(&limits).scan(&path);
-    let found = py.work(|| ztensor_remote::with_options(storage, scan)).or_raise()?;
+    let found = py.waiting(|| ztensor_remote::with_options(storage, scan))?;
     let parts = PyList::empty(py);
     for found in &found.parts {
         parts.append(part(py, found)?)?;

@@ -3,7 +3,8 @@
 //! nobody works in it, so the child gets a pool of its own.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -31,6 +32,9 @@ pub(crate) trait Work {
     /// that Ctrl-C ends the waiting.
     fn waiting<T: Send>(self, task: impl FnOnce() -> ztensor::Result<T> + Send) -> PyResult<T>;
 
+    /// Does work that may wait for a network, if it reads something `remote`.
+    fn working<T: Send>(self, remote: bool, task: impl FnOnce() -> ztensor::Result<T> + Send) -> PyResult<T>;
+
     /// Does work that reports how many bytes it got on: Python handles signals meanwhile, so that Ctrl-C ends
     /// the work, and is told of the progress.
     fn interruptible<T: Send>(
@@ -48,22 +52,13 @@ impl Work for Python<'_> {
     fn waiting<T: Send>(self, task: impl FnOnce() -> ztensor::Result<T> + Send) -> PyResult<T> {
         let mut raised = None;
         let result = self.detach(|| {
-            let watching = std::thread::current();
-            std::thread::scope(|scope| {
-                let worker = scope.spawn(|| {
-                    let result = on_living_threads(task);
-                    watching.unpark();
-                    result
-                });
-                while !worker.is_finished() {
-                    std::thread::park_timeout(BETWEEN_LOOKS);
-                    // Signals are handled by the interpreter's first thread; elsewhere this does nothing.
-                    if let Err(exception) = Python::attach(|py| py.check_signals()) {
-                        raised = Some((exception, ztensor_remote::Interruption::new()));
-                        break;
-                    }
+            // Signals are handled by the interpreter's first thread; elsewhere looking does nothing.
+            run_watched(task, || match Python::attach(|py| py.check_signals()) {
+                Ok(()) => true,
+                Err(exception) => {
+                    raised = Some((exception, ztensor_remote::Interruption::new()));
+                    false
                 }
-                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             })
         });
         match raised {
@@ -72,29 +67,41 @@ impl Work for Python<'_> {
         }
     }
 
+    fn working<T: Send>(self, remote: bool, task: impl FnOnce() -> ztensor::Result<T> + Send) -> PyResult<T> {
+        if remote { self.waiting(task) } else { self.work(task).or_raise() }
+    }
+
     fn interruptible<T: Send>(
         self,
         mut progress: Progress,
         task: impl FnOnce(&mut dyn FnMut(u64) -> ztensor::Result<()>) -> ztensor::Result<T> + Send,
     ) -> PyResult<T> {
+        let (done, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+        let advance = |bytes: u64| -> ztensor::Result<()> {
+            done.fetch_add(bytes, Ordering::Relaxed);
+            if ended.load(Ordering::Relaxed) { Err(Error::argument("interrupted")) } else { Ok(()) }
+        };
         let mut raised = None;
-        let result = self.work(|| {
-            let mut looked = Instant::now();
-            task(&mut |bytes| {
-                progress.done += bytes;
-                if looked.elapsed() < BETWEEN_LOOKS {
-                    return Ok(());
-                }
-                looked = Instant::now();
-                let look = |py: Python<'_>| py.check_signals().and_then(|()| progress.report(py));
-                Python::attach(look).map_err(|exception| {
-                    raised = Some(exception);
-                    Error::argument("interrupted")
-                })
-            })
+        let result = self.detach(|| {
+            run_watched(
+                || task(&mut { advance }),
+                || {
+                    progress.done = done.load(Ordering::Relaxed);
+                    let look = |py: Python<'_>| py.check_signals().and_then(|()| progress.report(py));
+                    match Python::attach(look) {
+                        Ok(()) => true,
+                        Err(exception) => {
+                            // It may be at work, or wait for a network.
+                            ended.store(true, Ordering::Relaxed);
+                            raised = Some((exception, ztensor_remote::Interruption::new()));
+                            false
+                        }
+                    }
+                },
+            )
         });
         match raised {
-            Some(exception) => Err(exception),
+            Some((exception, _)) => Err(exception),
             None => {
                 let result = result.or_raise()?;
                 progress.finish(self)?;
@@ -102,6 +109,38 @@ impl Work for Python<'_> {
             }
         }
     }
+}
+
+/// Does a task on a thread of its own, and calls `look` now and then until it is done, or until that says that it has seen enough.
+fn run_watched<T: Send>(task: impl FnOnce() -> T + Send, mut look: impl FnMut() -> bool) -> T {
+    /// Tells when the task is done, also when it panics.
+    struct Done<'a>(&'a AtomicBool, Thread);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+            self.1.unpark();
+        }
+    }
+    // Not `JoinHandle::is_finished`, which is false for a moment after this thread was woken, and would let it sleep on.
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let guard = Done(&done, std::thread::current());
+        let worker = scope.spawn(move || {
+            let _guard = guard;
+            on_living_threads(task)
+        });
+        let mut looked = Instant::now();
+        while !done.load(Ordering::Acquire) {
+            std::thread::park_timeout(BETWEEN_LOOKS.saturating_sub(looked.elapsed()));
+            if looked.elapsed() >= BETWEEN_LOOKS && !done.load(Ordering::Acquire) {
+                if !look() {
+                    break;
+                }
+                looked = Instant::now();
+            }
+        }
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// A `progress=` argument: a function of the bytes done and the bytes in all, called a few times a second and

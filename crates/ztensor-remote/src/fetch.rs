@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
-use ztensor::{Error, Kind, Result};
+use ztensor::{Error, Kind, Result, Scratch};
 
 use crate::failure::{Failure, Retry};
-use crate::origin::{Body, Origin};
+use crate::origin::{Body, Origin, Start};
 use crate::process::within;
+use crate::whole::Terms;
 
 /// Bytes of one request. Shorter ones pay the round trip too often; longer ones lose more when they break off, and keep fewer in flight.
 pub(crate) const PART: usize = 8 << 20;
@@ -17,7 +18,7 @@ pub(crate) const CONCURRENT: usize = 8;
 /// How long the head of an answer may take.
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long a body may pause.
-const STALL: Duration = Duration::from_secs(20);
+pub(crate) const STALL: Duration = Duration::from_secs(20);
 /// Failures in a row, without a byte between them, after which a range is given up.
 const TRIES: u32 = 6;
 /// The first pause before another try; it doubles each time.
@@ -54,16 +55,29 @@ pub(crate) async fn fetch_part(origin: &dyn Origin, offset: u64, part: &mut [u8]
     Ok(())
 }
 
-/// Opens a file: its length, and its first bytes up to `most`.
-pub(crate) async fn open(origin: &dyn Origin, most: u64) -> Result<(u64, Vec<u8>)> {
+/// What opening a file brings.
+pub(crate) enum Opened {
+    /// Its length and its first bytes; ranges of it can be asked for.
+    InParts(u64, Vec<u8>),
+    /// All of it.
+    Whole(Scratch),
+}
+
+/// Opens a file; at most so many bytes of one that is served in parts.
+pub(crate) async fn open(origin: &dyn Origin, most: u64, terms: &Terms) -> Result<Opened> {
     let mut patience = Patience::new();
     loop {
         let failure = match answer(origin.open(most)).await {
-            Ok((length, body)) => {
+            // Without ranges there is no going on where a body broke off: it begins anew, with whatever state of the file is there then.
+            Ok(Start::Whole(whole)) => match terms.read(whole).await {
+                Ok(copy) => return Ok(Opened::Whole(copy)),
+                Err(failure) => failure,
+            },
+            Ok(Start::InParts(length, body)) => {
                 let mut head = vec![0; length.min(most) as usize];
                 let mut done = 0;
                 match copy(body, &mut head, &mut done).await {
-                    Ok(()) if done == head.len() => return Ok((length, head)),
+                    Ok(()) if done == head.len() => return Ok(Opened::InParts(length, head)),
                     Ok(()) => Failure::passing(Error::new(Kind::Io, "the server's answer ended early")),
                     Err(failure) => failure,
                 }
@@ -72,6 +86,15 @@ pub(crate) async fn open(origin: &dyn Origin, most: u64) -> Result<(u64, Vec<u8>
         };
         patience.wait(failure, false).await?;
     }
+}
+
+/// How long a file is, as far as the head of the server's answer tells.
+pub(crate) async fn length(origin: &dyn Origin) -> Result<Option<u64>> {
+    let start = insist(|| origin.open(1)).await?;
+    Ok(match start {
+        Start::InParts(length, _) => Some(length),
+        Start::Whole(whole) => whole.length,
+    })
 }
 
 /// Asks until there is an answer, or no hope of one.
@@ -91,13 +114,16 @@ pub(crate) async fn answer<T>(request: impl Future<Output = Result<T, Failure>>)
     within(ANSWER, request).await.unwrap_or_else(|| Err(late()))
 }
 
+/// A body that paused for too long.
+pub(crate) fn stalled() -> Failure {
+    let message = format!("the answer paused for more than {} seconds", STALL.as_secs());
+    Failure::passing(Error::new(Kind::Io, message))
+}
+
 /// Copies a body behind the bytes that are there already.
 pub(crate) async fn copy(mut body: Body, out: &mut [u8], done: &mut usize) -> Result<(), Failure> {
     loop {
-        let Some(next) = within(STALL, body.next()).await else {
-            let message = format!("the answer paused for more than {} seconds", STALL.as_secs());
-            return Err(Failure::passing(Error::new(Kind::Io, message)));
-        };
+        let next = within(STALL, body.next()).await.ok_or_else(stalled)?;
         let Some(chunk) = next.transpose()? else { return Ok(()) };
         let Some(room) = out.get_mut(*done..).and_then(|rest| rest.get_mut(..chunk.len())) else {
             return Err(Failure::last(Error::new(Kind::Io, "the server sent more than it was asked for")));

@@ -7,6 +7,7 @@ use ztensor::{Ranges, Result, Source};
 
 use crate::ahead::Ahead;
 use crate::cache::Cache;
+use crate::fetch::Opened;
 use crate::fetcher::Fetcher;
 use crate::location::{HubFile, Location, shown};
 use crate::options::StorageOptions;
@@ -14,6 +15,7 @@ use crate::origin::Origin;
 use crate::origin::bucket::Bucket;
 use crate::origin::http::Http;
 use crate::origin::hub::Hub;
+use crate::whole::Terms;
 use crate::{fetch, process};
 
 /// What opening a file brings at once: enough for the header of 300 tensors.
@@ -21,7 +23,19 @@ const HEAD: u64 = 64 << 10;
 
 /// Opens the file at a location.
 pub(crate) fn open(location: Location, options: &StorageOptions) -> Result<Source> {
-    let (origin, name): (Arc<dyn Origin>, String) = match location {
+    let (origin, name) = origin(location, options)?;
+    over(origin, &name, options)
+}
+
+/// How long the file at a location is.
+pub(crate) fn length(location: Location, options: &StorageOptions) -> Result<Option<u64>> {
+    let (origin, _) = origin(location, options)?;
+    process::wait_for(fetch::length(&*origin))
+}
+
+/// A location as something that is asked, and its name.
+fn origin(location: Location, options: &StorageOptions) -> Result<(Arc<dyn Origin>, String)> {
+    Ok(match location {
         Location::Bucket(url) => (Arc::new(Bucket::new(&url, options)?), url.to_string()),
         Location::Http(url) => {
             let name = url.to_string();
@@ -32,8 +46,7 @@ pub(crate) fn open(location: Location, options: &StorageOptions) -> Result<Sourc
             let name = hub.name();
             (Arc::new(hub), name)
         }
-    };
-    over(origin, &name, options)
+    })
 }
 
 /// Opens a file of the hub, and keeps what the hub says of it.
@@ -46,10 +59,15 @@ pub(crate) fn open_hub(file: HubFile, options: &StorageOptions) -> Result<(Arc<H
 
 fn over(origin: Arc<dyn Origin>, name: &str, options: &StorageOptions) -> Result<Source> {
     // Also with a cache: the server has to say which state of the file is the present one.
-    let (length, head) = process::wait_for(fetch::open(&*origin, HEAD))?;
+    let name = shown(name).to_string_lossy().into_owned();
+    let terms = Terms::new(name, options)?;
+    let (length, head) = match process::wait_for(fetch::open(&*origin, HEAD, &terms))? {
+        Opened::InParts(length, head) => (length, head),
+        Opened::Whole(copy) => return copy.into_source(terms.name()),
+    };
     let cache = Cache::of(&*origin, length, options)?;
     let file = RemoteFile { fetcher: Arc::new(Fetcher { origin, cache }), length, ahead: Mutex::default() };
-    Ok(Source::from_ranges(Box::new(file), &shown(name).to_string_lossy(), head))
+    Ok(Source::from_ranges(Box::new(file), terms.name(), head))
 }
 
 struct RemoteFile {

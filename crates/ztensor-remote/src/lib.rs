@@ -17,10 +17,12 @@ mod location;
 mod options;
 mod origin;
 mod process;
+mod whole;
 
 pub use download::{Download, Downloaded, Watch};
 pub use options::StorageOptions;
 pub use process::Interruption;
+pub use whole::{Watcher, with_watcher};
 
 use ztensor::{Result, Source};
 
@@ -29,10 +31,16 @@ pub fn is_url(path: &str) -> bool {
     location::scheme(path).is_some()
 }
 
-/// Opens a file by URL. One request brings its length and its first bytes.
+/// Opens a file by URL. One request brings its length and its first bytes, or all of it where the server does not serve parts.
 pub fn open(url: &str, options: &StorageOptions) -> Result<Source> {
     let location = location::Location::parse(url)?;
     file::open(location, options).map_err(|error| error.with_path(&location::shown(url)))
+}
+
+/// Bytes of a file by URL, without reading it; `None` where the server does not say.
+pub fn length(url: &str, options: &StorageOptions) -> Result<Option<u64>> {
+    let location = location::Location::parse(url)?;
+    file::length(location, options).map_err(|error| error.with_path(&location::shown(url)))
 }
 
 /// Lets every place of `ztensor` that takes a path take URLs as well, with the options of [`with_options`] around it.

@@ -25,11 +25,11 @@ const KNOWN: [(&str, &str); 6] = [
     ),
     ("http(s)://", "headers"),
     ("hf://", "token, endpoint_url"),
-    ("all of them", "cache (a folder), cache_size"),
+    ("all of them", "cache (a folder), cache_size, whole (how much is read from servers without ranges)"),
 ];
 
 /// Options that need more than another name; each is handled where it is used.
-const OWN: [&str; 11] = [
+const OWN: [&str; 12] = [
     "endpoint_url",
     "endpoint",
     "anon",
@@ -41,6 +41,7 @@ const OWN: [&str; 11] = [
     "connection_string",
     "cache",
     "cache_size",
+    "whole",
 ];
 
 /// How the name of an option begins that is a header of HTTP requests.

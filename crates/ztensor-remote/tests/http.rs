@@ -4,7 +4,7 @@
 
 mod server;
 
-use server::{Fault, Server};
+use server::{End, Fault, Server};
 use ztensor::{Kind, OpenOptions, Reader};
 use ztensor_remote::StorageOptions;
 
@@ -128,13 +128,107 @@ fn a_file_that_changes_is_an_error() {
     assert!(error.to_string().contains("changed while it was open"), "{error}");
 }
 
+fn open_with(url: &str, name: &str, value: &str) -> ztensor::Result<Reader> {
+    let options = StorageOptions::new([(name.to_string(), value.to_string())])?;
+    OpenOptions::default().open_source(ztensor_remote::open(url, &options)?)
+}
+
 #[test]
-fn a_server_without_ranges_is_told_apart() {
+fn a_server_without_ranges_is_read_once() {
+    let file = model(true);
+    let local = Reader::from_bytes(file.clone()).unwrap();
+    for end in [End::Length, End::Chunks] {
+        let server = Server::start(file.clone());
+        server.without_ranges();
+        server.end_with(end);
+        let reader = open(&server.url("model?signature=secret")).unwrap();
+        for name in local.names() {
+            assert_eq!(reader.bytes(name).unwrap(), local.bytes(name).unwrap());
+        }
+        assert_eq!(server.counted(), (1, file.len() as u64), "{end:?}");
+        let error = reader.bytes("none").unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+    }
+}
+
+#[test]
+fn what_is_read_whole_has_a_bound() {
+    for end in [End::Length, End::Chunks] {
+        let server = Server::start(model(true));
+        server.without_ranges();
+        server.end_with(end);
+        let url = server.url("model");
+        for bound in ["1MB", "false"] {
+            let error = open_with(&url, "whole", bound).unwrap_err();
+            assert_eq!(error.kind(), Kind::Limit, "{end:?} {bound}: {error}");
+            for (caller, option) in [
+                (ztensor::Caller::Python, "{\"whole\": True}"),
+                (ztensor::Caller::Shell, "ZTENSOR_WHOLE=true"),
+            ] {
+                assert!(error.told(caller).to_string().contains(option), "{error}");
+            }
+        }
+        assert_eq!(open_with(&url, "whole", "true").unwrap().len(), 300);
+        assert_eq!(open_with(&url, "whole", "20 MB").unwrap().len(), 300);
+        assert_eq!(open_with(&url, "whole", "much").unwrap_err().kind(), Kind::InvalidArgument);
+    }
+}
+
+#[test]
+fn a_whole_file_that_ends_early_begins_again_or_is_an_error() {
+    let file = model(true);
+    for end in [End::Length, End::Chunks] {
+        let server = Server::start(file.clone());
+        server.without_ranges();
+        server.end_with(end);
+        server.fail(&[Fault::Truncate(5_000_000), Fault::Status(503), Fault::Drop]);
+        assert_eq!(open(&server.url("model")).unwrap().len(), 300);
+        assert_eq!(server.counted().0, 4);
+        // The bound is on what is kept, not on what was lost on the way.
+        server.fail(&[Fault::Truncate(11_000_000); 3]);
+        assert_eq!(open_with(&server.url("model"), "whole", "13 MB").unwrap().len(), 300);
+        server.fail(&[Fault::Truncate(file.len() - 1); 50]);
+        let error = open(&server.url("model")).unwrap_err();
+        assert_eq!(error.kind(), Kind::Io);
+        assert!(error.to_string().contains("gave up after"), "{error}");
+    }
+}
+
+#[test]
+fn a_whole_file_whose_end_nobody_can_tell_is_refused() {
     let server = Server::start(model(true));
     server.without_ranges();
+    server.end_with(End::Close);
     let error = open(&server.url("model")).unwrap_err();
-    assert_eq!(error.kind(), Kind::Unsupported);
-    assert!(error.hint().is_some_and(|hint| hint.contains("Download")), "{error}");
+    assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+    assert!(error.hint().is_some(), "{error}");
+}
+
+#[test]
+fn files_that_are_compressed_on_the_way_are_refused() {
+    let server = Server::start(model(true));
+    assert!(open(&server.url("model")).is_ok());
+    assert!(server.heads().iter().all(|head| head.to_lowercase().contains("accept-encoding: identity")));
+    for ranges in [true, false] {
+        if !ranges {
+            server.without_ranges();
+        }
+        server.encode_as("identity");
+        assert!(open(&server.url("model")).is_ok());
+        server.encode_as("gzip");
+        let error = open(&server.url("model")).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported);
+        assert!(error.to_string().contains("gzip"), "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_forgets_ranges_is_an_error() {
+    let server = Server::start(model(true));
+    let reader = open(&server.url("model")).unwrap();
+    server.without_ranges();
+    let error = reader.bytes(&weight(299)).unwrap_err();
+    assert!(error.to_string().contains("in place of a part"), "{error}");
 }
 
 #[test]

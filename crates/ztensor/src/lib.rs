@@ -40,7 +40,7 @@ pub use error::{Caller, Error, Hints, Kind, Result};
 pub use index::{Edit, Format, Recovered, Skipped};
 pub use limits::Limits;
 pub use open::{OpenOptions, open};
-pub use output::{Output, Partial, make_durable, name_file};
+pub use output::{Output, Partial, Scratch, make_durable, name_file};
 pub use printable::{is_hidden, printable};
 pub use reader::{ComponentData, Reader, TensorData};
 pub use source::{Io, Ranges, Source};

@@ -16,10 +16,12 @@ mod partial;
 #[cfg(all(test, target_os = "linux"))]
 mod record;
 mod replaced;
+mod scratch;
 mod temporary;
 
 pub(crate) use owner::Owner;
 pub use partial::{Partial, name_file};
+pub use scratch::Scratch;
 use temporary::Temporary;
 
 /// Writes below this are gathered in a buffer of this size.

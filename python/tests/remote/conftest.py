@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,9 +28,7 @@ def _credentials() -> Iterator[None]:
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     with pytest.MonkeyPatch.context() as patch:
-        for name in [
-            name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "HF_", "ZTENSOR_CACHE"))
-        ]:
+        for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "HF_", "ZTENSOR_"))]:
             patch.delenv(name)
         for name, value in settings.items():
             patch.setenv(name, value)
@@ -133,6 +132,26 @@ def google() -> Iterator[tuple[dict[str, str], Publish]]:
     server.shutdown()
 
 
+@pytest.fixture(scope="session")
+def python_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Publish]]:
+    """Python's own server, which serves whole files only."""
+    served = tmp_path_factory.mktemp("served")
+
+    def start() -> tuple[list[str], int]:
+        port = servers.free_port()
+        command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
+        return [*command, "--directory", str(served)], port
+
+    with servers.started(start, lambda port: True) as port:
+
+        def publish(folder: Path) -> str:
+            (served / folder.name).unlink(missing_ok=True)
+            (served / folder.name).symlink_to(folder)
+            return f"http://127.0.0.1:{port}/{folder.name}"
+
+        yield f"http://127.0.0.1:{port}", publish
+
+
 @pytest.fixture
 def web() -> Iterator[servers.FileServer]:
     server = servers.FileServer()
@@ -149,7 +168,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[servers.HubServer]:
     server.storage.shutdown()
 
 
-@pytest.fixture(params=["file", "http", "moto", "seaweed", "azurite", "google", "hub"])
+@pytest.fixture(params=["file", "http", "whole", "moto", "seaweed", "azurite", "google", "hub"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Publish:
     """Every way to a file, one after the other."""
     if request.param == "file":
@@ -162,6 +181,8 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Pu
             return web.address
 
         return publish
+    if request.param == "whole":
+        return request.getfixturevalue("python_server")[1]  # type: ignore[no-any-return]
     if request.param == "hub":
         hub: servers.HubServer = request.getfixturevalue("hub")
 

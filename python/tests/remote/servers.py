@@ -32,15 +32,18 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def free_port_with_companion() -> int:
-    """A port for a server that takes the one 10,000 above it as well."""
-    while True:
+def free_ports_with_companions(count: int) -> list[int]:
+    """Ports for servers each of which takes the one 10,000 above it as well."""
+    found: list[int] = []
+    while len(found) < count:
         # Below those that the kernel gives to outgoing connections.
         port = random.randrange(12_000, 22_000)
         with contextlib.suppress(OSError), socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", port))
             second.bind(("127.0.0.1", port + 10_000))
-            return port
+            if port not in found:
+                found.append(port)
+    return found
 
 
 @contextlib.contextmanager
@@ -99,6 +102,8 @@ class FileServer(http.server.ThreadingHTTPServer):
     """Serves files with ranges, counts requests and bytes, and misbehaves on demand."""
 
     daemon_threads = True
+    # Eight connections and more may come at once.
+    request_queue_size = 64
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -108,6 +113,11 @@ class FileServer(http.server.ThreadingHTTPServer):
         self.ranges = True
         self.tags = True
         self.faults: list[int | str] = []
+        # A content encoding that answers name; how bodies say where they end: "length", "chunks" or "close".
+        self.encoding: str | None = None
+        self.end = "length"
+        # Each connection has a thread of its own.
+        self.lock = threading.Lock()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -116,8 +126,9 @@ class FileServer(http.server.ThreadingHTTPServer):
 
     def counted(self) -> tuple[int, int]:
         """Requests and bytes since the last call."""
-        counted = (len(self.requests), self.sent)
-        self.requests, self.sent = [], 0
+        with self.lock:
+            counted = (len(self.requests), self.sent)
+            self.requests, self.sent = [], 0
         return counted
 
 
@@ -136,15 +147,44 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("content-length", str(len(body)))
         self.end_headers()
         if self.command == "GET":
+            self.send_body(body)
+
+    def send_body(self, body: bytes) -> None:
+        with self.server.lock:
             self.server.sent += len(body)
-            self.wfile.write(body)
+        self.wfile.write(body)
+
+    def note(self) -> int | str | None:
+        """Counts a request; what is to go wrong with it."""
+        with self.server.lock:
+            self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+            return self.server.faults.pop(0) if self.server.faults else None
+
+    def reply_whole(self, headers: dict[str, str], file: bytes, truncated: bool) -> None:
+        """All of a file, from a server that does not serve parts."""
+        body = file[: len(file) // 2] if truncated else file
+        end = self.server.end
+        if end == "length":
+            self.close_connection = truncated
+            self.reply(200, {**headers, "content-length": str(len(file))}, body)
+            return
+        self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if end == "chunks":
+            self.send_header("transfer-encoding", "chunked")
+            pieces = [body[start : start + 100_000] for start in range(0, len(body), 100_000)]
+            body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+            body += b"" if truncated else b"0\r\n\r\n"
+        self.close_connection = truncated or end == "close"
+        self.end_headers()
+        self.send_body(body)
 
     def find(self) -> bytes | None:
         return self.server.files.get(urlsplit(self.path).path.lstrip("/"))
 
     def do_GET(self) -> None:
-        self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
-        fault = self.server.faults.pop(0) if self.server.faults else None
+        fault = self.note()
         if fault == "drop":
             self.close_connection = True
             return
@@ -161,8 +201,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def serve(self, file: bytes, headers: dict[str, str], truncated: bool = False) -> None:
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
+        if self.server.encoding:
+            headers = {**headers, "content-encoding": self.server.encoding}
         if not wanted or not self.server.ranges:
-            self.reply(200, {**headers, "content-length": str(len(file))}, file)
+            self.reply_whole(headers, file, truncated)
             return
         start, end = int(wanted[1]), min(int(wanted[2]), len(file) - 1)
         if start >= len(file):
@@ -201,7 +243,7 @@ class _HubHandler(_Handler):
     server: HubServer
 
     def do_GET(self) -> None:
-        self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+        self.note()
         hub = self.server
         path = urlsplit(self.path).path
         found = re.fullmatch(r"/((?:datasets/)?[^/]+/[^/]+)/resolve/([^/]+)/(.+)", path)
@@ -243,7 +285,7 @@ class _StorageHandler(_Handler):
         wanted = re.match(r"bytes=(\d+)", self.headers.get("range", ""))
         ended = hub.served_to is not None and wanted and int(wanted[1]) >= hub.served_to
         if urlsplit(self.path).query != f"signature={hub.signature}" or ended:
-            self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}))
+            self.note()
             self.reply(403, {})
             return
         super().do_GET()
@@ -268,7 +310,7 @@ class Seaweed:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.ports = [free_port_with_companion() for _ in range(4)]
+        self.ports = free_ports_with_companions(4)
         (folder / "data").mkdir()
         self.config = seaweed_config(folder)
 

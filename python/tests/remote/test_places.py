@@ -208,12 +208,15 @@ def test_an_interrupt_ends_waiting_at_once(web: FileServer, folder: Path, after:
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     while proxy.waiting == 0:
+        assert child.poll() is None, child.communicate()
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=300)
     # A stalled body is given up after 20 seconds, and asked for again.
-    _, said = child.communicate(timeout=15)
+    requests, _ = proxy.counted()
     proxy.close()
     assert "KeyboardInterrupt" in said
+    assert requests == after + 1
 
 
 @pytest.mark.parametrize(

@@ -80,14 +80,6 @@ def test_a_changed_file_is_an_error_not_a_mixture(web: FileServer, model: Path) 
         reader.read_numpy("model.layers.299.self_attn.q_proj.weight")
 
 
-def test_a_server_without_ranges_is_said_to_be_one(web: FileServer, model: Path) -> None:
-    web.files["m"] = (model / "model.safetensors").read_bytes()
-    web.ranges = False
-    with pytest.raises(ztensor.ZTensorError, match="only the whole") as caught:
-        ztensor.open(f"{web.address}/m")
-    assert caught.value.kind == "unsupported"
-
-
 def test_the_hub_server_answers_as_the_real_client_expects(hub: HubServer, model: Path, tmp_path: Path) -> None:
     hub.add("owner/name", "model.safetensors", (model / "model.safetensors").read_bytes())
     path = huggingface_hub.hf_hub_download(

@@ -141,10 +141,13 @@ def test_a_bucket_that_is_not_there_is_named(moto: tuple[str, Any], monkeypatch:
 @pytest.fixture
 def rclone(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "served" / "models").mkdir(parents=True)
-    port = servers.free_port()
-    command = [servers.program("rclone"), "serve", "s3", "--addr", f"127.0.0.1:{port}"]
-    command += ["--auth-key", f"{servers.KEY},{servers.SECRET}", str(tmp_path / "served")]
-    with servers.running(command, port):
+
+    def start() -> tuple[list[str], int]:
+        port = servers.free_port()
+        command = [servers.program("rclone"), "serve", "s3", "--addr", f"127.0.0.1:{port}"]
+        return [*command, "--auth-key", f"{servers.KEY},{servers.SECRET}", str(tmp_path / "served")], port
+
+    with servers.started(start, lambda port: True) as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -159,11 +162,14 @@ def test_a_server_that_ignores_conditions_is_refused(rclone: str, monkeypatch: p
     assert [listed["name"] for listed in store("list", url="s3://models/store")] == ["a"]
 
 
-def wait_until_it_works(endpoint: str) -> None:
+def wait_until_it_works(endpoint: str, create: bool = False) -> None:
     """A server that listens may not have found its own parts yet."""
     s3, end = client(endpoint), time.monotonic() + 120
     while True:
         try:
+            if create:
+                s3.create_bucket(Bucket="models")
+                create = False
             s3.put_object(Bucket="models", Key="ready", Body=b"yes")
             assert s3.get_object(Bucket="models", Key="ready")["Body"].read() == b"yes"
             return
@@ -181,7 +187,7 @@ def test_a_server_killed_at_any_moment_loses_no_checkpoint(
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
     url, added = "s3://models/store", []
     with server.running():
-        client(server.endpoint).create_bucket(Bucket="models")
+        wait_until_it_works(server.endpoint, create=True)
         init(url)
         store("add", run / "checkpoint-0", "-n", "first", url=url)
     for killed in range(1, 3):

@@ -78,7 +78,7 @@ impl Reader {
         };
         let remote = ztensor::source::is_url(&path);
         let open = || ztensor_remote::with_options(storage, || options.open(path));
-        Reader::new(py, if remote { py.waiting(open)? } else { py.work(open).or_raise()? })
+        Reader::new(py, py.working(remote, open)?)
     }
 }
 

@@ -114,7 +114,7 @@ pub(crate) fn numpy_arrays<'py>(
                 };
             };
             if packed::is_packed(&single.element) {
-                let bytes = py.work(|| reader.bytes(single.name)).or_raise()?;
+                let bytes = py.working(reader.is_remote(), || reader.bytes(single.name))?;
                 return packed::array(py, &bytes, &single.element, &single.shape);
             }
             let descriptor = descriptors.get(&single.element, || element::descriptor(py, &single.element))?;

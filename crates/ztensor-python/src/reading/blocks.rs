@@ -99,10 +99,7 @@ pub(crate) fn decode(
                 batch.into_par_iter().try_for_each(decode)
             }
         };
-        match reader.is_remote() {
-            true => py.waiting(work)?,
-            false => py.work(work).or_raise()?,
-        }
+        py.working(reader.is_remote(), work)?;
         py.check_signals()?;
     }
     Ok(())

@@ -30,7 +30,7 @@ pub(crate) fn numpy_slice<'py>(
     let py = key.py();
     let single = Single::of(name, reader.object(name).or_raise()?, dequantize)?;
     if packed::is_packed(&single.element) {
-        let bytes = py.work(|| reader.bytes(name)).or_raise()?;
+        let bytes = py.working(reader.is_remote(), || reader.bytes(name))?;
         let array = packed::array(py, &bytes, &single.element, &single.shape)?;
         return array.get_item(key).map_err(|error| indexing(py, error));
     }
@@ -90,10 +90,7 @@ fn part<'py>(
     if let Some(target) = block.bytes().get_mut(..length) {
         let start = (rows.first * row) as u64;
         let read = || reader.component_range_into(single.name, "data", start, target);
-        match reader.is_remote() {
-            true => py.waiting(read)?,
-            false => py.work(read).or_raise()?,
-        }
+        py.working(reader.is_remote(), read)?;
         booleans::normalise(&single.component.element, target);
     }
     let mut shape = shape.to_vec();

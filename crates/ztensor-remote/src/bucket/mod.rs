@@ -22,7 +22,7 @@ use crate::location;
 use crate::options::StorageOptions;
 use crate::origin::bucket::explain;
 use crate::origin::connection::{Connection, RETRIES};
-use crate::origin::{Body, Origin};
+use crate::origin::{Body, Origin, Start};
 use crate::process::block_on;
 
 /// Requests at once, where many small objects are asked for.
@@ -268,11 +268,11 @@ impl Origin for Object<'_> {
         .boxed()
     }
 
-    fn open(&self, most: u64) -> BoxFuture<'_, Result<(u64, Body), Failure>> {
+    fn open(&self, most: u64) -> BoxFuture<'_, Result<Start, Failure>> {
         async move {
             let store = self.bucket.store().map_err(Failure::last)?;
             let meta = store.head(&self.key).await.map_err(|cause| self.bucket.failed(&self.key, cause))?;
-            Ok((meta.size, self.get(0..most.min(meta.size)).await?))
+            Ok(Start::InParts(meta.size, self.get(0..most.min(meta.size)).await?))
         }
         .boxed()
     }

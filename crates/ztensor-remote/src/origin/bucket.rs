@@ -11,7 +11,7 @@ use url::Url;
 use ztensor::{Error, Kind, Result};
 
 use super::connection::{Connection, RETRIES};
-use super::{Body, Origin};
+use super::{Body, Origin, Start};
 use crate::failure::Failure;
 use crate::options::StorageOptions;
 
@@ -63,7 +63,8 @@ impl Bucket {
 pub(crate) fn explain(url: &Url, key: &Key, cause: object_store::Error) -> Failure {
     use object_store::Error as Cause;
     let (host, scheme) = (url.host_str().unwrap_or_default(), url.scheme());
-    let place = format!("bucket \"{host}\", object \"{key}\"");
+    let reason = Reason::of(&cause);
+    let place = format!("{reason}bucket \"{host}\", object \"{key}\"");
     let (kind, message, hint) = match &cause {
         Cause::NotFound { .. } => (
             Kind::NotFound,
@@ -74,20 +75,59 @@ pub(crate) fn explain(url: &Url, key: &Key, cause: object_store::Error) -> Failu
             (Kind::PermissionDenied, format!("the server refused access ({place})"), credentials_hint(scheme))
         }
         Cause::Precondition { .. } | Cause::NotModified { .. } => return Failure::changed(),
+        _ if reason.misses_credentials => {
+            (Kind::PermissionDenied, format!("there are no credentials ({place})"), credentials_hint(scheme))
+        }
         _ => {
-            let said = cause.to_string();
-            let kind = Kind::Io;
-            let hint = if said.contains("redirect") || said.contains("Redirect") || said.contains("301") {
+            let hint = if reason.redirected {
                 "The bucket is in another region: set AWS_REGION, or region in storage_options."
-            } else if said.contains("169.254.") || said.contains("redential") {
-                credentials_hint(scheme)
             } else {
                 "Check the endpoint and the network; AWS_ENDPOINT_URL or endpoint_url in storage_options names a server of your own."
             };
-            (kind, format!("the request failed ({place})"), hint)
+            (Kind::Io, format!("the request failed ({place})"), hint)
         }
     };
     Failure::last(Error::new(kind, message).with_hint(hint).with_cause(cause))
+}
+
+/// What the client's error says in the words of the server, or of the system where there was no answer.
+struct Reason {
+    said: Option<String>,
+    misses_credentials: bool,
+    redirected: bool,
+}
+
+impl Reason {
+    fn of(cause: &dyn std::error::Error) -> Reason {
+        let whole = cause.to_string();
+        let mut innermost = cause;
+        while let Some(source) = innermost.source() {
+            innermost = source;
+        }
+        // Where no key is set, the client asks the service that gives machines of a cloud their roles.
+        let asked =
+            ["/latest/api/token", "/latest/meta-data", "/metadata/identity", "metadata.google.internal"];
+        let misses_credentials =
+            asked.iter().any(|place| whole.contains(place)) || whole.contains("169.254.");
+        let redirected = ["Received redirect", "status code: 301"].iter().any(|word| whole.contains(word));
+        let status =
+            whole.split_once("status code: ").map(|(_, rest)| rest.split(':').next().unwrap_or(rest));
+        let said = match (misses_credentials, status) {
+            (true, _) => None,
+            (false, Some(status)) => Some(format!("status {}", status.trim())),
+            // The outermost sentence names addresses, which may hold a signature.
+            (false, None) => {
+                Some(innermost.to_string()).filter(|said| said.len() < 200 && !said.contains("://"))
+            }
+        };
+        Reason { said, misses_credentials, redirected }
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.said.as_ref().map_or(Ok(()), |said| write!(f, "{said}; "))
+    }
 }
 
 impl Origin for Bucket {
@@ -109,7 +149,7 @@ impl Origin for Bucket {
         .boxed()
     }
 
-    fn open(&self, most: u64) -> BoxFuture<'_, Result<(u64, Body), Failure>> {
+    fn open(&self, most: u64) -> BoxFuture<'_, Result<Start, Failure>> {
         async move {
             let (pin, body) = match self.ask(0..most).await {
                 Ok((pin, result)) => (pin, body(result)),
@@ -128,7 +168,7 @@ impl Origin for Bucket {
             };
             let length = pin.length;
             if *self.pin.get_or_init(|| pin.clone()) == pin {
-                Ok((length, body))
+                Ok(Start::InParts(length, body))
             } else {
                 Err(Failure::changed())
             }

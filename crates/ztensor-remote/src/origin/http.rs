@@ -7,16 +7,18 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use reqwest::header::{
-    CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RANGE, RETRY_AFTER,
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue,
+    LAST_MODIFIED, RANGE, RETRY_AFTER, TRANSFER_ENCODING,
 };
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, Response, StatusCode, Version};
 use url::Url;
 use ztensor::{Error, Kind, Result};
 
-use super::{Body, Origin};
+use super::{Body, Origin, Start};
 use crate::failure::Failure;
 use crate::options::{HEADER, StorageOptions};
 use crate::process::PerProcess;
+use crate::whole::Whole;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -47,20 +49,22 @@ impl Origin for Http {
             let answer =
                 Answer::ask(client()?.get(self.url.clone()).headers(self.headers.clone()), range).await?;
             match self.pin.get() {
-                Some(pin) if *pin == answer.pin => Ok(answer.body),
+                Some(pin) if *pin == answer.pin => answer.part(),
                 _ => Err(Failure::changed()),
             }
         }
         .boxed()
     }
 
-    fn open(&self, most: u64) -> BoxFuture<'_, Result<(u64, Body), Failure>> {
+    fn open(&self, most: u64) -> BoxFuture<'_, Result<Start, Failure>> {
         async move {
             let answer =
                 Answer::ask(client()?.get(self.url.clone()).headers(self.headers.clone()), 0..most).await?;
-            let length = answer.pin.length;
-            let pin = self.pin.get_or_init(|| answer.pin.clone());
-            if *pin == answer.pin { Ok((length, answer.body)) } else { Err(Failure::changed()) }
+            // What comes whole comes from one state, whichever.
+            if !answer.is_whole() && *self.pin.get_or_init(|| answer.pin.clone()) != answer.pin {
+                return Err(Failure::changed());
+            }
+            Ok(answer.start())
         }
         .boxed()
     }
@@ -74,20 +78,23 @@ impl Origin for Http {
 
 /// What tells one state of a file from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pin {
-    pub(super) length: u64,
+struct Pin {
+    /// `None` where the server sends the whole file and does not say how long that is.
+    length: Option<u64>,
     tag: Option<HeaderValue>,
     modified: Option<HeaderValue>,
 }
 
 /// An answer to a request for a range.
 pub(super) struct Answer {
-    pub(super) pin: Pin,
-    pub(super) body: Body,
+    pin: Pin,
+    body: Body,
+    /// Whether it is the whole file in place of the range.
+    whole: bool,
 }
 
 impl Answer {
-    /// Sends a request for a range and checks that the answer is that range.
+    /// Sends a request for a range and checks that the answer is that range, or all of the file in answer to a request for its front.
     pub(super) async fn ask(request: reqwest::RequestBuilder, range: Range<u64>) -> Result<Answer, Failure> {
         let wanted = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
         let response =
@@ -102,9 +109,10 @@ impl Answer {
             tag: headers.get(ETAG).cloned(),
             modified: headers.get(LAST_MODIFIED).cloned(),
         };
-        let described = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
         match response.status() {
             StatusCode::PARTIAL_CONTENT => {
+                check_encoding(headers)?;
+                let described = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
                 let (start, length) = described.and_then(parse_content_range).ok_or_else(|| {
                     Failure::last(Error::new(
                         Kind::Io,
@@ -117,28 +125,77 @@ impl Answer {
                         "the server sent another part than was asked for",
                     )));
                 }
-                let pin = pinned(length);
-                Ok(Answer { pin, body: body(response) })
+                Ok(Answer { pin: pinned(Some(length)), body: body(response), whole: false })
             }
-            // The whole file, in answer to a request for its front: the same thing where the file is no longer than that.
-            StatusCode::OK
-                if range.start == 0 && response.content_length().is_some_and(|whole| whole <= range.end) =>
-            {
-                let pin = pinned(response.content_length().unwrap_or_default());
-                Ok(Answer { pin, body: body(response) })
+            StatusCode::OK if range.start == 0 => {
+                check_encoding(headers)?;
+                let length = response.content_length();
+                if length.is_none() && !has_end(&response) {
+                    return Err(Failure::last(Error::unsupported(
+                        "the server says neither how long the file is nor where it ends, so that nothing tells a part of it from the whole",
+                    ).with_hint("Download the file, and check that it is complete.")));
+                }
+                // The same thing where the file is no longer than what was asked for.
+                let whole = length.is_none_or(|length| length > range.end);
+                Ok(Answer { pin: pinned(length), body: body(response), whole })
             }
-            StatusCode::OK => Err(Failure::last(
-                Error::unsupported("the server does not serve parts of a file, only the whole")
-                    .with_hint("Download the file and open the copy."),
-            )),
+            StatusCode::OK => Err(only_whole()),
             StatusCode::RANGE_NOT_SATISFIABLE if range.start == 0 => {
-                let pin = pinned(0);
-                Ok(Answer { pin, body: futures_util::stream::empty().boxed() })
+                Ok(Answer { pin: pinned(Some(0)), body: futures_util::stream::empty().boxed(), whole: false })
             }
             StatusCode::RANGE_NOT_SATISFIABLE => Err(Failure::changed()),
             status => Err(refused(status, headers)),
         }
     }
+
+    /// How long the file is, where the server says it.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.pin.length
+    }
+
+    fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// The answer to a request for the front of a file.
+    pub(super) fn start(self) -> Start {
+        match self.pin.length {
+            Some(length) if !self.whole => Start::InParts(length, self.body),
+            length => Start::Whole(Whole { length, body: self.body }),
+        }
+    }
+
+    /// The answer to a request for a range of a file that is served in parts.
+    pub(super) fn part(self) -> Result<Body, Failure> {
+        if self.whole { Err(only_whole()) } else { Ok(self.body) }
+    }
+}
+
+/// A server that served parts when the file was opened.
+fn only_whole() -> Failure {
+    Failure::last(
+        Error::new(Kind::Io, "the server sent the whole file in place of a part of it")
+            .with_hint("Open the file again, or download it."),
+    )
+}
+
+/// Ranges and lengths are those of the file itself: compressed on its way, it would be another.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Failure> {
+    let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim());
+    match encoding {
+        None | Some("" | "identity") => Ok(()),
+        Some(other) => Err(Failure::last(
+            Error::unsupported(format!("the server sends the file compressed (content-encoding {other})"))
+                .with_hint("Let the server send it as it is, or download it with a program that undoes that, such as `curl --compressed`."),
+        )),
+    }
+}
+
+/// Whether the protocol tells the end of a body of unknown length from a connection that broke off.
+fn has_end(response: &Response) -> bool {
+    let chunked = response.headers().get(TRANSFER_ENCODING).and_then(|value| value.to_str().ok());
+    response.version() >= Version::HTTP_2
+        || chunked.is_some_and(|how| how.to_ascii_lowercase().contains("chunked"))
 }
 
 /// The failure that a status stands for.
@@ -198,8 +255,11 @@ pub(super) fn client_without_redirects() -> Result<&'static Client, Failure> {
 fn build(redirects: reqwest::redirect::Policy) -> Result<Client> {
     use_ring();
     let agent = concat!("ztensor/", env!("CARGO_PKG_VERSION"));
+    // Files as they are: compressed ones have other ranges.
+    let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]);
     Client::builder()
         .user_agent(agent)
+        .default_headers(headers)
         .connect_timeout(CONNECT)
         .redirect(redirects)
         .build()

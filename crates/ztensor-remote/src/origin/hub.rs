@@ -13,7 +13,7 @@ use url::Url;
 use ztensor::{Error, Kind, Result};
 
 use super::http::{Answer, client, client_without_redirects, refused, unreachable_host};
-use super::{Body, Origin};
+use super::{Body, Origin, Start};
 use crate::failure::Failure;
 use crate::location::HubFile;
 use crate::options::StorageOptions;
@@ -182,7 +182,7 @@ impl Hub {
         request.send().await.map_err(|cause| unreachable_host(&cause))
     }
 
-    async fn ask(&self, range: Range<u64>) -> Result<(u64, Body), Failure> {
+    async fn ask(&self, range: Range<u64>) -> Result<Answer, Failure> {
         let known = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let fresh = known.is_none();
         let address = match known {
@@ -199,18 +199,18 @@ impl Hub {
         }
     }
 
-    async fn ask_at(&self, address: &Url, range: Range<u64>) -> Result<(u64, Body), Failure> {
+    async fn ask_at(&self, address: &Url, range: Range<u64>) -> Result<Answer, Failure> {
         let mut request = client()?.get(address.clone());
         if let Some(token) = self.token_for(address) {
             request = request.bearer_auth(token);
         }
         let answer = Answer::ask(request, range).await?;
         let length = self.resolved.get().map(|resolved| resolved.length);
-        if length != Some(answer.pin.length) {
+        if answer.length().is_some_and(|answered| Some(answered) != length) {
             return Err(Failure::changed());
         }
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
-        Ok((answer.pin.length, answer.body))
+        Ok(answer)
     }
 
     fn explain(&self, status: StatusCode, headers: &HeaderMap) -> Failure {
@@ -242,11 +242,18 @@ impl Hub {
 
 impl Origin for Hub {
     fn get(&self, range: Range<u64>) -> BoxFuture<'_, Result<Body, Failure>> {
-        async move { Ok(self.ask(range).await?.1) }.boxed()
+        async move { self.ask(range).await?.part() }.boxed()
     }
 
-    fn open(&self, most: u64) -> BoxFuture<'_, Result<(u64, Body), Failure>> {
-        async move { self.ask(0..most).await }.boxed()
+    fn open(&self, most: u64) -> BoxFuture<'_, Result<Start, Failure>> {
+        async move {
+            let mut start = self.ask(0..most).await?.start();
+            if let Start::Whole(whole) = &mut start {
+                whole.length = self.resolved.get().map(|resolved| resolved.length);
+            }
+            Ok(start)
+        }
+        .boxed()
     }
 
     /// A commit holds one state of each file.

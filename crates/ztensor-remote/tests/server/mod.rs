@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What the server does with the next requests, one entry each; after them it serves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// Answers with a status.
     Status(u16),
@@ -19,6 +19,15 @@ pub enum Fault {
     None,
 }
 
+/// How a body says where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Length,
+    Chunks,
+    /// Not at all: the connection is closed.
+    Close,
+}
+
 pub struct Server {
     pub address: String,
     shared: Arc<Shared>,
@@ -28,6 +37,8 @@ struct Shared {
     file: Mutex<(Vec<u8>, String)>,
     faults: Mutex<Vec<Fault>>,
     ranges: AtomicBool,
+    end: Mutex<End>,
+    encoding: Mutex<Option<&'static str>>,
     requests: AtomicUsize,
     bytes: AtomicU64,
     heads: Mutex<Vec<String>>,
@@ -43,6 +54,8 @@ impl Server {
             file: Mutex::new((file, "\"one\"".into())),
             faults: Mutex::default(),
             ranges: AtomicBool::new(true),
+            end: Mutex::new(End::Length),
+            encoding: Mutex::default(),
             requests: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
             heads: Mutex::default(),
@@ -76,6 +89,15 @@ impl Server {
 
     pub fn without_ranges(&self) {
         self.shared.ranges.store(false, Ordering::SeqCst);
+    }
+
+    pub fn end_with(&self, end: End) {
+        *self.shared.end.lock().unwrap() = end;
+    }
+
+    /// Names a content encoding in every answer.
+    pub fn encode_as(&self, encoding: &'static str) {
+        *self.shared.encoding.lock().unwrap() = Some(encoding);
     }
 
     pub fn redirect_to(&self, target: &str) {
@@ -163,8 +185,15 @@ impl Shared {
             }
             None => ("HTTP/1.1 200 OK\r\n".to_string(), &file[..]),
         };
-        let text = format!("{first}etag: {tag}\r\ncontent-length: {}\r\n\r\n", body.len());
-        if !reply(stream, text) {
+        let encoding = *self.encoding.lock().unwrap();
+        let encoding = encoding.map_or(String::new(), |name| format!("content-encoding: {name}\r\n"));
+        let end = *self.end.lock().unwrap();
+        let framing = match end {
+            End::Length => format!("content-length: {}\r\n", body.len()),
+            End::Chunks => "transfer-encoding: chunked\r\n".to_string(),
+            End::Close => "connection: close\r\n".to_string(),
+        };
+        if !reply(stream, format!("{first}etag: {tag}\r\n{encoding}{framing}\r\n")) {
             return false;
         }
         let sent = match fault {
@@ -172,6 +201,14 @@ impl Shared {
             _ => body,
         };
         self.bytes.fetch_add(sent.len() as u64, Ordering::SeqCst);
-        stream.write_all(sent).is_ok() && sent.len() == body.len()
+        if end == End::Chunks {
+            let all = sent.chunks(100_000).all(|chunk| {
+                reply(stream, format!("{:x}\r\n", chunk.len()))
+                    && stream.write_all(chunk).is_ok()
+                    && reply(stream, "\r\n".into())
+            });
+            return all && sent.len() == body.len() && reply(stream, "0\r\n\r\n".into());
+        }
+        stream.write_all(sent).is_ok() && sent.len() == body.len() && end == End::Length
     }
 }

@@ -19,7 +19,7 @@ use crate::index::Format;
 use crate::limits::{Budget, Limits};
 use crate::open::OpenOptions;
 use crate::reader::Reader;
-use crate::source::{Io, Source};
+use crate::source::{Io, Source, is_url};
 
 /// Bytes by which a file is recognised.
 const HEAD: u64 = 4096;
@@ -157,8 +157,10 @@ impl OpenOptions {
     /// Scans a file as [`scan`] does, within these limits: what is longer than they allow could not be told.
     pub fn scan(&self, path: impl AsRef<Path>) -> Result<Scan> {
         let path = path.as_ref();
-        scan_source(&Source::open(path, Io::Auto)?, &|| self.open(path), self.limits.clone())
-            .map_err(|error| error.with_path(path))
+        let source = Arc::new(Source::open(path, Io::Auto)?);
+        // What costs requests is opened once.
+        let open = || if is_url(path) { self.open_shared(Arc::clone(&source)) } else { self.open(path) };
+        scan_source(&source, &open, self.limits.clone()).map_err(|error| error.with_path(path))
     }
 }
 

@@ -68,6 +68,12 @@ impl Source {
         Source::of_regular(file, &metadata, path, io)
     }
 
+    /// A file of this process's own, which nobody else can change; `path` is where its bytes came from.
+    pub(crate) fn of_scratch(file: File, path: &Path) -> Result<Source> {
+        let metadata = file.metadata().map_err(|cause| Error::io("cannot examine the copy", path, cause))?;
+        Source::of_regular(file, &metadata, path, Io::Auto)
+    }
+
     fn of_regular(file: File, metadata: &Metadata, path: &Path, io: Io) -> Result<Source> {
         if metadata.is_dir() {
             return Err(Error::new(Kind::InvalidArgument, "this is a directory, not a model file")
@@ -111,9 +117,8 @@ impl Source {
 
     /// Takes a pipe into memory, unless it gives more than `most` bytes.
     fn drain(file: File, path: &Path, most: u64) -> Result<Source> {
-        let mut source = Source::read_stream(file, most).map_err(|error| error.with_path(path))?;
-        source.path = Some(path.to_path_buf());
-        Ok(source)
+        let source = Source::read_stream(file, most).map_err(|error| error.with_path(path))?;
+        Ok(source.called(path))
     }
 
     /// Takes all that a reader gives into memory, unless that is more than `most` bytes.

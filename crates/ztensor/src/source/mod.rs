@@ -59,6 +59,12 @@ impl Source {
         Source { backing, length, stored: None, path: None, remote: false, file: Mutex::default() }
     }
 
+    /// The same source with a path, which stands for it in messages and leads to the files beside it.
+    pub(crate) fn called(mut self, path: &Path) -> Source {
+        self.path = Some(path.to_path_buf());
+        self
+    }
+
     /// A file whose parts are in memory, one after the other but not side by side.
     pub fn from_parts(parts: Vec<Box<dyn AsRef<[u8]> + Send + Sync>>) -> Result<Source> {
         let pieces = parts.into_iter().map(|part| Arc::new(assembly::Held(part)) as Arc<dyn Piece>);

@@ -83,7 +83,7 @@ impl Holder {
     fn over(options: &OpenOptions, path: &Path, source: Source) -> Option<Holder> {
         let (length, path) = (source.len(), path.to_path_buf());
         if !zt::is_zt(&source.head(8).ok()?) {
-            let kept = source.is_remote().then(|| Arc::new(source));
+            let kept = (source.is_remote() || is_url(&path)).then(|| Arc::new(source));
             return Some(Holder { path, holds: Holds::Plain(length), kept });
         }
         let holds = match options.describe(source).ok()? {
