@@ -7,6 +7,7 @@
     python benchmark/bench.py open                                         10,000 tensors: open, list, read one
     python benchmark/bench.py compression                                  `.zt` files with compressed tensors
     python benchmark/bench.py codec                                        the codec on real weights
+    python benchmark/bench.py sizes                                        the codec on numbers that were narrower before
     python benchmark/bench.py delta                                        deltas and archives of checkpoints
     python benchmark/bench.py remote                                       files by URL, from servers on loopback
     python benchmark/bench.py store                                        a training run in a store
@@ -87,6 +88,11 @@ def parser() -> argparse.ArgumentParser:
         "--sets", type=lambda text: text.split(","), help="only these, such as minilm.bf16,int8-row.fp32"
     )
     codec.add_argument("--skip-efforts", type=lambda text: text.split(","), default=[], help="such as max")
+    sizes_only = commands.add_parser("sizes", parents=[shared], help="sizes, on numbers of every origin")
+    sizes_only.add_argument("--parts", type=lambda text: text.split(","), help="only these, such as minilm,crepe")
+    sizes_only.add_argument(
+        "--skip-efforts", type=lambda text: text.split(","), default=[], help="of peers, such as max"
+    )
     delta = commands.add_parser("delta", parents=[shared, threads], help="deltas, archives, loading from a slow source")
     delta.add_argument("--only", choices=["delta", "archive", "throttled"], help="one of the three")
     remote = commands.add_parser("remote", parents=[shared], help="files by URL, from servers on loopback")
@@ -153,6 +159,12 @@ def run_codec(sessions: Sessions, options: argparse.Namespace):
     yield codec.run(sessions, options.peers, options)
 
 
+def run_sizes(sessions: Sessions, options: argparse.Namespace):
+    from workloads import sizes
+
+    yield sizes.run(sessions, options)
+
+
 def run_delta(sessions: Sessions, options: argparse.Namespace):
     from workloads import archive, delta, throttled
 
@@ -212,6 +224,7 @@ def reports(sessions: Sessions, options: argparse.Namespace):
         "open": run_open,
         "first": run_first,
         "codec": run_codec,
+        "sizes": run_sizes,
         "delta": run_delta,
         "remote": run_remote,
         "store": run_store,

@@ -1,9 +1,10 @@
-"""Bar charts of records, as SVG files beside the page that shows them."""
+"""Charts of records, as SVG files beside the page that shows them: bars, and for the codec its frontier."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from harness import frontier
 from harness.environments import ROOT
 from harness.report import Table
 
@@ -13,9 +14,12 @@ OTHERS = ("#1864ab", "#339af0", "#2b8a3e", "#8ce99a", "#862e9c", "#e599f7", "#e6
 
 
 def draw(record: dict) -> Path | None:
-    """The chart of a record's first table: one group of bars per row, one bar per column, or `None`."""
+    """The chart of a record, or `None`. Where it has bars they are those of its first table: one group per row, one bar per column."""
     kind = record["name"].split("-")[0]
-    if kind not in ("read", "write", "open", "codec") and record["name"] != "store":
+    path = IMAGES / f"benchmark-{record['name']}.svg"
+    if kind == "codec":
+        return frontier.draw(record, path)
+    if kind not in ("read", "write", "open") and record["name"] != "store":
         return None
     table = Table(**record["tables"][0])
     if kind == "store":
@@ -33,7 +37,6 @@ def draw(record: dict) -> Path | None:
     series = {name: values for name, values in series.items() if any(value is not None for value in values)}
     if not labels or not series:
         return None
-    path = IMAGES / f"benchmark-{record['name']}.svg"
     _bars(path, table.title, labels, series, logarithmic=kind in ("read", "open"))
     return path
 

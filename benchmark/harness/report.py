@@ -63,6 +63,8 @@ class Report:
     targets: list[Target] = field(default_factory=list)
     outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    #: What the tables were made of, where that are not outcomes.
+    data: dict = field(default_factory=dict)
 
     def print(self, sessions: Sessions) -> None:
         if self.options["clock"] == "cpu":
@@ -95,6 +97,7 @@ class Report:
             ],
             "outcomes": {group: [outcome.as_record() for outcome in found] for group, found in self.outcomes.items()},
             "notes": self.notes,
+            **({"data": self.data} if self.data else {}),
         }
 
     def save(self, sessions: Sessions) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-WIDTHS = {"bf16": 2, "fp16": 2, "fp32": 4, "opaque": 1}
+WIDTHS = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8_e4m3": 1, "fp8_e5m2": 1, "opaque": 1}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,13 @@ from importlib.metadata import version
 from harness.environments import Environment
 from harness.peer import Peer
 
-NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+NAMES = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+    "fp8_e4m3": "float8_e4m3fn",
+    "fp8_e5m2": "float8_e5m2",
+}
 
 
 class Zipnn(Peer):

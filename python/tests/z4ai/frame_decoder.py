@@ -589,6 +589,23 @@ def records_model(reader: Bytes, section: int, element: Element) -> Decoder:
     return decoder
 
 
+def scaled_model(reader: Bytes, section: int, element: Element) -> Decoder:
+    assert element.width == 1
+    contexts = 1 << reader.u8()
+    assert contexts <= 16
+    scales = read_scales(reader, section)
+    first = reader.zigzag()
+    tables = [read_table(reader, 12) for _ in range(contexts)]
+
+    def decoder(block: Bytes, count: int, at: int) -> list[int]:
+        def table(number: int, _: list[int]) -> Table:
+            return tables[min(max(scales(at + number) - first, 0), contexts - 1)]
+
+        return read_rans(block, count, table, 64 if count >= 98304 else None)
+
+    return decoder
+
+
 def read_bit_array(reader: Bytes) -> list[list[tuple[int, int, int]]]:
     """The slices of each element: where they begin in the record, their bits, and where they begin in the element."""
     dimensions = [reader.varint() for _ in range(reader.varint())]
@@ -613,4 +630,5 @@ MODELS: dict[int, Callable[[Bytes, int, Element], Decoder]] = {
     11: subnormal_model,
     12: cast_model,
     13: records_model,
+    14: scaled_model,
 }

@@ -273,7 +273,7 @@ fn survive(mutant: &Parts, reference: &[u8], describe: bool) {
 
 /// Which model a section has and how its blocks are coded.
 fn sightings(section: &SectionParts, options: &Options) -> Vec<String> {
-    const MODELS: [&str; 14] = [
+    const MODELS: [&str; 15] = [
         "stored",
         "opaque",
         "float",
@@ -288,6 +288,7 @@ fn sightings(section: &SectionParts, options: &Options) -> Vec<String> {
         "subnormal",
         "cast",
         "records",
+        "scaled",
     ];
     const MODES: [&str; 4] = ["coded", "verbatim", "constant", "unchanged"];
     let (dtype, effort) = (options.dtype.map_or("bytes", Dtype::name), options.effort.name());
@@ -358,7 +359,8 @@ mod tests {
     }
 
     /// The dtypes and efforts that each model is met with, wherever the encoder has a use for them.
-    const EXPECTED: [(&str, &str, &str); 13] = [
+    const EXPECTED: [(&str, &str, &str); 14] = [
+        ("scaled", "fp8_e4m3 fp8_e5m2", "default max"),
         (
             "stored",
             "bytes bf16 fp16 fp32 fp64 fp8_e4m3 fp8_e5m2 int8 uint8 int16 uint16 int32 uint32 bool",

@@ -1,6 +1,6 @@
 //! Deltas of streams: files of any length with memory for one section of each.
 
-use super::compress::{delta_section_length, encode_section_against, shared_length};
+use super::compress::{append_against, delta_section_length, shared_length};
 use crate::encode::{SectionData, SectionEncoder};
 use crate::error::Result;
 use crate::frame::header::Header;
@@ -45,8 +45,7 @@ pub fn compress_delta_stream(
         let shared = shared_length(bytes.len(), base.len(), options);
         threads::run(options.threads, || -> Result<()> {
             if shared > 0 {
-                let part = SectionData { reference: &base[..shared], ..SectionData::new(&bytes[..shared]) };
-                encode_section_against(part, options, &mut frame)?;
+                append_against(&bytes[..shared], &base[..shared], options, &mut frame)?;
             }
             if shared < bytes.len() {
                 SectionEncoder::new(options).append_cut(SectionData::new(&bytes[shared..]), &mut frame)?;

@@ -7,7 +7,7 @@ mod blocks;
 mod plan;
 mod repeats;
 mod section;
-mod segments;
+pub(crate) mod segments;
 
 pub(crate) use plan::Plan;
 pub(crate) use section::{SectionData, SectionEncoder, keep_shorter, section_length, section_length_within};

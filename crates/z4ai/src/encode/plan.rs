@@ -15,6 +15,7 @@ use crate::transform::opaque::{self, OpaqueModel};
 use crate::transform::palette::PaletteModel;
 use crate::transform::planes::PlanesModel;
 use crate::transform::records::{RecordsModel, gather, whole_records};
+use crate::transform::scaled::ScaledModel;
 use crate::transform::sparse::SparseModel;
 use crate::transform::stored::StoredModel;
 use crate::transform::subnormal::SubnormalModel;
@@ -50,6 +51,10 @@ const TRIAL_PARTS: usize = 4;
 /// Bytes of each part on which zstd is tried for floats. Weights and structured: half or double changes no
 /// size.
 const REPETITION_BYTES: usize = 1 << 12;
+
+/// One part in so many is what nested planes of one-byte floats may take more than planes of bytes, which are
+/// decoded more slowly. A Huffman code, such as zstd's, takes up to one in 150 more.
+const NESTED_EXCESS: u64 = 256;
 
 /// A section's model and block length.
 #[derive(Debug)]
@@ -217,12 +222,32 @@ impl Plan {
             Effort::Fast => NestedModel::fit(elements, Some(dtype), options.row_length()),
             _ => None,
         };
+        let nested = match nested {
+            // One-byte floats are mostly exponents, so planes of them are no slower than zstd, which would
+            // be the next to be tried.
+            Some(nested) if dtype.scalar_width() == 1 => {
+                let (nested, planes) = (nested.into(), PlanesModel::fit(elements, 1)?.into());
+                let [size, least] = [&nested, &planes].map(|model| trial(model, elements, 1, 1));
+                let (size, least) = (size?, least?);
+                Some(if size > least + least / NESTED_EXCESS { planes } else { nested })
+            }
+            nested => nested.map(Model::from),
+        };
         let model = match (nested, dtype.float_layout()) {
-            (Some(model), _) => model.into(),
+            (Some(model), _) => model,
             (None, Some(layout)) => {
                 FloatModel::fit(layout, elements, options.row_length(), options.effort, block_length)?.into()
             }
-            (None, None) => PlanesModel::fit(elements, dtype.scalar_width())?.into(),
+            (None, None) => {
+                let contexts = match options.effort {
+                    Effort::Fast => None,
+                    _ => ScaledModel::fit(elements, dtype, options.row_length(), block_length)?,
+                };
+                match contexts {
+                    Some(contexts) => contexts.into(),
+                    None => PlanesModel::fit(elements, dtype.scalar_width())?.into(),
+                }
+            }
         };
         Ok(Self { model, block_length })
     }

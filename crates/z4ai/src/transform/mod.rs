@@ -14,6 +14,8 @@ pub(crate) mod palette;
 pub(crate) mod planes;
 pub(crate) mod records;
 pub(crate) mod reference;
+mod scale_contexts;
+pub(crate) mod scaled;
 pub(crate) mod sparse;
 pub(crate) mod stored;
 pub(crate) mod subnormal;
@@ -227,6 +229,8 @@ transforms! {
     Cast(cast::CastModel),
     /// The fields of records.
     Records(records::RecordsModel),
+    /// Bytes in the context of their row and column.
+    Scaled(scaled::ScaledModel),
 }
 
 impl Model {

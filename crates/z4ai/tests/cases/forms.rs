@@ -181,6 +181,10 @@ fn model_forms(model: &[u8], dtype: u8, forms: &mut BTreeSet<String>) {
             forms.insert(format!("model {} in model {tag}", bytes.u8()));
         }
         13 => record_forms(&mut bytes, forms),
+        14 => {
+            forms.insert(format!("scaled contexts {}", 1 << bytes.u8()));
+            forms.insert(format!("scaled scales {}", scales(&mut bytes)));
+        }
         _ => {}
     }
 }

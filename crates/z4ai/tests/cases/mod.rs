@@ -529,6 +529,12 @@ fn others(cases: &mut Cases) {
     cases.add("records-opaque", &blocks, Options::default().records(record_layout()));
     let (layout, blocks) = byte_records(&matrix(60, 150, 1));
     cases.add("records-bytes", &blocks, Options::new(Dtype::U8).records(layout));
+    // Bytes of which row and column tell something.
+    let (scaled, of) = (matrix(96, 192, 31), |dtype| Options::new(dtype).shape([96u64, 192]));
+    cases.add("scaled-fp8-e4m3", &f8s(&scaled, 4), of(Dtype::F8E4M3));
+    cases.add("scaled-fp8-e5m2", &f8s(&scaled, 5), of(Dtype::F8E5M2));
+    let codes: Vec<u8> = f8s(&scaled, 5).iter().map(|code| code & 0x7f).collect();
+    cases.add("scaled-uint8", &codes, of(Dtype::U8));
     let bools: Vec<u8> = values.iter().map(|&value| u8::from(value > 0.05)).collect();
     cases.efforts("bool", &bools, Options::new(Dtype::Bool));
     cases.efforts("text", &b"all models are wrong, some are useful; ".repeat(60), Options::default());

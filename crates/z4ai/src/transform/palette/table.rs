@@ -1,13 +1,16 @@
 //! Tensors with few distinct elements: a sorted table of them and one index per element.
 //!
 //! Quantised weights that share one scale, ternary weights and lookup tables end up here. The table belongs
-//! to the whole tensor, indices to its blocks. Two-byte elements gain nothing from more than 256 entries over
-//! coding them as floats; wider ones may have 4096, their indices split into a low and a high plane.
+//! to the whole tensor, indices to its blocks. From 257 entries on, indices are split into a low and a high
+//! plane.
 
 use crate::error::{Error, Result};
 
-/// Most entries of a palette of elements wider than two bytes.
+/// Most entries of a palette.
 const MOST_ENTRIES: usize = 4096;
+/// And of elements of two bytes, of which dense weights have little more: numbers that were rounded to three
+/// decimals have some hundreds, and take 9.3 bits in fp16 instead of 13.5 as floats.
+const MOST_NARROW_ENTRIES: usize = 1024;
 /// Elements looked at before the whole tensor is. Structured: half or double changes no size.
 const FIRST_LOOK: usize = 1024;
 
@@ -32,7 +35,7 @@ impl Palette {
     /// The palette of `elements`, `width` bytes each (2, 4 or 8), if it is small enough to be worth it.
     pub(crate) fn detect(elements: &[u8], width: usize) -> Option<Self> {
         let most = match width {
-            2 => 256,
+            2 => MOST_NARROW_ENTRIES,
             4 | 8 => MOST_ENTRIES,
             _ => return None,
         };
@@ -41,6 +44,9 @@ impl Palette {
         let most = most.min(count / 4);
         if most == 0 {
             return None;
+        }
+        if width == 2 {
+            return Self::detect_narrow(elements, most);
         }
         let mut lookup = EntryIndices::new(most);
         // Equal steps alone would see a single column of a matrix with a power of two of them, so short runs
@@ -68,6 +74,26 @@ impl Palette {
         let mut entries: Vec<u64> = lookup.slots.iter().flatten().map(|&(entry, _)| entry).collect();
         entries.sort_unstable();
         Some(Self { width, entries })
+    }
+
+    /// The palette of elements of two bytes, if there are no more than `most`, which dense weights show soon.
+    fn detect_narrow(elements: &[u8], most: usize) -> Option<Self> {
+        let mut occurs = [0u64; (1 << 16) / 64];
+        let mut distinct = 0;
+        // Neighbours may be alike, so the first look is at short runs from all over.
+        let step = (elements.len() / 2 / (FIRST_LOOK / 16)).max(16) * 2;
+        let sample = elements.chunks(step).flat_map(|part| part.chunks_exact(2).take(16));
+        for element in sample.chain(elements.chunks_exact(2)) {
+            let element = number(element) as usize;
+            let word = &mut occurs[element / 64];
+            distinct += usize::from(*word >> (element % 64) & 1 == 0);
+            *word |= 1 << (element % 64);
+            if distinct > most {
+                return None;
+            }
+        }
+        let entries = (0..1u64 << 16).filter(|&entry| occurs[entry as usize / 64] >> (entry % 64) & 1 == 1);
+        Some(Self { width: 2, entries: entries.collect() })
     }
 
     /// Bytes of the longest stored form.
@@ -104,7 +130,7 @@ impl Palette {
     /// The indices of a block of the tensor that the palette was made from. `None` if an element is not in
     /// the palette.
     pub(crate) fn encode(&self, elements: &[u8]) -> Option<Indices> {
-        if self.width == 2 && self.len() <= 256 {
+        if self.width == 2 {
             return self.encode_directly(elements);
         }
         let mut lookup = EntryIndices::new(self.entries.len());
@@ -122,8 +148,7 @@ impl Palette {
         Some(Indices { low: indices.iter().map(|&index| index as u8).collect(), high })
     }
 
-    /// The indices of elements of two bytes in a palette of at most 256, which are looked up without a
-    /// search.
+    /// The indices of elements of two bytes, which are looked up without a search.
     fn encode_directly(&self, elements: &[u8]) -> Option<Indices> {
         const ABSENT: u16 = u16::MAX;
         let mut places = vec![ABSENT; 1 << 16];
@@ -131,13 +156,21 @@ impl Palette {
             places[entry as usize & 0xffff] = index as u16;
         }
         let mut unknown = 0;
-        let index = |&element: &[u8; 2]| {
+        let mut place = |&element: &[u8; 2]| {
             let place = places[usize::from(u16::from_le_bytes(element))];
             unknown |= place;
-            place as u8
+            place
         };
-        let low = elements.as_chunks::<2>().0.iter().map(index).collect();
-        (unknown < 256).then_some(Indices { low, high: Vec::new() })
+        let (elements, _) = elements.as_chunks::<2>();
+        let indices = if self.len() <= 256 {
+            Indices { low: elements.iter().map(|element| place(element) as u8).collect(), high: Vec::new() }
+        } else {
+            let places: Vec<u16> = elements.iter().map(place).collect();
+            let [low, high] = [0, 8].map(|shift| places.iter().map(|place| (place >> shift) as u8).collect());
+            Indices { low, high }
+        };
+        // Indices are below 4096, so that only what is absent has the highest bit.
+        (unknown >> 15 == 0).then_some(indices)
     }
 
     /// Put the elements of a block back.
@@ -271,7 +304,7 @@ mod tests {
 
     #[test]
     fn many_distinct_elements_are_refused() {
-        assert_eq!(Palette::detect(&drawn(257, 20_000, 2), 2), None);
+        assert_eq!(Palette::detect(&drawn(1025, 20_000, 2), 2), None);
         assert_eq!(Palette::detect(&drawn(5000, 100_000, 4), 4), None);
         assert_eq!(Palette::detect(&drawn(1 << 30, 100_000, 4), 4), None);
         assert_eq!(Palette::detect(&drawn(50, 60, 4), 4), None);

@@ -8,12 +8,11 @@ use crate::entropy::table::FrequencyTable;
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_signed};
 use crate::transform::float::scale::Scales;
+use crate::transform::scale_contexts::{MOST_SCALE_CONTEXTS, fill_contexts};
 use crate::transform::{Contents, Position, Transform};
 
 /// The precision of the tables. With another bit they would be larger than a core's caches like.
 pub(super) const SUBNORMAL_PRECISION: u32 = 10;
-/// The most contexts.
-pub(super) const MOST_SUBNORMAL_CONTEXTS: usize = 16;
 
 /// The shared description of a section.
 #[derive(Debug)]
@@ -37,9 +36,7 @@ impl SubnormalModel {
     /// The contexts of the elements from `start` on.
     #[inline(always)]
     pub(super) fn contexts(&self, start: usize, contexts: &mut [i16]) {
-        self.scales.fill(start, contexts);
-        let last = self.tables.frequencies().len() as i16 - 1;
-        contexts.iter_mut().for_each(|to| *to = context(*to, self.first, last));
+        fill_contexts(&self.scales, self.first, self.tables.frequencies().len(), start, contexts);
     }
 
     /// Elements per row, if rows or columns differ.
@@ -65,7 +62,7 @@ impl Transform for SubnormalModel {
             _ => return Err(Error::corrupt("unknown signs of subnormal floats")),
         };
         let contexts =
-            1usize.checked_shl(u32::from(flags >> 2)).filter(|&contexts| contexts <= MOST_SUBNORMAL_CONTEXTS);
+            1usize.checked_shl(u32::from(flags >> 2)).filter(|&contexts| contexts <= MOST_SCALE_CONTEXTS);
         let contexts = contexts.ok_or_else(|| Error::corrupt("too many contexts of subnormal floats"))?;
         let scales = Scales::read(reader, elements)?;
         let first = i16::try_from(reader.signed()?);
@@ -107,12 +104,6 @@ impl Transform for SubnormalModel {
         let parts = [("exponent", symbols), ("sign and mantissa", reader.remaining())];
         Ok(parts.map(|(name, length)| (name.to_owned(), length)).to_vec())
     }
-}
-
-/// The context of an expectation.
-#[inline(always)]
-pub(super) fn context(expected: i16, first: i16, last: i16) -> i16 {
-    expected.saturating_sub(first).clamp(0, last)
 }
 
 /// The symbols of whole elements.
