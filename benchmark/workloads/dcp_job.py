@@ -136,6 +136,8 @@ def save(rank: int, tool: str, place: Path, megabytes: int, rounds: int) -> dict
     import torch.distributed.checkpoint as dcp
 
     seconds: dict[str, list[float]] = {"save": [], "hold": []}
+    # Modules are imported before: torch's own were with torch.
+    writer(tool, place, "none")
     for number in range(rounds):
         state = _state(rank, megabytes, float(number), dist.get_world_size())
         storage, name = writer(tool, place, f"step-{number}")
@@ -160,6 +162,8 @@ def load(rank: int, tool: str, place: Path, megabytes: int, name: str) -> dict[s
     import torch.distributed.checkpoint as dcp
 
     state = _state(rank, megabytes, 0.0, dist.get_world_size())
+    # Modules are imported before: torch's own were with torch.
+    reader(tool, place, name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     dist.barrier()
     start = time.perf_counter()

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ from . import numpy as _numpy
 from ._errors import from_core
 from ._types import Metadata, Path, Paths, StorageOptions
 
-__all__ = ["load", "load_file", "restore_tree", "save", "save_file", "save_tree"]
+__all__ = ["Checkpointer", "load", "load_file", "restore_tree", "save", "save_file", "save_tree"]
 
 
 def save_file(tensors: Mapping[str, Any], filename: Path, metadata: Metadata = None, **options: Any) -> None:
@@ -98,6 +99,49 @@ def restore_tree(filename: Path, target: Any, *, storage_options: StorageOptions
         return jax.make_array_from_callback(tuple(leaf.shape), sharding, part)
 
     return jax.tree_util.tree_map_with_path(restored, target)
+
+
+class Checkpointer:
+    """Saves and restores pytrees as ``orbax.checkpoint.StandardCheckpointer`` does, each as one file:
+
+    >>> with Checkpointer() as checkpointer:
+    ...     checkpointer.save("state.zt", state)
+    ...     state = checkpointer.restore("state.zt", abstract_state)
+
+    :param storage_options: for files by URL, which are restored only.
+
+    The other options are those of :func:`save_file`.
+    """
+
+    def __init__(self, *, storage_options: StorageOptions = None, **options: Any) -> None:
+        self._storage_options = storage_options
+        self._options = options
+
+    def save(self, path: Path, state: Any, *, force: bool = False, metadata: Metadata = None) -> None:
+        """Saves a pytree, as :func:`save_tree` does. It is there, whole, when this returns.
+
+        :param force: replace what is there.
+        """
+        if not force and os.path.lexists(path):
+            message = f'there is something at "{os.fspath(path)}" already. Choose another name, or force=True.'
+            raise from_core("duplicate", message, os.fspath(path), None, None, None)
+        save_tree(state, path, metadata, **self._options)
+
+    def restore(self, path: Path, target: Any) -> Any:
+        """Restores a pytree in the form and with the shardings of ``target``, as :func:`restore_tree` does."""
+        return restore_tree(path, target, storage_options=self._storage_options)
+
+    def wait_until_finished(self) -> None:
+        """Nothing is left to wait for: a save is finished when it returns."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def from_array(array: NDArray[Any], device: Any = None) -> Any:

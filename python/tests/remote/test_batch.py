@@ -1,4 +1,4 @@
-"""A batch on Ray, one of whose workers is killed: every file is archived once, and none is lost."""
+"""Batches on Ray, one of whose workers is killed: every file is archived once, and none is lost. And on Dask."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import ray
+import real_files
 
 import ztensor
-import ztensor.numpy
 from ztensor import Store
 from ztensor.batch import Report, ledger
 
@@ -32,17 +31,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.fixture(scope="module")
+def files(models: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Fifty files of real weights, in several formats."""
+    return real_files.make(models, tmp_path_factory.mktemp("files"))
+
+
 @pytest.mark.parametrize("kind", ["directory", "seaweed"])
 def test_a_killed_worker_costs_nothing(
-    kind: str, cluster: None, tmp_path: Path, request: pytest.FixtureRequest
+    kind: str, cluster: None, files: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     from ztensor.ray import archive_many
 
-    random = np.random.default_rng(3)
-    for number in range(50):
-        weight = random.standard_normal((32, 32)).astype(np.float32)
-        ztensor.numpy.save_file({"w": weight}, tmp_path / f"m-{number}.safetensors")
-    urls = [f"file://{tmp_path}/m-{number}.safetensors" for number in range(50)]
+    urls = [f"file://{path}" for path in files]
+    assert len(urls) == 50
     store, options = str(tmp_path / "store"), None
     if kind == "seaweed":
         endpoint, _ = request.getfixturevalue("seaweed")
@@ -63,6 +65,12 @@ def test_a_killed_worker_costs_nothing(
     assert killed and sorted(report.url for report in reports) == sorted(urls) and all(reports)
     assert sorted(ledger(store, storage_options=options)) == sorted(urls)
     assert Store(store, storage_options=options).verify(decode=True) == []
+    # What was archived is what lies there, of whatever format.
+    for report in reports[::7]:
+        back = tmp_path / "back"
+        Store(store, storage_options=options).get(report.result, back)
+        assert back.read_bytes() == Path(report.url.removeprefix("file://")).read_bytes()
+        back.unlink()
     assert {report.status for report in archive_many(urls, store, **words)} == {"already"}
 
 
@@ -70,3 +78,22 @@ def _raylet() -> str:
     """The process that has this cluster's workers as children."""
     found = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "raylet"], capture_output=True, text=True)
     return found.stdout.split()[0]
+
+
+def test_dask(files: list[Path], tmp_path: Path) -> None:
+    """The executor of a Dask client: two workers in processes of their own."""
+    from distributed import Client, LocalCluster
+
+    from ztensor.batch import archive_many
+
+    urls = [str(path) for path in files[:10]]
+    store = str(tmp_path / "store")
+    source = str(Path(ztensor.__file__).parent.parent)
+    words: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    with LocalCluster(env={"PYTHONPATH": source}, **words) as local, Client(local) as client:
+        executor = client.get_executor()
+        reports = list(archive_many(urls, store, executor, in_flight=4))
+        again = list(archive_many(urls, store, executor))
+    assert sorted(report.url for report in reports) == sorted(urls) and all(reports)
+    assert {report.status for report in again} == {"already"}
+    assert sorted(ledger(store)) == sorted(urls) and Store(store).verify(decode=True) == []

@@ -113,3 +113,50 @@ def test_trees_over_four_devices(tmp_path: Path) -> None:
         [sys.executable, "-c", SHARDED], cwd=tmp_path, env={**os.environ, **flags}, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
+
+
+ORBAX = """
+import jax, jax.numpy as jnp, numpy as np, orbax.checkpoint, os, ztensor, ztensor.jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+mesh = Mesh(np.array(jax.devices()).reshape(4), ("x",))
+rows, columns = (NamedSharding(mesh, PartitionSpec(*spec)) for spec in (("x",), (None, "x")))
+state = {
+    "params": {"w": jax.device_put(jnp.arange(64.0).reshape(8, 8), rows), "b": jnp.ones(4, jnp.bfloat16)},
+    "opt": [jnp.zeros((3, 2)), {"mu": jnp.arange(5, dtype=jnp.int32)}],
+    "step": jnp.int32(7),
+}
+target = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), state)
+target["params"]["w"] = jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=columns)
+restored = []
+for checkpointer, path in (
+    (ztensor.jax.Checkpointer(), os.path.abspath("state.zt")),
+    (orbax.checkpoint.StandardCheckpointer(), os.path.abspath("state")),
+):
+    with checkpointer:
+        checkpointer.save(path, state)
+        checkpointer.wait_until_finished()
+        restored.append(checkpointer.restore(path, target))
+        try:
+            checkpointer.save(path, state)
+        except (ztensor.ZTensorError, ValueError):
+            pass
+        else:
+            raise AssertionError("a checkpoint was overwritten")
+        checkpointer.save(path, state, force=True)
+        checkpointer.wait_until_finished()
+ours, theirs = restored
+assert jax.tree.structure(ours) == jax.tree.structure(theirs) == jax.tree.structure(state)
+for one, other, saved in zip(*map(jax.tree.leaves, (ours, theirs, state)), strict=True):
+    assert one.dtype == other.dtype == saved.dtype and one.sharding == other.sharding
+    assert (np.asarray(one) == np.asarray(other)).all() and (np.asarray(one) == np.asarray(saved)).all()
+assert ours["params"]["w"].sharding == columns
+"""
+
+
+def test_a_checkpointer_restores_what_that_of_orbax_does(tmp_path: Path) -> None:
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
+    result = subprocess.run(
+        [sys.executable, "-c", ORBAX], cwd=tmp_path, env={**os.environ, **flags}, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr

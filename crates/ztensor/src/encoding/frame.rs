@@ -73,7 +73,7 @@ pub(crate) fn failure(cause: z4ai::Error) -> Error {
     if kind == Kind::WrongBase {
         let message = "what it is stored against is not what the delta was made against: the digests differ";
         return Error::new(kind, message).with_cause(cause).with_hints(Hints::new(
-            "`delta::find` tells which file the base is.",
+            "`archive::find` tells which file the base is.",
             "`ztensor delta info` tells which file the base is; name that one with base=.",
             "`ztensor delta info` tells which file the base is; name that one with --base.",
         ));

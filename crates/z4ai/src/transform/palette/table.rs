@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Most entries of a palette.
 const MOST_ENTRIES: usize = 4096;
 /// And of elements of two bytes, of which dense weights have little more: numbers that were rounded to three
-/// decimals have some hundreds, and take 9.3 bits in fp16 instead of 13.5 as floats.
+/// decimals have some hundreds.
 const MOST_NARROW_ENTRIES: usize = 1024;
 /// Elements looked at before the whole tensor is. Structured: half or double changes no size.
 const FIRST_LOOK: usize = 1024;
