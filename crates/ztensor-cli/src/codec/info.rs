@@ -8,7 +8,7 @@ use z4ai::{Part, ReferenceId};
 
 use super::mistaken::failure;
 use super::streams::whole;
-use crate::display::{count, say, say_json, say_table, size, table};
+use crate::display::{counted, say, say_json, say_table, size, table};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -55,12 +55,12 @@ impl Info {
             ))?;
         }
         say(&format!(
-            "{} -> {}, {:.3}x, {:.3} bits per element, {} blocks",
+            "{} -> {}, {:.3}x, {:.3} bits per element, {}",
             size(info.decoded_len),
             size(info.encoded_len),
             info.ratio(),
             info.bits_per_element(),
-            count(info.blocks as u64)
+            counted(info.blocks, "block")
         ))?;
         if let Some(floor) = info.entropy_floor {
             say(&format!(

@@ -77,12 +77,11 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
 
 /// A file that cannot be read. What a decoder says goes through `io::Error` and keeps its kind.
 fn unreadable(path: &Path, error: std::io::Error) -> Failure {
-    let message = format!("{}: {error}", named(path));
-    let kind = match error.get_ref().and_then(|inner| inner.downcast_ref::<z4ai::Error>()) {
-        Some(error) => error.kind().name(),
-        None => ztensor::Error::from(error).kind().name(),
-    };
-    Failure::about(path, kind, message)
+    if let Some(damage) = error.get_ref().and_then(|inner| inner.downcast_ref::<z4ai::Error>()) {
+        return Failure::about(path, damage.kind().name(), format!("{}: {damage}", named(path)));
+    }
+    let error = ztensor::Error::from(error);
+    Failure::about(path, error.kind().name(), format!("{}: cannot read: {}", named(path), error.message()))
 }
 
 /// Everything in a file or on standard input, for commands that look at parts of it: files are mapped where they can be.

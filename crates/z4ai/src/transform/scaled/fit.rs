@@ -9,8 +9,8 @@ use crate::entropy::table::{FrequencyTable, MAX_PRECISION, entropy_bits};
 use crate::error::Result;
 use crate::transform::scale_contexts::{Candidate, ScaledSymbols};
 
-/// The most contexts that are used: their tables have 16 KiB each, and the entropy with twice as many is no more
-/// than 0.1 % lower (fp8 of real weights in blocks of 128 × 128).
+/// The most contexts that are used: their tables have 16 KiB each, and with twice as many the entropy is
+/// at most 0.1 % lower (fp8 of real weights in blocks of 128 × 128).
 const USED_CONTEXTS: usize = 8;
 /// One part in so many is what contexts must save: a table that stays in the first-level cache is faster.
 const CONTEXTS_GAIN: u64 = 256;

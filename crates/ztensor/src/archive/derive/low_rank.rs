@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::matrix::{Factors, Matrix};
-use super::{Parent, Source, Trial};
+use super::trial::{Parent, Source, Trial, floats};
 use crate::error::Result;
 use crate::recipe::{Number, Precision, Recipe, Rounding};
 use crate::tensor::Shape;
@@ -67,7 +67,7 @@ fn difference(
     let at_once = ((1 << 18) / row).max(1);
     for first in (0..rows).step_by(at_once) {
         let (first, count) = (first * row, at_once.min(rows - first) * row);
-        let target = super::floats(to, &bytes[first * to.width()..(first + count) * to.width()])?;
+        let target = floats(to, &bytes[first * to.width()..(first + count) * to.width()])?;
         let base = parent.floats(first, count)?;
         values.extend(target.iter().zip(&base).map(|(target, base)| target - base));
     }

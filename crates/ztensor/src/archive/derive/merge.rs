@@ -1,7 +1,7 @@
 //! Merges: a tensor as a linear combination of tensors of several bases. Coefficients are fitted by least squares; where short decimals, in the
 //! precision of a program that merges, give more elements exactly, they are taken instead.
 
-use super::{Parent, Trial};
+use super::trial::{Parent, Trial, floats};
 use crate::error::Result;
 use crate::recipe::{Number, Precision, Recipe, Rounding};
 
@@ -140,7 +140,7 @@ fn fit(parents: &[Parent<'_>], to: Number, bytes: &[u8]) -> Result<Option<Vec<f6
             1 => 0,
             _ => (count - stretch) * number / (stretches - 1),
         };
-        let target = super::floats(to, &bytes[first * to.width()..(first + stretch) * to.width()])?;
+        let target = floats(to, &bytes[first * to.width()..(first + stretch) * to.width()])?;
         let values = parents.iter().map(|parent| parent.floats(first, stretch));
         let mut values = values.collect::<Result<Vec<_>>>()?;
         values.push(target);

@@ -6,38 +6,31 @@ mod low_rank;
 mod matrix;
 mod merge;
 mod names;
+mod samples;
+mod trial;
 mod within;
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use candidates::{Origin, Origins, Target, casts};
+use candidates::{Origins, Target, casts};
 pub use names::canonical as canonical_name;
+use samples::Samples;
+use trial::{Parent, Source, Trial, sources};
 
 use super::{BaseTensor, Encoded, Original, Run, encode_alone};
 use crate::encoding::z4ai_failure;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reader::Reader;
-use crate::recipe::{Number, Operands, Quantiser, Recipe, Rounding};
+use crate::recipe::{Number, Quantiser, Recipe};
 use crate::tensor::Shape;
 
 /// Shorter tensors are stored by themselves: a recipe takes as many bytes.
 const SHORTEST: u64 = 512;
-/// Samples that recipes are tried on, and bytes of each.
-const SAMPLES: u64 = 3;
-const SAMPLE: u64 = 16 << 10;
 /// What a recipe costs besides its frames: its bytes, names, and a few numbers.
 const OVERHEAD: usize = 64;
-/// A recipe is not compared with others once the sample takes less than this share of what it takes alone.
-const SURE: f64 = 0.02;
-
 /// Merges and low ranks are looked for where a tensor would take more than this share of its bytes.
 const WORTH: f64 = 0.02;
-/// Elements by which tensors of bases are compared with a tensor, and the least cosine between them that makes one its parent: that of unrelated
-/// weights is about 0.01, that of a merge with a share of a tenth 0.1.
-const COMPARED: usize = 4 << 10;
-const LIKE: f64 = 0.05;
 
 /// An operand as it will be stored.
 #[derive(Debug)]
@@ -75,119 +68,6 @@ pub struct Derivation<'a> {
     /// Tensors with the scales of others, by the number of those.
     scales: HashMap<usize, usize>,
     operands: HashSet<usize>,
-}
-
-/// What a recipe is applied to while it is tried.
-#[derive(Clone)]
-enum Source<'a> {
-    Base(&'a Reader, BaseTensor, u64),
-    Run(usize, Cow<'a, [u8]>),
-    Field(Number, usize, Arc<Vec<u8>>),
-}
-
-struct Trial<'a> {
-    recipe: Recipe,
-    sources: Vec<Source<'a>>,
-    lengths: Vec<u64>,
-}
-
-impl<'a> Trial<'a> {
-    fn new(recipe: Recipe, sources: Vec<Source<'a>>) -> Trial<'a> {
-        let lengths = sources.iter().map(|source| match source {
-            Source::Base(_, _, length) => *length,
-            Source::Run(_, bytes) => bytes.len() as u64,
-            Source::Field(_, _, bytes) => bytes.len() as u64,
-        });
-        Trial { lengths: lengths.collect(), recipe, sources }
-    }
-
-    fn reference(&self, start: u64, length: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; length];
-        self.recipe.apply(self, &self.lengths, start, &mut bytes)?;
-        Ok(bytes)
-    }
-}
-
-/// Numbers of a base that a tensor may be computed from, together with others.
-struct Parent<'a> {
-    recipe: Recipe,
-    sources: Vec<Source<'a>>,
-    /// The cosine between the two, by a sample.
-    likeness: f64,
-}
-
-impl<'a> Parent<'a> {
-    /// `None` for what has not as many numbers as the tensor, or others.
-    fn new(base: &'a Reader, origin: &Origin, to: Number, bytes: &[u8]) -> Result<Option<Parent<'a>>> {
-        let Some(sources) = sources(base, origin) else { return Ok(None) };
-        let mut parent = Parent { recipe: origin.recipe.clone(), sources, likeness: 0.0 };
-        let count = bytes.len() / to.width();
-        let lengths = Trial::new(Recipe::operand(0, Number::U8), parent.sources.clone()).lengths;
-        if parent.recipe.length(&lengths).ok() != Some((count * origin.number.width()) as u64) {
-            return Ok(None);
-        }
-        let compared = count.min(COMPARED);
-        let first = (count - compared) / 2;
-        let ours = floats(to, &bytes[first * to.width()..(first + compared) * to.width()])?;
-        let theirs = parent.floats(first, compared)?;
-        let product = |one: &[f32], other: &[f32]| -> f64 {
-            one.iter().zip(other).map(|(one, other)| f64::from(*one) * f64::from(*other)).sum()
-        };
-        let squares = product(&ours, &ours) * product(&theirs, &theirs);
-        parent.likeness = product(&ours, &theirs) / squares.sqrt();
-        Ok((parent.likeness > LIKE).then_some(parent))
-    }
-
-    /// Some of its numbers.
-    fn floats(&self, first: usize, count: usize) -> Result<Vec<f32>> {
-        let trial =
-            Trial::new(self.recipe.clone().cast(Number::F32, Rounding::Nearest), self.sources.clone());
-        let bytes = trial.reference(4 * first as u64, 4 * count)?;
-        Ok(bytes.as_chunks().0.iter().copied().map(f32::from_le_bytes).collect())
-    }
-}
-
-/// Numbers as f32.
-fn floats(number: Number, bytes: &[u8]) -> Result<Vec<f32>> {
-    let mut out = vec![0; bytes.len() / number.width() * 4];
-    let recipe = Recipe::operand(0, number).cast(Number::F32, Rounding::Nearest);
-    recipe.apply(&&[bytes][..], &[bytes.len() as u64], 0, &mut out)?;
-    Ok(out.as_chunks().0.iter().copied().map(f32::from_le_bytes).collect())
-}
-
-/// The tensors of a base that numbers come from.
-fn sources<'a>(base: &'a Reader, origin: &Origin) -> Option<Vec<Source<'a>>> {
-    let source = |tensor: &BaseTensor| {
-        let length = base.object(&tensor.name).ok()?.component(&tensor.role)?.length;
-        Some(Source::Base(base, tensor.clone(), length))
-    };
-    origin.tensors.iter().map(source).collect()
-}
-
-impl Operands for Trial<'_> {
-    fn read(&self, number: usize, start: u64, out: &mut [u8]) -> Result<()> {
-        match self.sources.get(number) {
-            Some(Source::Base(reader, tensor, _)) => {
-                reader.component_range_into(&tensor.name, &tensor.role, start, out)
-            }
-            _ => {
-                let part = self.lent(number).and_then(|bytes| bytes.get(start as usize..)?.get(..out.len()));
-                out.copy_from_slice(part.ok_or_else(|| Error::truncated("an operand is too short"))?);
-                Ok(())
-            }
-        }
-    }
-
-    fn lent(&self, number: usize) -> Option<&[u8]> {
-        match self.sources.get(number)? {
-            Source::Base(reader, tensor, _) => {
-                let view = reader.component_view(&tensor.name, &tensor.role).ok()??;
-                view.strides.is_none().then_some(view.bytes)
-            }
-            Source::Run(_, bytes) => Some(bytes),
-            Source::Field(_, _, bytes) => Some(bytes),
-        }
-    }
 }
 
 /// Whether recipes are looked for whose numbers are fitted to a run.
@@ -570,64 +450,6 @@ fn scales(runs: &[Run], relatives: &[Option<usize>]) -> HashMap<usize, usize> {
         }
     }
     scales
-}
-
-/// What recipes are tried on.
-struct Samples {
-    ranges: Vec<std::ops::Range<usize>>,
-    bytes: Vec<u8>,
-    options: z4ai::Options,
-    /// How many times as long all bytes are.
-    scale: f64,
-    /// What the samples take alone, and what they take at least so far.
-    alone: f64,
-    least: f64,
-}
-
-impl Samples {
-    fn new(bytes: &[u8], options: &z4ai::Options) -> Result<Samples> {
-        let options = z4ai::Options { shape: None, threads: 1, ..options.clone() };
-        let ranges = samples(bytes.len() as u64);
-        let sample: Vec<u8> = ranges.iter().flat_map(|range| &bytes[range.clone()]).copied().collect();
-        let alone = z4ai::compress(&sample, &options).map_err(z4ai_failure)?.len() as f64;
-        let scale = bytes.len() as f64 / sample.len().max(1) as f64;
-        Ok(Samples { ranges, bytes: sample, options, scale, alone, least: alone })
-    }
-
-    /// The recipe that takes the fewest bytes, fewer than was found before; `None` where none does.
-    fn best<'a>(&mut self, trials: Vec<Trial<'a>>) -> Result<Option<Trial<'a>>> {
-        let mut found: Option<Trial<'a>> = None;
-        for trial in trials {
-            let mut reference = Vec::with_capacity(self.bytes.len());
-            for range in &self.ranges {
-                reference.extend(trial.reference(range.start as u64, range.len())?);
-            }
-            let (frame, is_delta) = z4ai::compress_delta_if_useful(&self.bytes, &reference, &self.options)
-                .map_err(z4ai_failure)?;
-            let stored = trial.sources.iter().map(|source| match source {
-                // Vectors have eight to twelve bits in sixteen.
-                Source::Field(Number::I16, _, bytes) => 0.6 * bytes.len() as f64,
-                // Fields become a little shorter.
-                Source::Field(_, _, bytes) => 0.9 * bytes.len() as f64,
-                Source::Base(..) | Source::Run(..) => 0.0,
-            });
-            let cost = frame.len() as f64 + stored.sum::<f64>() / self.scale;
-            if is_delta && cost < self.least {
-                (self.least, found) = (cost, Some(trial));
-                if cost < SURE * self.alone {
-                    break;
-                }
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// Ranges all over the bytes, each a whole number of elements whatever their width.
-fn samples(length: u64) -> Vec<std::ops::Range<usize>> {
-    let (count, size) = if length <= SAMPLES * SAMPLE { (1, length) } else { (SAMPLES, SAMPLE) };
-    let place = |number: u64| ((length - size) * number / (SAMPLES - 1) / 16 * 16) as usize;
-    (0..count).map(|number| place(number)..place(number) + size as usize).collect()
 }
 
 /// The fields of one kind, with the shape in which they lie beside each other.

@@ -1,0 +1,70 @@
+//! Samples of a tensor, on which recipes compete.
+
+use super::trial::{Source, Trial};
+use crate::encoding::z4ai_failure;
+use crate::error::Result;
+use crate::recipe::Number;
+
+/// Samples that recipes are tried on, and bytes of each.
+const SAMPLES: u64 = 3;
+const SAMPLE: u64 = 16 << 10;
+/// A recipe is not compared with others once the sample takes less than this share of what it takes alone.
+const SURE: f64 = 0.02;
+
+/// What recipes are tried on.
+pub(super) struct Samples {
+    pub(super) ranges: Vec<std::ops::Range<usize>>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) options: z4ai::Options,
+    /// How many times as long all bytes are.
+    pub(super) scale: f64,
+    /// What the samples take alone, and what they take at least so far.
+    pub(super) alone: f64,
+    pub(super) least: f64,
+}
+
+impl Samples {
+    pub(super) fn new(bytes: &[u8], options: &z4ai::Options) -> Result<Samples> {
+        let options = z4ai::Options { shape: None, threads: 1, ..options.clone() };
+        let ranges = samples(bytes.len() as u64);
+        let sample: Vec<u8> = ranges.iter().flat_map(|range| &bytes[range.clone()]).copied().collect();
+        let alone = z4ai::compress(&sample, &options).map_err(z4ai_failure)?.len() as f64;
+        let scale = bytes.len() as f64 / sample.len().max(1) as f64;
+        Ok(Samples { ranges, bytes: sample, options, scale, alone, least: alone })
+    }
+
+    /// The recipe that takes the fewest bytes, fewer than was found before; `None` where none does.
+    pub(super) fn best<'a>(&mut self, trials: Vec<Trial<'a>>) -> Result<Option<Trial<'a>>> {
+        let mut found: Option<Trial<'a>> = None;
+        for trial in trials {
+            let mut reference = Vec::with_capacity(self.bytes.len());
+            for range in &self.ranges {
+                reference.extend(trial.reference(range.start as u64, range.len())?);
+            }
+            let (frame, is_delta) = z4ai::compress_delta_if_useful(&self.bytes, &reference, &self.options)
+                .map_err(z4ai_failure)?;
+            let stored = trial.sources.iter().map(|source| match source {
+                // Vectors have eight to twelve bits in sixteen.
+                Source::Field(Number::I16, _, bytes) => 0.6 * bytes.len() as f64,
+                // Fields become a little shorter.
+                Source::Field(_, _, bytes) => 0.9 * bytes.len() as f64,
+                Source::Base(..) | Source::Run(..) => 0.0,
+            });
+            let cost = frame.len() as f64 + stored.sum::<f64>() / self.scale;
+            if is_delta && cost < self.least {
+                (self.least, found) = (cost, Some(trial));
+                if cost < SURE * self.alone {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Ranges all over the bytes, each a whole number of elements whatever their width.
+fn samples(length: u64) -> Vec<std::ops::Range<usize>> {
+    let (count, size) = if length <= SAMPLES * SAMPLE { (1, length) } else { (SAMPLES, SAMPLE) };
+    let place = |number: u64| ((length - size) * number / (SAMPLES - 1) / 16 * 16) as usize;
+    (0..count).map(|number| place(number)..place(number) + size as usize).collect()
+}
