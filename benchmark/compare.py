@@ -97,7 +97,10 @@ def run_deltas(program: Path, deltas: Path, pattern: str) -> Speeds:
 
 
 #: What one pass over a set calls, in all revisions: compressing a tensor, and decompressing it.
-CALLS = (r"z4ai::compress::compress", r"z4ai::decompress::decompress_into_with|z4ai::frame::open::Frame<S>::read_all_into")
+CALLS = (
+    r"z4ai::compress::compress",
+    r"z4ai::decompress::decompress_into_with|z4ai::frame::open::Frame<S>::read_all_into",
+)
 NO_STRINGS = "glibc.cpu.x86_rep_stosb_threshold=1000000000:glibc.cpu.x86_rep_movsb_threshold=1000000000"
 
 
@@ -105,7 +108,14 @@ def count_instructions(program: Path, sets: Path, name: str, effort: str) -> tup
     """What the calls of one pass over a set execute."""
     with tempfile.TemporaryDirectory() as folder:
         profile = f"{folder}/profile"
-        command = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={profile}", str(program), str(sets)]
+        command = [
+            "valgrind",
+            "--quiet",
+            "--tool=callgrind",
+            f"--callgrind-out-file={profile}",
+            str(program),
+            str(sets),
+        ]
         command += [name, "--effort", effort, "--threads", "1", "--repeat", "1"]
         subprocess.run(command, check=True, capture_output=True, env={**os.environ, "GLIBC_TUNABLES": NO_STRINGS})
         command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", profile]
