@@ -82,12 +82,15 @@ impl Archive {
         let options = self.options.archive_options()?;
         let mut results = self.options.json.results();
         for (model, output, unchanged) in &work {
-            // Without its base a delta could not even be opened.
-            if find(model.path())?.is_some() {
-                let message = "this is an archive already. Restore its original first: `ztensor restore`, or `ztensor delta apply`.";
-                return Err(Failure::about(model.path(), "invalid_argument", message));
-            }
-            let reader = Bases::default().open_model(model)?;
+            let reader = match Bases::default().open_model(model) {
+                Ok(reader) if reader.archived().is_none() => reader,
+                // A delta without its base.
+                Err(error) if find(model.path()).ok().flatten().is_none() => return Err(error.into()),
+                _ => {
+                    let message = "this is an archive already. Restore its original first: `ztensor restore`, or `ztensor delta apply`.";
+                    return Err(Failure::about(model.path(), "invalid_argument", message));
+                }
+            };
             if *unchanged {
                 let stored = std::fs::metadata(output)?.len();
                 let stats =

@@ -99,7 +99,7 @@ impl Derived {
             start = range.end;
             match trusted.read_into(range.clone(), part) {
                 // Whether the operands are wrong, or the delta, their digest tells.
-                Err(error) if matches!(error.kind(), Kind::Checksum | Kind::Malformed) => {
+                Err(error) if matches!(error.kind(), Kind::Checksum | Kind::Malformed | Kind::Truncated) => {
                     return Err(delta()?.read_into(range, part).err().unwrap_or(error));
                 }
                 other => other?,
