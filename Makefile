@@ -20,7 +20,7 @@ UNSTABLE := RUSTC_BOOTSTRAP=1 CFLAGS=-fno-sanitize=address
 HOST = $(shell rustc -vV | sed -n 's/host: //p')
 FUZZ_BUILT = fuzz/target/$(HOST)/release
 
-.PHONY: help demo test test-rust test-python test-dcp-oldest lint format build wheel bench bench-read bench-write bench-open bench-codec bench-delta bench-remote bench-store bench-derived bench-dcp bench-arm fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-features check-platforms test-arm sanitize docs clean
+.PHONY: help demo test test-rust test-python test-dcp-oldest lint format build wheel bench bench-read bench-write bench-open bench-codec bench-delta bench-remote bench-store bench-derived bench-dcp bench-arm fuzz fuzz-all fuzz-build fuzz-smoke check-protocol check-kills check-features check-platforms test-arm sanitize docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -124,6 +124,11 @@ fuzz-smoke: ## A fixed amount of fuzzing, part of the tests: committed files and
 # LARGE=1 checks larger casts, SEEDS=1000000 simulates more.
 check-protocol: ## Model-check the protocol of stores, replay the known violations, and simulate random faults
 	cargo test -p ztensor-store --release --test model --test simulation -- --nocapture --test-threads 1
+
+# Three processes of each round, which add, prune and collect at the same time, and the saver's.
+check-kills: .venv/.built .venv/.test ## Kill what changes stores at 300 random moments: make check-kills ROUNDS=70 KILLS=90
+	ROUNDS=$(or $(ROUNDS),70) cargo test -p ztensor-store --release --test processes -- killed --nocapture
+	KILLS=$(or $(KILLS),90) $(BIN)/python -m pytest python/tests/store/test_saver.py -k killed
 
 sanitize: ## Run the codec's tests and a fixed amount of fuzzing, with every kernel of this CPU, under AddressSanitizer
 	$(UNSTABLE) ASAN_OPTIONS=allocator_may_return_null=1 RUSTFLAGS=-Zsanitizer=address \

@@ -188,7 +188,7 @@ def run_store(sessions: Sessions, options: argparse.Namespace):
     if options.only in (None, "study"):
         yield store_study.run(options)
     if options.only in (None, "costs"):
-        yield store_costs.run(options)
+        yield from store_costs.run(options)
     if options.only in (None, "run"):
         yield store.run(options)
 

@@ -8,7 +8,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from ztensor import Store
 from harness.clock import now
 from harness.formats import DATA
 from harness.report import Report, Table, Target, number, ratio
-from workloads import remote, store, store_many
+from workloads import remote, store, store_many, store_variants
 
 WORK = DATA / "store-work"
 TENSORS = 8
@@ -289,12 +289,26 @@ def many(report: Report, options) -> Table:
     return table
 
 
-PARTS = {"family": family, "throughput": throughput, "any": any_of_many, "bucket": bucket, "saver": saver, "many": many}
+def variants(report: Report, options) -> Table:
+    """A base and what is usually made of it."""
+    return store_variants.run(report, folder("variants"))
 
 
-def run(options) -> Report:
-    report = Report("store-costs", vars(options))
+PARTS = {
+    "family": family,
+    "variants": variants,
+    "throughput": throughput,
+    "any": any_of_many,
+    "bucket": bucket,
+    "saver": saver,
+    "many": many,
+}
+
+
+def run(options) -> Iterator[Report]:
+    """A report of each part, which may be run alone."""
     for part in options.part or PARTS:
+        report = Report(f"store-{part}", vars(options))
         report.tables.append(PARTS[part](report, options))
-    shutil.rmtree(WORK, ignore_errors=True)
-    return report
+        shutil.rmtree(WORK, ignore_errors=True)
+        yield report

@@ -228,6 +228,54 @@ fn a_renamed_and_changed_tensor_finds_its_base(place: Place) {
     assert!(alone.deltas == 0 && alone.stored > 2 * stats.stored, "{alone:?} {stats:?}");
 }
 
+fn files_that_are_no_models_and_change_little_are_differences(place: Place) {
+    let store = create(&place);
+    let folder = tempfile::tempdir().unwrap();
+    // Text of 5 MB, which is stored in two pieces.
+    let line = |number: u32| format!("\"token-{:08x}\": {number},\n", number.wrapping_mul(2_654_435_761));
+    let lines: Vec<String> = (0..200_000).map(line).collect();
+    let path = folder.path().join("vocabulary.json");
+    let whole = |lines: &[String]| lines.concat().into_bytes();
+    let first = whole(&lines);
+    let mut changed = first.clone();
+    changed[1_000_000..1_000_008].copy_from_slice(b"CHANGED!");
+    let mut inserted = lines.clone();
+    inserted.insert(10, "\"something new\": 1,\n".to_owned());
+    inserted.remove(120_000);
+    let appended: Vec<String> = inserted.iter().cloned().chain((0..50).map(line)).collect();
+    let mut alone = 0;
+    for (name, bytes) in [
+        ("a", first),
+        ("b", changed),
+        ("c", whole(&inserted)),
+        ("d", whole(&appended)),
+        ("e", whole(&lines[..100])),
+    ] {
+        std::fs::write(&path, &bytes).unwrap();
+        let stats = add(&store, &path, name);
+        match name {
+            "a" => alone = stats.stored,
+            // Pieces that are equal are stored once, and what is left of one need not be worth a difference.
+            "e" => assert!(stats.stored < 3000, "{name}: {stats:?}"),
+            _ => {
+                assert!(stats.deltas > 0 && stats.stored < alone / 200, "{name}: {stats:?}, at first {alone}")
+            }
+        }
+        let target = folder.path().join("restored");
+        store.get(name, &target, &mut |_| Ok(())).unwrap();
+        assert!(std::fs::read(&target).unwrap() == bytes, "{name}");
+        std::fs::remove_file(&target).unwrap();
+    }
+    // They are text to a reader who wants a part, too.
+    let source = store.checkpoint("c").unwrap().source("vocabulary.json").unwrap();
+    assert_eq!(source.bytes(4_300_001, 9999).unwrap()[..], whole(&inserted)[4_300_001..][..9999]);
+    // What others were stored against goes, and they stay.
+    store.remove("a").unwrap();
+    store.remove("b").unwrap();
+    store.gc(GcOptions { now: true, force: true, dry_run: false }).unwrap();
+    assert!(store.verify(true, &mut |_| Ok(())).unwrap().is_empty());
+}
+
 fn names_are_taken_once_until_they_are_removed(place: Place) {
     let store = create(&place);
     let folder = tempfile::tempdir().unwrap();
@@ -432,6 +480,7 @@ macro_rules! suite {
             names_are_taken_once_until_they_are_removed, what_is_removed_goes_and_what_stays_is_readable,
             pins_keep_what_was_removed, damage_is_named_and_spares_the_others, progress_can_end_the_work,
             settings_are_kept, differences_are_counted_and_measured,
+            files_that_are_no_models_and_change_little_are_differences,
         ];)* }
     };
 }

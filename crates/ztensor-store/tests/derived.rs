@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ztensor::Writer;
 use ztensor_store::protocol::GcOptions;
-use ztensor_store::record::{Encoding, Manifest};
+use ztensor_store::record::{Encoding, FileKind, Manifest};
 use ztensor_store::{AddOptions, AddStats, Base, CreateOptions, Keep, Name, Store};
 
 fn create(folder: &Path) -> Store {
@@ -182,4 +182,41 @@ fn copies_stay_readable_when_what_they_were_computed_from_goes() {
     store.gc(gc).unwrap();
     is_restored(&store, folder.path(), "run/half", &half);
     assert!(store.verify(true, &mut |_| Ok(())).unwrap().is_empty());
+}
+
+#[test]
+fn long_relatives_in_one_checkpoint_are_found_part_by_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = create(folder.path());
+    // Neither the rows of a part nor the parts of one type are a multiple of those of the other.
+    let (rows, row) = (2100u64, 16385u64);
+    let mut values: Vec<f32> =
+        weights(5, (rows * row) as usize).iter().map(|value| value.to_f32() + 1e-6).collect();
+    let narrow: Vec<half::bf16> = values.iter().map(|value| half::bf16::from_f32(*value)).collect();
+    let path = folder.path().join("model.zt");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.add("master.layer.weight", &[rows, row], &values).unwrap();
+    writer.add("layer.weight", &[rows, row], &narrow).unwrap();
+    values.iter_mut().step_by(1000).for_each(|value| *value *= 1.01);
+    writer.add("average.layer.weight", &[rows, row], &values).unwrap();
+    writer.finish().unwrap();
+    let stats = add(&store, &path, "all");
+    let manifest = manifest(&store, "all");
+    let stored = |name: &str| {
+        let FileKind::Regular { pieces, .. } = &manifest.files[0].kind else { panic!() };
+        let own = pieces.iter().filter(|piece| piece.tensor.as_deref() == Some(name));
+        let entries: Vec<_> = own.map(|piece| &manifest.entries[piece.entry]).collect();
+        assert!(entries.len() > 1, "{name} is in one part");
+        (entries.iter().map(|entry| entry.stored).sum::<u64>(), entries[0].length)
+    };
+    assert_eq!(stats.computed, 2, "{stats:?}");
+    assert!(stored("layer.weight").0 < 1 << 20 && stored("average.layer.weight").0 < 1 << 20, "{manifest:?}");
+    is_restored(&store, folder.path(), "all", &path);
+    let checkpoint = store.checkpoint("all").unwrap();
+    let (reader, name) = checkpoint.find("layer.weight").unwrap();
+    // Around the end of its first part.
+    let (start, mut found) = (stored("layer.weight").1 - 501, vec![0; 1003]);
+    reader.component_range_into(&name, "data", start, &mut found).unwrap();
+    let expected: Vec<u8> = narrow.iter().flat_map(|value| value.to_le_bytes()).collect();
+    assert!(found == expected[start as usize..][..1003]);
 }

@@ -289,3 +289,44 @@ def test_two_processes_add_one_name(store: Store, tmp_path: Path) -> None:
         outcomes.append((process.returncode, errors))
     assert sorted(code != 0 for code, _ in outcomes) == [False, True, True], outcomes
     assert store.verify(decode=True) == []
+
+
+FULL = """
+import resource, sys, ztensor
+store = ztensor.Store(sys.argv[1])
+limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+told = []
+works = {
+    "add": lambda: store.add(sys.argv[2], "new/one", base=None),
+    "prune": lambda: store.prune("run", keep_last=1),
+}
+# Files of more bytes than this cannot be written: no records; records, but no packs.
+for what, most in (("add", 0), ("prune", 0), ("add", 20_000), ("prune", 20_000)):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limit[1]))
+    try:
+        works[what]()
+        told.append("done")
+    except ztensor.ZTensorError as error:
+        told.append(error.kind)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert store.verify(decode=True) == []
+    assert "new/one" not in store, told
+    assert ("run/step-1" in store) == (told[3:4] != ["done"]), told
+    assert "run/step-2" in store, told
+print(told)
+store.add(sys.argv[2], "new/one")
+"""
+
+
+def test_a_directory_that_takes_no_more(store: Store, tmp_path: Path) -> None:
+    """Adding and pruning fail, say so and leave nothing behind; what was there stays, and there is room again later."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "large.npz", noise=rng.standard_normal(1 << 15))
+    command = [sys.executable, "-c", FULL, str(store.location), str(tmp_path / "large.npz")]
+    said = subprocess.run(command, check=True, timeout=600, capture_output=True, text=True).stdout
+    # Of a record that cannot be created nobody knows whether it is there, until it is read back.
+    assert said.strip() == "['io', 'outcome_unknown', 'io', 'done']"
+    assert "new/one" in store
+    assert [path for path in Path(store.location).rglob("*") if path.name.startswith(".") and path.is_file()] == []
+    store.get("run/step-2", tmp_path / "again")
+    assert files_of(tmp_path / "again") == files_of(tmp_path / "checkpoint-2")

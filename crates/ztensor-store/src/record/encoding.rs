@@ -195,8 +195,12 @@ fn take_operand(value: Value) -> Result<Operand> {
 }
 
 /// The recipe that makes floats of one type those of another; `None` where there is none, or nothing to cast.
-pub(crate) fn cast(from: &str, to: &str) -> Option<Recipe> {
-    let float = |name: &str| Number::of(&ElementType::parse(name)).filter(|number| number.is_float());
+fn cast(from: &str, to: &str) -> Option<Recipe> {
     let (from, to) = (float(from)?, float(to)?);
     (from != to).then(|| Recipe::operand(0, from).cast(to, Rounding::Nearest))
+}
+
+/// The float type of this name.
+pub(crate) fn float(name: &str) -> Option<Number> {
+    Number::of(&ElementType::parse(name)).filter(|number| number.is_float())
 }

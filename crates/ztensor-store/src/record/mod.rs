@@ -6,7 +6,7 @@ mod fields;
 mod manifest;
 mod path;
 
-pub(crate) use encoding::cast;
+pub(crate) use encoding::float;
 pub use encoding::{Encoding, Operand};
 pub use manifest::{Entry, File, FileKind, Manifest, Pack, Piece};
 pub(crate) use manifest::{depth, needed};

@@ -12,8 +12,6 @@ use ztensor_store::protocol::GcOptions;
 use ztensor_store::record::Pack;
 use ztensor_store::{AddOptions, CreateOptions, Store, System};
 
-/// Every so many mutants are tried: all of them take minutes, and each run tries the same ones.
-const STRIDE: usize = 7;
 const MANIFEST: &str = "checkpoints/b/0.m";
 
 /// Two checkpoints, the second with deltas to the first, casts inside, a raw piece, a folder and a link.
@@ -84,15 +82,13 @@ fn every_field_of_a_manifest_may_be_anything() {
     let original = folder.path().join("b");
     assert!(use_all(&store, &original));
     let manifest = backend.read(MANIFEST, 1 << 30).unwrap().unwrap();
-    let (mut number, mut restored, mut refused) = (0, 0, 0);
-    mutations(&content(&manifest), &mut |value| {
-        number += 1;
-        if number % STRIDE == 0 {
-            match use_all(&copied(&backend, MANIFEST, &enclose(&value)), &original) {
-                true => restored += 1,
-                false => refused += 1,
-            }
-        }
+    let (mut restored, mut refused) = (0, 0);
+    mutations(&content(&manifest), &mut |value| match use_all(
+        &copied(&backend, MANIFEST, &enclose(&value)),
+        &original,
+    ) {
+        true => restored += 1,
+        false => refused += 1,
     });
     // A parent, a time or a hint may be anything; what says where bytes are may not.
     assert!(restored > 5 && refused > 5 * restored, "{restored} {refused}");

@@ -110,7 +110,7 @@ impl Builder<'_> {
                     None => return Ok(None),
                 },
                 Operand::Piece(piece) => match ancestry.kin.get(piece) {
-                    Some(Some(kin)) => Ingredient::Own(*kin),
+                    Some(Some(part)) => Ingredient::Own(*part..*part + 1),
                     _ => return Ok(None),
                 },
                 Operand::Frame { length, frame } => Ingredient::Field { length, frame },

@@ -2,6 +2,7 @@
 //! difference to it, and everything else by itself.
 
 mod derive;
+mod moved;
 mod options;
 mod pieces;
 mod prepare;
@@ -19,7 +20,7 @@ pub use options::{AddOptions, AddStats};
 pub(crate) use reanchor::{contents, hangs_on_removed};
 
 use super::cut::{cut_all, part_key, part_numbers};
-use super::kin::Kin;
+use super::kin::{Family, Kin};
 use super::known::{Known, Place, plain_key};
 use super::pack::PackWriter;
 use super::scan::{Found, Scan};
@@ -35,6 +36,13 @@ use ztensor::{Error, Kind, Reader, Result, Source};
 /// Bytes between its tensors that a file may have.
 const LARGEST_SKELETON: u64 = 64 << 20;
 
+/// A file's pieces: of each the number of the tensor that it is, or a part of.
+struct Cut<'a> {
+    runs: &'a [Run],
+    numbers: &'a [usize],
+    whole: &'a [Run],
+}
+
 /// Makes a manifest.
 pub(crate) struct Builder<'a> {
     protocol: &'a Protocol,
@@ -46,8 +54,8 @@ pub(crate) struct Builder<'a> {
     entries: Vec<Entry>,
     by_digest: HashMap<[u8; 32], usize>,
     imported: HashMap<Place, usize>,
-    /// The tensors of this checkpoint, in their order.
-    kin: Vec<Kin>,
+    /// The tensors of this checkpoint.
+    family: Family,
     /// How much was taken from each known checkpoint.
     taken: HashMap<usize, u64>,
     stats: AddStats,
@@ -66,7 +74,7 @@ impl<'a> Builder<'a> {
             entries: Vec::new(),
             by_digest: HashMap::new(),
             imported: HashMap::new(),
-            kin: Vec::new(),
+            family: Family::default(),
             taken: HashMap::new(),
             stats: AddStats::default(),
             pin: None,
@@ -157,17 +165,19 @@ impl<'a> Builder<'a> {
                         let mut kin = vec![None; whole.len()];
                         for (place, number) in numbers.iter().enumerate() {
                             if derivation.is_operand(*number) && parts(number) == 1 {
-                                kin[*number] = Some(self.kin.len() + place);
+                                kin[*number] = Some(self.family.len() + place);
                             }
                         }
                         Ancestry { derivation, parent, kin }
                     });
-                    let ancestry = ancestry.as_ref().map(|ancestry| (ancestry, numbers.as_slice()));
-                    Ok::<_, Error>((self.pieces(found, source, &runs, ancestry, progress)?, runs))
+                    let cut = Cut { runs: &runs, numbers: &numbers, whole };
+                    Ok::<_, Error>((self.pieces(found, source, &cut, ancestry.as_ref(), progress)?, runs))
                 }
                 None => {
                     let runs = stretches(source.len());
-                    Ok((self.pieces(found, source, &runs, None, progress)?, runs))
+                    let numbers: Vec<usize> = (0..runs.len()).collect();
+                    let cut = Cut { runs: &runs, numbers: &numbers, whole: &runs };
+                    Ok((self.pieces(found, source, &cut, None, progress)?, runs))
                 }
             }
         })?;
@@ -180,7 +190,8 @@ impl<'a> Builder<'a> {
                     path: &found.path,
                     key: plain_key(&found.path, usize::MAX),
                     named: false,
-                    before: 0,
+                    stretch: None,
+                    own: 0,
                     ancestry: None,
                 };
                 let run = plain_run(0, bones.len() as u64);
@@ -195,48 +206,56 @@ impl<'a> Builder<'a> {
         &mut self,
         found: &Found,
         source: &Source,
-        runs: &[Run],
-        ancestry: Option<(&Ancestry<'_>, &[usize])>,
+        cut: &Cut<'_>,
+        ancestry: Option<&Ancestry<'_>>,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Vec<Piece>> {
+        let (runs, numbers) = (cut.runs, cut.numbers);
         let mut pieces = Vec::with_capacity(runs.len());
         let (mut end, mut number) = (0, 0);
         let names: Vec<Option<String>> = runs.iter().map(tensor_name).collect();
         let parts: Vec<usize> = part_numbers(names.iter().map(Option::as_deref)).collect();
-        let first = self.kin.len();
+        let first = self.family.len();
         let shared = found.source()?;
-        for (run, name) in runs.iter().zip(&names) {
+        let mut start = 0;
+        for (place, (run, name)) in runs.iter().zip(&names).enumerate() {
+            start = if parts[place] == 0 { 0 } else { start };
+            let whole = cut.whole[numbers[place]].shape.to_vec();
             let (source, run, name) = (Arc::clone(&shared), run.clone(), name.clone());
-            self.kin.push(Kin { source, run, name, entry: None });
+            let length = run.length;
+            self.family.push(Kin { source, run, name, whole, start, entry: None });
+            start += length;
         }
         let origin = |place: usize| match &names[place] {
             Some(name) => Origin {
                 path: &found.path,
                 key: part_key(name, parts[place]),
                 named: true,
-                before: first + place,
-                ancestry: ancestry.map(|(ancestry, numbers)| (ancestry, numbers[place])),
+                stretch: None,
+                own: first + place,
+                ancestry: ancestry.map(|ancestry| (ancestry, numbers[place])),
             },
             None => Origin {
                 path: &found.path,
                 key: plain_key(&found.path, place),
                 named: false,
-                before: 0,
+                stretch: Some(place),
+                own: first + place,
                 ancestry: None,
             },
         };
         // Scales have to be there before what they belong to.
-        for kin in ancestry.iter().flat_map(|(ancestry, _)| ancestry.kin.iter().flatten()) {
+        for kin in ancestry.iter().flat_map(|ancestry| ancestry.kin.iter().flatten()) {
             let place = kin - first;
             let bytes = source.bytes(runs[place].offset, runs[place].length)?;
             let prepared = self.prepare(&bytes, &runs[place], &origin(place))?;
-            self.kin[*kin].entry = Some(self.take(&bytes, &runs[place], prepared)?);
+            self.family[*kin].entry = Some(self.take(&bytes, &runs[place], prepared)?);
         }
         let mut rest = runs;
         while !rest.is_empty() {
             let (window, later) = rest.split_at(fitting(rest));
             let prepare = |(place, run): (usize, &Run)| {
-                if self.kin[first + number + place].entry.is_some() {
+                if self.family[first + number + place].entry.is_some() {
                     return Ok(None);
                 }
                 let bytes = source.bytes(run.offset, run.length)?;
@@ -245,14 +264,14 @@ impl<'a> Builder<'a> {
             let prepared = window.par_iter().enumerate().map(prepare).collect::<Result<Vec<_>>>()?;
             for (place, (run, prepared)) in window.iter().zip(prepared).enumerate() {
                 let name = &names[number + place];
-                let entry = match (prepared, self.kin[first + number + place].entry) {
+                let entry = match (prepared, self.family[first + number + place].entry) {
                     (Some(prepared), _) => {
                         self.take(&source.bytes(run.offset, run.length)?, run, prepared)?
                     }
                     (None, Some(entry)) => entry,
                     (None, None) => return Err(Error::new(Kind::Io, "a piece was not prepared")),
                 };
-                self.kin[first + number + place].entry = Some(entry);
+                self.family[first + number + place].entry = Some(entry);
                 pieces.push(Piece { gap: run.offset - end, entry, tensor: name.clone() });
                 end = run.offset + run.length;
                 progress(run.length)?;

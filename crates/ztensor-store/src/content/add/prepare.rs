@@ -1,12 +1,14 @@
 //! How one piece is stored: as an equal one that is there, as a difference to a relative in the store or in this checkpoint, or by itself.
 
+use std::ops::Range;
+
 use sha2::{Digest as _, Sha256};
 
 use super::Builder;
 use super::derive::Ancestry;
 use crate::content::chain::{buffer, read_entry};
 use crate::content::cost;
-use crate::content::kin::{Relative, middle, nearest_kin};
+use crate::content::kin::{Relative, middle};
 use crate::content::known::{Base, Place};
 use crate::content::similar::{Question, nearest};
 use ztensor::archive::Run;
@@ -37,11 +39,25 @@ pub(super) enum Prepared {
     },
     /// A difference to another tensor of this checkpoint.
     Kin {
-        kin: usize,
+        part: usize,
         frame: Vec<u8>,
     },
     /// A difference to what a recipe yields.
     Derived(Derived),
+}
+
+impl Prepared {
+    /// Bytes that go into a pack.
+    fn stored(&self, bytes: &[u8]) -> usize {
+        match self {
+            Prepared::Own | Prepared::Twin(_) => 0,
+            Prepared::Raw => bytes.len(),
+            Prepared::Frame(frame) | Prepared::Delta { frame, .. } | Prepared::Kin { frame, .. } => {
+                frame.len()
+            }
+            Prepared::Derived(derived) => derived.frame.len(),
+        }
+    }
 }
 
 /// A piece as a difference to what a recipe yields.
@@ -57,8 +73,8 @@ pub(super) struct Derived {
 pub(super) enum Ingredient {
     /// Entries of the store, one after the other.
     Stored(Vec<Place>),
-    /// Another tensor of this checkpoint.
-    Own(usize),
+    /// Another tensor of this checkpoint, or some parts of one.
+    Own(Range<usize>),
     /// Fields of the piece itself.
     Field { length: u64, frame: Vec<u8> },
 }
@@ -68,8 +84,10 @@ pub(super) struct Origin<'a> {
     pub path: &'a str,
     pub key: String,
     pub named: bool,
-    /// How many tensors of this checkpoint come before it.
-    pub before: usize,
+    /// Its place in a file that holds no tensors.
+    pub stretch: Option<usize>,
+    /// Its place among the tensors and parts of this checkpoint.
+    pub own: usize,
     /// What its file may be computed from, and the number of its run there.
     pub ancestry: Option<(&'a Ancestry<'a>, usize)>,
 }
@@ -102,7 +120,7 @@ impl Builder<'_> {
             let base = nearest(self.protocol, self.known, &question, &candidates, self.options.deepest)?;
             let relative = match (origin.named, &self.options.base) {
                 (false, _) | (_, Base::None) => None,
-                _ => nearest_kin(&self.kin[..origin.before], bytes, run, &origin.key)?,
+                _ => self.family.nearest(origin.own, bytes)?,
             };
             let trial = Trial::new(bytes, run, self.options.effort);
             let relative = match relative {
@@ -119,9 +137,12 @@ impl Builder<'_> {
             if let Some(relative) = relative {
                 return Ok((digest, self.beside(bytes, relative, &codec)?));
             }
-            if let Some(base) = base {
-                return Ok((digest, self.against(bytes, base, &codec)?));
-            }
+            let prepared = match base {
+                Some(base) => self.against(bytes, base, &codec)?,
+                None => raw_or_frame(bytes, z4ai::compress(bytes, &codec)?),
+            };
+            let moved = self.moved(bytes, origin, prepared.stored(bytes), &codec)?;
+            return Ok((digest, moved.map_or(prepared, Prepared::Derived)));
         }
         let frame = z4ai::compress(bytes, &codec)?;
         Ok((digest, raw_or_frame(bytes, frame)))
@@ -143,10 +164,7 @@ impl Builder<'_> {
     pub(super) fn try_nearest(&self, trial: &Trial<'_>, nearest: &Nearest<'_>) -> Result<Option<usize>> {
         let (start, length) = (trial.start, trial.bytes.len() as u64);
         match nearest {
-            Nearest::Kin(relative) => {
-                let kin = &self.kin[relative.kin];
-                trial.against(&kin.read(relative.recipe.as_ref(), start, length)?).map(Some)
-            }
+            Nearest::Kin(relative) => trial.against(&self.family.read(relative, start, length)?).map(Some),
             Nearest::Stored(base) if self.known.entry(*base).length != trial.whole => Ok(None),
             Nearest::Stored(base) => {
                 let mut reference = buffer(length)?;
@@ -158,14 +176,14 @@ impl Builder<'_> {
 
     /// Stores a piece as the difference to another tensor of this checkpoint, or to what a recipe makes of it.
     fn beside(&self, bytes: &[u8], relative: Relative, codec: &z4ai::Options) -> Result<Prepared> {
-        let reference = self.kin[relative.kin].read(relative.recipe.as_ref(), 0, bytes.len() as u64)?;
+        let reference = self.family.read(&relative, 0, bytes.len() as u64)?;
         let (frame, is_delta) = z4ai::compress_delta_if_useful(bytes, &reference, codec)?;
         Ok(match relative.recipe {
             _ if !is_delta => raw_or_frame(bytes, frame),
-            None => Prepared::Kin { kin: relative.kin, frame },
+            None => Prepared::Kin { part: relative.parts.start, frame },
             Some(recipe) => Prepared::Derived(Derived {
                 recipe: recipe.encode(),
-                operands: vec![Ingredient::Own(relative.kin)],
+                operands: vec![Ingredient::Own(relative.parts)],
                 frame,
                 alone: bytes.len() as u64,
             }),

@@ -66,15 +66,16 @@ fn origins(manifest: &Manifest) -> BTreeMap<usize, Origin<'_>> {
     let mut found = BTreeMap::new();
     for file in &manifest.files {
         let FileKind::Regular { skeleton, pieces, .. } = &file.kind else { continue };
-        let origin = |key, named| Origin { path: &file.path, key, named, before: 0, ancestry: None };
+        let origin =
+            |key, named, stretch| Origin { path: &file.path, key, named, stretch, own: 0, ancestry: None };
         if let Some(entry) = skeleton {
-            found.entry(*entry).or_insert_with(|| origin(plain_key(&file.path, usize::MAX), false));
+            found.entry(*entry).or_insert_with(|| origin(plain_key(&file.path, usize::MAX), false, None));
         }
         let parts = part_numbers(pieces.iter().map(|piece| piece.tensor.as_deref()));
         for ((number, piece), part) in pieces.iter().enumerate().zip(parts) {
             found.entry(piece.entry).or_insert_with(|| match &piece.tensor {
-                Some(tensor) => origin(part_key(tensor, part), true),
-                None => origin(plain_key(&file.path, number), false),
+                Some(tensor) => origin(part_key(tensor, part), true, None),
+                None => origin(plain_key(&file.path, number), false, Some(number)),
             });
         }
     }
@@ -88,13 +89,17 @@ impl Builder<'_> {
         let mut moved = BTreeMap::new();
         // Bases come before what is stored against them, so that those among the contents have their place by then.
         for (number, mut origin) in origins(old) {
-            origin.before = self.kin.len();
+            origin.own = self.family.len();
+            if origin.named {
+                let source = Arc::new(checkpoint.entry_source(number)?);
+                let (run, whole) = (as_run(&old.entries[number]), old.entries[number].shape.clone());
+                let name = Some(origin.key.clone());
+                self.family.push(Kin { source, run, name, whole, start: 0, entry: None });
+            }
             let place = self.carry(old, number, &origin)?;
             moved.insert(number, place);
             if origin.named {
-                let source = Arc::new(checkpoint.entry_source(number)?);
-                let run = as_run(&old.entries[number]);
-                self.kin.push(Kin { source, run, name: Some(origin.key), entry: Some(place) });
+                self.family[origin.own].entry = Some(place);
             }
         }
         self.packs.finish_open()?;

@@ -23,7 +23,7 @@ impl Builder<'_> {
             return Ok(*entry);
         }
         let (relation, payload) = match &prepared {
-            Prepared::Kin { kin, frame } => (self.relation(run, *kin, frame.len() as u64), Vec::new()),
+            Prepared::Kin { part, frame } => (self.relation(run, *part, frame.len() as u64), Vec::new()),
             Prepared::Derived(derived) => (self.derivation(run, derived), payload(derived)),
             _ => (None, Vec::new()),
         };
@@ -108,8 +108,8 @@ impl Builder<'_> {
     }
 
     /// The encoding of a piece against a relative in this checkpoint, unless its chain would become too long.
-    fn relation(&self, run: &Run, kin: usize, stored: u64) -> Option<Encoding> {
-        let base = self.kin[kin].entry?;
+    fn relation(&self, run: &Run, part: usize, stored: u64) -> Option<Encoding> {
+        let base = self.family[part].entry?;
         let is_long = depth(&self.entries, base) >= self.options.deepest;
         let in_time = !is_long && cost::is_affordable(&self.entries, base, run.length, stored);
         in_time.then_some(Encoding::Delta { base })
@@ -124,7 +124,10 @@ impl Builder<'_> {
                 Ingredient::Stored(places) => {
                     Operand::Entries(places.iter().map(|place| self.import(*place)).collect())
                 }
-                Ingredient::Own(kin) => Operand::Entries(vec![self.kin[*kin].entry?]),
+                Ingredient::Own(parts) => {
+                    let entries = parts.clone().map(|part| self.family[part].entry);
+                    Operand::Entries(entries.collect::<Option<_>>()?)
+                }
                 Ingredient::Field { length, frame } => {
                     stored += frame.len() as u64;
                     Operand::Field { length: *length, stored: frame.len() as u64 }
