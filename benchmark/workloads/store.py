@@ -22,6 +22,8 @@ from peers.zstd import Zstd
 
 RUNS = DATA / "store"
 OURS = "ztensor store"
+#: What Debian's borg needs besides Python.
+BORG_NEEDS = ("python3-msgpack", "python3-packaging", "python3-pkg-resources", "libxxhash0", "liblz4-1", "libacl1")
 COUNT = 20
 STEPS = 10
 
@@ -120,10 +122,15 @@ def restic(place: Path) -> Tool:
 
 
 def borg(place: Path) -> Tool:
-    program = shutil.which("borg")
+    program, environment = shutil.which("borg"), {}
     if program is None:
-        raise FileNotFoundError("borg is not installed: apt-get install borgbackup")
-    environment = {
+        home = _unpacked("borgbackup", *BORG_NEEDS)
+        program = str(home / "usr" / "bin" / "borg")
+        environment = {
+            "PYTHONPATH": str(home / "usr/lib/python3/dist-packages"),
+            "LD_LIBRARY_PATH": ":".join(str(folder.parent) for folder in home.rglob("lib*.so.*")),
+        }
+    environment |= {
         "BORG_REPO": str(place),
         "BORG_BASE_DIR": f"{place}.base",
         "BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK": "yes",
@@ -145,17 +152,19 @@ def borg(place: Path) -> Tool:
     return Tool("borg", add, get, place)
 
 
-def _unpacked(package: str) -> Path:
-    """A package of Debian, without being installed."""
+def _unpacked(package: str, *needs: str) -> Path:
+    """A package of Debian with what it needs, without being installed."""
     home = PEERS / package
     if not home.is_dir():
         part = home.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        finished = subprocess.run(["apt-get", "download", package], cwd=part, capture_output=True, text=True)
+        wanted = ["apt-get", "download", package, *needs]
+        finished = subprocess.run(wanted, cwd=part, capture_output=True, text=True)
         if finished.returncode != 0:
             raise RuntimeError(f"apt-get download {package}: {finished.stderr.strip()[-300:]}")
-        call("dpkg", "-x", next(part.glob("*.deb")), part)
+        for file in part.glob("*.deb"):
+            call("dpkg", "-x", file, part)
         part.rename(home)
     return home
 

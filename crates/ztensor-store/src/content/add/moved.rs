@@ -7,7 +7,6 @@ use super::Builder;
 use super::prepare::{Derived, Ingredient, Origin};
 use crate::content::chain::{buffer, read_entry};
 use crate::content::known::{Place, plain_key};
-use ztensor::Result;
 use ztensor::recipe::{Number, Recipe};
 
 /// Equal stretches are found by so many bytes, or four or sixteen times as many where that finds more of them than a recipe holds.
@@ -24,6 +23,10 @@ struct Stretch {
     length: usize,
 }
 
+/// More stretches than a recipe holds.
+#[derive(Debug)]
+struct TooMany;
+
 impl Builder<'_> {
     /// A piece as the difference to stretches of the file of that name that the nearest checkpoint has, if that takes clearly less than `otherwise`.
     pub(super) fn moved(
@@ -32,12 +35,15 @@ impl Builder<'_> {
         origin: &Origin<'_>,
         otherwise: usize,
         codec: &z4ai::Options,
-    ) -> Result<Option<Derived>> {
+    ) -> ztensor::Result<Option<Derived>> {
         // Where next to nothing is left, nothing has moved.
         if bytes.len() < SHORTEST || otherwise <= bytes.len() / 64 {
             return Ok(None);
         }
         let places = self.neighbours(origin)?;
+        if places.is_empty() {
+            return Ok(None);
+        }
         let mut ends = Vec::with_capacity(places.len());
         let mut base = Vec::new();
         for place in &places {
@@ -46,9 +52,8 @@ impl Builder<'_> {
             read_entry(self.protocol, self.known.manifest(*place), place.entry, 0, &mut base[start..])?;
             ends.push(base.len());
         }
-        let Some(stretches) = SEEDS.iter().find_map(|seed| stretches(&base, bytes, *seed)) else {
-            return Ok(None);
-        };
+        let found = SEEDS.iter().map(|seed| stretches(&base, bytes, *seed));
+        let Some(Ok(Some(stretches))) = found.into_iter().find(Result::is_ok) else { return Ok(None) };
         // Of the base only the pieces that are needed.
         let needed = |place: &usize| {
             let (start, end) = (place.checked_sub(1).map_or(0, |before| ends[before]), ends[*place]);
@@ -77,7 +82,7 @@ impl Builder<'_> {
     }
 
     /// The pieces around the place that a piece has in its file, of the nearest checkpoint with such a file, as far as they may be bases.
-    fn neighbours(&self, origin: &Origin<'_>) -> Result<Vec<Place>> {
+    fn neighbours(&self, origin: &Origin<'_>) -> ztensor::Result<Vec<Place>> {
         let Some(number) = origin.stretch else { return Ok(Vec::new()) };
         let named = |number: usize| {
             self.known.candidates(&plain_key(origin.path, number), origin.path, "", &[], true).0
@@ -100,8 +105,8 @@ impl Builder<'_> {
 }
 
 /// Stretches of the base that are together as long as the piece and equal to it wherever `seed` bytes and more of it are found in the base. What lies between
-/// such matches is set against what follows them in the base. `None` where less than half of the piece is found, or there are too many.
-fn stretches(base: &[u8], piece: &[u8], seed: usize) -> Option<Vec<Stretch>> {
+/// such matches is set against what follows them in the base. `None` where less than half of the piece is found.
+fn stretches(base: &[u8], piece: &[u8], seed: usize) -> Result<Option<Vec<Stretch>>, TooMany> {
     let mut places: HashMap<u64, usize> = HashMap::with_capacity(base.len() / seed);
     for (number, block) in base.chunks_exact(seed).enumerate() {
         places.entry(Rolling::of(block).0).or_insert(number * seed);
@@ -128,25 +133,28 @@ fn stretches(base: &[u8], piece: &[u8], seed: usize) -> Option<Vec<Stretch>> {
         let back = piece[end..position].iter().rev().zip(base[..start].iter().rev()).take_while(same).count();
         let after = piece[position..].iter().zip(&base[start..]).take_while(same).count();
         let (at, from) = (position - back, start - back);
-        join(&mut found, base.len(), at - end, Stretch { start: from, length: back + after })?;
+        let stretch = Stretch { start: from, length: back + after };
+        if join(&mut found, base.len(), at - end, stretch).is_none() {
+            return Ok(None);
+        }
         if found.len() > MOST {
-            return None;
+            return Err(TooMany);
         }
         equal += back + after;
         end = at + back + after;
         position = end;
         hash = None;
     }
-    if equal < piece.len() / 2 {
-        return None;
-    }
     let rest = piece.len() - end;
+    let (Some(last), Some(most)) = (found.last(), base.len().checked_sub(rest)) else { return Ok(None) };
+    if equal < piece.len() / 2 {
+        return Ok(None);
+    }
     if rest > 0 {
-        let last = found.last_mut()?;
-        let start = (last.start + last.length).min(base.len().checked_sub(rest)?);
+        let start = (last.start + last.length).min(most);
         append(&mut found, Stretch { start, length: rest });
     }
-    Some(found)
+    Ok(Some(found))
 }
 
 /// Appends a stretch, and before it as many bytes as are missing: those that follow the last one, or come before this one.
@@ -208,7 +216,7 @@ mod tests {
 
     /// How many bytes of the piece differ from the stretches, and how many stretches there are.
     fn differing(base: &[u8], piece: &[u8]) -> (usize, usize) {
-        let found = stretches(base, piece, SEEDS[0]).unwrap();
+        let found = stretches(base, piece, SEEDS[0]).unwrap().unwrap();
         let reference: Vec<u8> =
             found.iter().flat_map(|found| &base[found.start..][..found.length]).copied().collect();
         assert_eq!(reference.len(), piece.len());
@@ -245,14 +253,14 @@ mod tests {
 
     #[test]
     fn strangers_fragments_and_what_repeats_end_well() {
-        assert!(stretches(&noise(1, 10_000), &noise(2, 10_000), 32).is_none());
-        assert!(stretches(&[], &noise(2, 10_000), 32).is_none());
+        assert!(stretches(&noise(1, 10_000), &noise(2, 10_000), 32).unwrap().is_none());
+        assert!(stretches(&[], &noise(2, 10_000), 32).unwrap().is_none());
         let base = noise(1, 100_000);
         let shuffled: Vec<u8> =
             (0..2000).flat_map(|number| base[number * 37 % 2000 * 50..][..50].to_vec()).collect();
-        assert!(stretches(&base, &shuffled, 32).is_none(), "more than a recipe holds");
+        assert!(stretches(&base, &shuffled, 32).is_err(), "fewer than a recipe holds");
         assert_eq!(differing(&vec![0; 10_000], &vec![0; 10_000]).0, 0);
-        assert!(stretches(&base[..100], &[&base[..100], &[7; 150][..]].concat(), 32).is_none());
+        assert!(stretches(&base[..100], &[&base[..100], &[7; 150][..]].concat(), 32).unwrap().is_none());
         // Longer than its base.
         assert_eq!(differing(&base[..5000], &[&base[..5000], &base[..5000]].concat()), (0, 2));
     }
