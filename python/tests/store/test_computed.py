@@ -1,4 +1,4 @@
-"""Files that were computed from a checkpoint of the store: what frameworks and llama.cpp's tools make of it takes its scales, if anything."""
+"""Files computed from a checkpoint of the store: what frameworks and tools make of it takes its scales, if anything."""
 
 from __future__ import annotations
 
