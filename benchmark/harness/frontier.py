@@ -24,6 +24,8 @@ FARTHEST = "zstd"
 #: Where the largest of the others is less than this much above the smallest, the panel ends a little above it.
 NEAR = 1.15
 HEADROOM = 1.02
+#: From one dot beyond the edge to the next.
+BELOW = 0.006
 BY_TENSOR = ", by tensor"
 
 
@@ -95,8 +97,11 @@ def draw(record: dict, path: Path) -> Path | None:
     figure, grid = pyplot.subplots(
         rows, COLUMNS, figsize=(3.6 * COLUMNS, 2.9 * rows + 0.8), layout="constrained", squeeze=False
     )
+    # The same speeds at the same place in every panel.
+    speeds = [dot.speed / 1e6 for dots in shown.values() for dot in dots]
     for axes, (name, dots) in zip(grid.flat, shown.items(), strict=False):
         _panel(axes, name, dots)
+        axes.set_xlim(min(speeds) / 1.6, max(speeds) * 2.2)
     for axes in list(grid.flat)[len(shown) :]:
         axes.set_axis_off()
     figure.supxlabel("decoding, MB/s (further right is faster)")
@@ -131,26 +136,38 @@ def _panel(axes, name: str, dots: list[Dot]) -> None:
     top = HEADROOM * max(others) if near else math.inf
     if not near:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 8)))
+        axes.yaxis.set_major_locator(LogLocator(subs=_steps([dot.size for dot in dots])))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
+    beyond = sorted((dot for dot in dots if dot.size > top), key=lambda dot: dot.size)
     for dot in dots:
         _, color = TOOLS[dot.tool]
         marker = MARKERS.get(dot.effort, "o")
-        speed, size = dot.speed / 1e6, min(dot.size, top) * scale
+        # Those beyond the edge stand one below the other, so that their sizes can be read.
+        place = top * (1 - BELOW * beyond[::-1].index(dot)) if dot in beyond else dot.size
+        speed, size = dot.speed / 1e6, place * scale
         axes.plot(speed, size, marker, color=color, markersize=8, markeredgecolor="white", zorder=3)
         if dot.size > top:
             axes.annotate(
                 f" {dot.size * scale:.2f} ↑", (speed, size), color=color, fontsize="small", va="center", clip_on=False
             )
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3), numticks=20))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:g}" if value < 1000 else f"{value / 1000:g}k")
+    )
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.margins(0.12)
     axes.set_title(f"{name}, {unit}", fontsize="medium", weight="bold" if width is None else "normal")
     axes.grid(alpha=0.25)
     axes.tick_params(labelsize="small")
+
+
+def _steps(sizes: list[float]) -> tuple[float, ...]:
+    """Where a logarithmic axis over these has ticks: the shorter it is, the more of them."""
+    if max(sizes) < 2.5 * min(sizes):
+        return (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9)
+    return (1, 1.5, 2, 3, 4, 5, 6, 8)
 
 
 def _legend(figure, present: set[tuple[str, str]]) -> None:

@@ -52,6 +52,6 @@ pub use estimate::estimate;
 pub use frame::{BlockSource, Delta, Description, Fetch, Frame};
 pub use info::{Info, Part};
 pub use options::{Effort, MAX_DIMENSIONS, Options};
-pub use record::{BitArray, BitSlice, Field, RecordLayout};
+pub use record::{BitArray, BitSlice, Field, Given, RecordLayout};
 pub use reference::ReferenceId;
 pub use stream::{Decoder, Encoder};

@@ -31,6 +31,28 @@ const MOST_SLICES: usize = 16;
 pub struct RecordLayout {
     length: usize,
     fields: Vec<Field>,
+    /// By field. Only the encoder wants to know.
+    hints: Vec<(usize, Given)>,
+}
+
+/// Fields that tell something about the elements of a later one. Fields are named by their place in the
+/// layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    /// A field of bytes, one for each group of elements.
+    Field(usize),
+    /// Quantised weights: scales and offsets, one of each per group and of one byte, and what these are
+    /// multiplied by, an fp16 number per record. They say which level stands for zero.
+    ZeroPoint {
+        /// The field of the scales.
+        scales: usize,
+        /// The field of the offsets.
+        offsets: usize,
+        /// The field that scales are multiplied by.
+        scale_factor: usize,
+        /// The field that offsets are multiplied by.
+        offset_factor: usize,
+    },
 }
 
 /// Elements of one kind, which are coded together.
@@ -61,6 +83,18 @@ pub struct BitSlice {
     pub start: usize,
     /// How much further those of the next element along each dimension begin.
     pub strides: Vec<usize>,
+}
+
+impl Given {
+    /// The fields that tell something.
+    pub(crate) fn fields(self) -> Vec<usize> {
+        match self {
+            Self::Field(source) => vec![source],
+            Self::ZeroPoint { scales, offsets, scale_factor, offset_factor } => {
+                vec![scales, offsets, scale_factor, offset_factor]
+            }
+        }
+    }
 }
 
 impl BitSlice {
@@ -118,11 +152,60 @@ pub(crate) struct Placed {
 impl RecordLayout {
     /// Checks that the fields have every bit of records of so many bytes once.
     pub fn new(length: usize, fields: impl Into<Vec<Field>>) -> Result<Self> {
-        let layout = Self { length, fields: fields.into() };
+        let layout = Self { length, fields: fields.into(), hints: Vec::new() };
         layout
             .check()
             .map_err(|rule| Error::new(ErrorKind::InvalidShape, format!("a record layout {rule}")))?;
         Ok(layout)
+    }
+
+    /// This layout with a hint: a field's elements depend on those of fields before it. It is an error if
+    /// there are no such fields or they have other elements.
+    pub fn given(mut self, field: usize, given: Given) -> Result<Self> {
+        self.groups(field, given).map_err(|rule| Error::new(ErrorKind::InvalidShape, rule))?;
+        self.hints.push((field, given));
+        Ok(self)
+    }
+
+    /// The hint for a field.
+    pub(crate) fn hint(&self, field: usize) -> Option<Given> {
+        self.hints.iter().find(|(place, _)| *place == field).map(|&(_, given)| given)
+    }
+
+    /// Whether a hint names the field as one that tells something.
+    pub(crate) fn is_source(&self, field: usize) -> bool {
+        self.hints.iter().any(|(_, given)| given.fields().contains(&field))
+    }
+
+    /// In how many groups the elements of a record's field are, if it may depend on those fields.
+    pub(crate) fn groups(&self, field: usize, given: Given) -> std::result::Result<usize, &'static str> {
+        let rule = "a field depends on fields before it, of bytes and with one element for each group";
+        let before = |place: usize| self.fields[..field.min(self.fields.len())].get(place).ok_or(rule);
+        let bytes = |place| {
+            before(place).and_then(|field| match field.dtype.width() {
+                1 => Ok(field.count()),
+                _ => Err(rule),
+            })
+        };
+        let factor = |place| {
+            before(place).and_then(|field| match (field.dtype, field.count()) {
+                (Dtype::F16, 1) => Ok(()),
+                _ => Err("factors are fp16, one in each record"),
+            })
+        };
+        let own = self.fields.get(field).filter(|own| own.dtype.width() == 1).ok_or(rule)?.count();
+        let groups = match given {
+            Given::Field(source) => bytes(source)?,
+            Given::ZeroPoint { scales, offsets, scale_factor, offset_factor } => {
+                factor(scale_factor)?;
+                factor(offset_factor)?;
+                if bytes(scales)? != bytes(offsets)? {
+                    return Err(rule);
+                }
+                bytes(scales)?
+            }
+        };
+        if own.is_multiple_of(groups) { Ok(groups) } else { Err(rule) }
     }
 
     /// Bytes of a record.
@@ -187,7 +270,7 @@ impl RecordLayout {
             }
             fields.push(Field { dtype, arrays });
         }
-        let layout = Self { length, fields };
+        let layout = Self { length, fields, hints: Vec::new() };
         layout.check().map_err(|rule| Error::corrupt(format!("a record layout {rule}")))?;
         Ok(layout)
     }

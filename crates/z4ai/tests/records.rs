@@ -5,9 +5,9 @@
 #[allow(dead_code)]
 mod cases;
 
-use cases::{matrix, moved, record_layout, records};
+use cases::{affine_records, matrix, moved, record_layout, records};
 use std::io::Write;
-use z4ai::{BitArray, BitSlice, Dtype, Effort, ErrorKind, Field, Info, Options, RecordLayout};
+use z4ai::{BitArray, BitSlice, Dtype, Effort, ErrorKind, Field, Given, Info, Options, RecordLayout};
 
 fn options() -> Options {
     Options::new(Dtype::U8).records(record_layout())
@@ -33,6 +33,51 @@ fn fields_take_less_than_bytes_and_come_back_whole_and_in_parts() {
         let mut encoder = z4ai::Encoder::new(Vec::new(), options().effort(effort)).unwrap();
         encoder.write_all(&bytes).unwrap();
         assert!(z4ai::decompress(&encoder.finish().unwrap()).unwrap() == bytes);
+    }
+}
+
+#[test]
+fn levels_take_less_where_other_fields_tell_of_them() {
+    let values: Vec<f32> = matrix(400, 1024, 7)
+        .iter()
+        .enumerate()
+        .map(|(at, value)| value + (at / 16 * 2_654_435 % 64) as f32 / 200.0 - 0.15)
+        .collect();
+    let (layout, mut bytes) = affine_records(&values);
+    bytes.truncate(bytes.len() - 3);
+    let plain = RecordLayout::new(layout.length(), layout.fields()).unwrap();
+    let size = |layout: &RecordLayout, effort| {
+        let options = Options::new(Dtype::U8).records(layout.clone()).effort(effort);
+        let frame = z4ai::compress(&bytes, &options).unwrap();
+        assert!(z4ai::decompress(&frame).unwrap() == bytes);
+        let opened = z4ai::Frame::open(&frame).unwrap();
+        let mut out = vec![0xaa; 70_000];
+        opened.read_into(200_001..270_001, &mut out).unwrap();
+        assert!(out == bytes[200_001..270_001]);
+        frame.len()
+    };
+    assert!(size(&layout, Effort::Default) * 100 < size(&plain, Effort::Default) * 97);
+    assert!(size(&layout, Effort::Max) <= size(&layout, Effort::Default));
+    size(&layout, Effort::Fast);
+}
+
+#[test]
+fn hints_that_name_other_fields_are_refused() {
+    let layout = || affine_records(&[0.5; 32]).0;
+    let zero =
+        |scales, offsets, scale_factor| Given::ZeroPoint { scales, offsets, scale_factor, offset_factor: 1 };
+    for (field, given) in [
+        (4, Given::Field(4)),
+        (4, Given::Field(9)),
+        (9, Given::Field(2)),
+        (3, Given::Field(0)),
+        (0, Given::Field(0)),
+        (4, zero(2, 3, 2)),
+        (4, zero(0, 3, 0)),
+        (3, zero(2, 3, 0)),
+    ] {
+        let error = layout().given(field, given).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidShape, "{field} {given:?}");
     }
 }
 

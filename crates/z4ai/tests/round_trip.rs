@@ -1,6 +1,9 @@
 //! Whatever goes in comes back: arbitrary bytes, dtypes, shapes, efforts and threads, whole and in part.
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code)]
+mod cases;
+
 use proptest::prelude::*;
 use z4ai::{Dtype, Effort, Options};
 
@@ -324,4 +327,31 @@ fn floats_far_from_the_others_survive_where_they_are_not_counted() {
         let frame = z4ai::compress(&bytes, &Options::new(Dtype::Bf16).effort(effort)).unwrap();
         assert!(z4ai::decompress(&frame).unwrap() == bytes, "{effort:?}");
     }
+}
+
+/// Long filters of a convolution: each has a scale of its own, and neighbours in it tend to have the same
+/// sign.
+#[test]
+fn long_filters_share_scales_and_signs() {
+    let mut random = cases::Random::new(5);
+    let values: Vec<f32> = (0..1024)
+        .flat_map(|_| {
+            let (scale, mut value) = (1.0 / (1u32 << random.below(6)) as f32, 0.0);
+            std::array::from_fn::<f32, 64, _>(|_| {
+                value = value * 0.8 + random.normal() * 0.6;
+                value * scale
+            })
+        })
+        .collect();
+    let bytes = cases::bf16s(&values);
+    let size = |shape: &[u64]| {
+        let frame = z4ai::compress(&bytes, &Options::new(Dtype::Bf16).shape(shape)).unwrap();
+        assert!(z4ai::decompress(&frame).unwrap() == bytes);
+        let parts: Vec<String> =
+            z4ai::Info::read(&frame).unwrap().planes.into_iter().map(|plane| plane.name).collect();
+        assert!(parts.iter().any(|name| name == "sign"), "{parts:?}");
+        frame.len()
+    };
+    let (filters, rows) = (size(&[32, 32, 64]), size(&[32, 2048]));
+    assert!(filters * 100 < rows * 97, "{filters} {rows}");
 }

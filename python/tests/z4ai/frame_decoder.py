@@ -440,19 +440,23 @@ def planes_model(reader: Bytes, _section: int, element: Element) -> Decoder:
     return decoder
 
 
-def palette_model(reader: Bytes, _section: int, element: Element) -> Decoder:
+def palette_model(reader: Bytes, section: int, element: Element) -> Decoder:
     table = read_counted_plane(reader)
     entries = [int.from_bytes(table[at : at + element.width], "little") for at in range(0, len(table), element.width)]
     low: PlaneDecoder
+    scaled = None
     if reader.data[reader.at] == 3:
         reader.u8()
         low = lambda block, count: unzstd(block.take(block.varint()), count)  # noqa: E731
+    elif reader.data[reader.at] == 4:
+        reader.u8()
+        scaled = scaled_model(reader, section, ELEMENTS[0])
     else:
         low = read_plane_model(reader)
     high = read_plane_model(reader)
 
-    def decoder(block: Bytes, count: int, _at: int) -> list[int]:
-        lows = low(block, count)
+    def decoder(block: Bytes, count: int, at: int) -> list[int]:
+        lows = scaled(block, count, at) if scaled else low(block, count)
         highs = high(block, count) if len(entries) > 256 else bytes(count)
         return [entries[top << 8 | bottom] for top, bottom in zip(highs, lows, strict=True)]
 
@@ -542,6 +546,7 @@ def cast_model(reader: Bytes, section: int, element: Element) -> Decoder:
         if decimals is not None:
             least = numbers == np.iinfo(signed).min
             numbers = np.where(least, -0.0, numbers / 10.0**decimals)
+            numbers = numbers.astype(np.float32) if element.width == 2 else numbers
         values = numbers.astype(element.type).view(f"u{element.width}").tolist()
         for place, exception in zip(places, exceptions, strict=True):
             values[place] = exception
@@ -567,19 +572,27 @@ def records_model(reader: Bytes, section: int, element: Element) -> Decoder:
         for bit in range(first, first + bits)
     )
     assert used == list(range(8 * length)), "every bit belongs to one element"
-    models = []
+    models: list[Decoder | GivenModel] = []
     for kind, elements in fields:
         tag = reader.u8()
-        models.append(MODELS[tag](reader, section // length * len(elements), kind))
+        if tag == 15:
+            models.append(GivenModel(reader, len(models), [len(elements) for _, elements in fields]))
+        else:
+            models.append(MODELS[tag](reader, section // length * len(elements), kind))
 
     def decoder(block: Bytes, count: int, at: int) -> list[int]:
         assert at % length == 0
         records = [0] * (count // length)
+        decoded: list[list[int]] = []
         for (_, elements), model in zip(fields, models, strict=True):
             if not records:
                 break
             part = Bytes(block.take(block.varint()))
-            values = model(part, len(records) * len(elements), at // length * len(elements))
+            if isinstance(model, GivenModel):
+                values = model.decode(part, decoded, len(records))
+            else:
+                values = model(part, len(records) * len(elements), at // length * len(elements))
+            decoded.append(values)
             assert part.left() == 0
             for number, value in enumerate(values):
                 for first, bits, low in elements[number % len(elements)]:
@@ -587,6 +600,45 @@ def records_model(reader: Bytes, section: int, element: Element) -> Decoder:
         return list(b"".join(record.to_bytes(length, "little") for record in records) + block.take(count % length))
 
     return decoder
+
+
+class GivenModel:
+    """A field of records in contexts that follow from fields before it."""
+
+    def __init__(self, reader: Bytes, place: int, counts: list[int]) -> None:
+        self.count = counts[place]
+        kind = reader.u8()
+        assert kind <= 1
+        self.sources = [reader.varint() for _ in range(4 if kind else 1)]
+        assert all(source < place for source in self.sources)
+        self.groups = counts[self.sources[0]]
+        assert self.count % self.groups == 0
+        if kind:
+            assert counts[self.sources[1]] == self.groups and [counts[source] for source in self.sources[2:]] == [1, 1]
+        flags = reader.u8()
+        self.contexts, precision = 1 << (flags & 7), flags >> 3
+        assert self.contexts <= 16 and 8 <= precision <= 12
+        self.shift, self.first = reader.zigzag(), reader.zigzag()
+        assert -8 <= self.shift <= 8 and abs(self.first) <= 4096
+        self.tables = [read_table(reader, precision) for _ in range(self.contexts)]
+
+    def context(self, decoded: list[list[int]], group: int) -> int:
+        number = np.float32(decoded[self.sources[0]][group])
+        if len(self.sources) > 1:
+            record = group // self.groups
+            factors = [np.array([decoded[source][record]], np.uint16).view(np.float16) for source in self.sources[2:]]
+            scale, offset = (factor.astype(np.float32)[0] for factor in factors)
+            with np.errstate(all="ignore"):
+                number = (offset * np.float32(decoded[self.sources[1]][group])) / (scale * number)
+        number = number * np.float32(2.0**-self.shift)
+        number = np.float32(0) if np.isnan(number) else min(max(number, np.float32(-16384)), np.float32(16384))
+        return min(max(math.floor(number) - self.first, 0), self.contexts - 1)
+
+    def decode(self, block: Bytes, decoded: list[list[int]], records: int) -> list[int]:
+        contexts = [self.context(decoded, group) for group in range(records * self.groups)]
+        count, size = records * self.count, self.count // self.groups
+        lanes = 64 if count >= 98304 else None
+        return read_rans(block, count, lambda number, _: self.tables[contexts[number // size]], lanes)
 
 
 def scaled_model(reader: Bytes, section: int, element: Element) -> Decoder:

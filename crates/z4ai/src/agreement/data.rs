@@ -3,7 +3,7 @@
 
 use super::choices::Random;
 use crate::dtype::Dtype;
-use crate::record::{BitArray, BitSlice, Field, RecordLayout};
+use crate::record::{BitArray, BitSlice, Field, Given, RecordLayout};
 
 /// How a buffer was made; each suits another model or another way through one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,8 @@ impl Make {
     ];
 }
 
-/// One of three layouts: bytes behind a scale, levels whose bits are apart, and small numbers of all kinds.
+/// One of four layouts: bytes behind a scale, levels whose bits are apart, small numbers of all kinds, and
+/// levels of which others tell.
 pub(super) fn record_layout(number: usize) -> Option<RecordLayout> {
     let small = |dimensions: &[usize], slices: &[BitSlice]| {
         Field::new(Dtype::U8, [BitArray::new(dimensions, slices)])
@@ -71,6 +72,18 @@ pub(super) fn record_layout(number: usize) -> Option<RecordLayout> {
             let high = BitSlice::new(2, 8 * 128, [256, 4, 2, 8]);
             let levels = small(&[2, 2, 2, 32], &[BitSlice::new(4, 0, [512, 4, 256, 8]), high]);
             (210, vec![Field::number(Dtype::F16, 208), Field::bytes(192, 16), levels])
+        }
+        2 => {
+            let fields = [
+                Field::number(Dtype::F16, 0),
+                Field::number(Dtype::F16, 2),
+                Field::bytes(4, 2),
+                Field::bytes(6, 2),
+                small(&[2, 16], &[BitSlice::new(4, 64, [4, 8])]),
+            ];
+            let zero = Given::ZeroPoint { scales: 2, offsets: 3, scale_factor: 0, offset_factor: 1 };
+            let layout = RecordLayout::new(24, fields).ok()?;
+            return layout.given(3, Given::Field(2)).ok()?.given(4, zero).ok();
         }
         _ => {
             let levels = small(&[2, 16], &[BitSlice::new(4, 96, [4, 8]), BitSlice::new(1, 64, [16, 1])]);

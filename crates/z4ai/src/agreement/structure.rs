@@ -85,7 +85,7 @@ impl Case {
         };
         let mut options = Options { dtype, effort, threads: 1, ..Options::default() };
         if width == 1 && choices.below(4) == 0 {
-            options.records = data::record_layout(choices.below(3));
+            options.records = data::record_layout(choices.below(4));
         }
         if let Some(rows) = count.checked_div(row) {
             count = rows * row;

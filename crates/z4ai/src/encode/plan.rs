@@ -14,7 +14,7 @@ use crate::transform::nested::NestedModel;
 use crate::transform::opaque::{self, OpaqueModel};
 use crate::transform::palette::PaletteModel;
 use crate::transform::planes::PlanesModel;
-use crate::transform::records::{RecordsModel, gather, whole_records};
+use crate::transform::records::{FieldCode, GivenModel, RecordsModel, gather, whole_records};
 use crate::transform::scaled::ScaledModel;
 use crate::transform::sparse::SparseModel;
 use crate::transform::stored::StoredModel;
@@ -39,12 +39,15 @@ const OPAQUE_BLOCK: usize = 1 << 20;
 /// The fewest bytes per block of records, in sections that have as many: every field has states of its own to
 /// flush.
 const RECORDS_BLOCK: usize = 1 << 18;
+/// Bytes of each part of a section on which records are compared with bytes: a short block of many fields
+/// says little. GGUF blocks of Q4_K: with an eighth they are taken for bytes at fast effort, +2.8 %.
+const RECORDS_TRIAL: usize = 1 << 16;
 /// Records from which on they are looked at as such.
 const FEWEST_RECORDS: usize = 16;
 
 /// Elements of each part of a section on which models are compared: a quarter of all in short sections, but
-/// not fewer than the second number. All sets: half or double of either changes no size.
-const TRIAL_ELEMENTS: usize = 1 << 14;
+/// not fewer than the second number. All sets: double of either changes no size.
+const TRIAL_ELEMENTS: usize = 1 << 13;
 const FEWEST_ELEMENTS: usize = 1 << 12;
 /// Parts of a section on which models are compared. All sets: half or double changes no size.
 const TRIAL_PARTS: usize = 4;
@@ -53,8 +56,10 @@ const TRIAL_PARTS: usize = 4;
 const REPETITION_BYTES: usize = 1 << 12;
 
 /// One part in so many is what nested planes of one-byte floats may take more than planes of bytes, which are
-/// decoded more slowly. A Huffman code, such as zstd's, takes up to one in 150 more.
+/// decoded more slowly, and than those in contexts, which zstd, following how scales change, may come close
+/// to. A Huffman code, such as zstd's, takes up to one in 150 more than planes.
 const NESTED_EXCESS: u64 = 256;
+const SCALED_EXCESS: u64 = 96;
 
 /// A section's model and block length.
 #[derive(Debug)]
@@ -73,22 +78,31 @@ impl Plan {
             return Ok(ordinary);
         }
         let fields = Self::fields(records, layout, options)?;
-        let size = |plan: &Self| trial(&plan.model, records, 1, layout.length());
+        let size = |plan: &Self| trial_of(&plan.model, records, 1, layout.length(), RECORDS_TRIAL);
         Ok(if size(&fields)? <= size(&ordinary)? { fields } else { ordinary })
     }
 
     /// The plan for whole records: one for the elements of each field.
     fn fields(records: &[u8], layout: &RecordLayout, options: &Options) -> Result<Self> {
         let length = layout.length();
-        let mut models = Vec::with_capacity(layout.fields().len());
-        for field in layout.fields() {
+        let mut codes = Vec::with_capacity(layout.fields().len());
+        let mut sources = Vec::with_capacity(layout.fields().len());
+        for (place, field) in layout.fields().iter().enumerate() {
             let elements = gather(records, field, length)?;
+            let given = match options.effort {
+                Effort::Fast => None,
+                _ => GivenModel::fit(layout, place, &elements, &sources)?,
+            };
             let options = Options { effort: options.effort, ..Options::new(field.dtype) };
-            models.push(Self::dense(&elements, field.dtype, &options)?.model);
+            codes.push(match given {
+                Some(given) => FieldCode::Given(Box::new(given)),
+                None => FieldCode::Alone(Self::dense(&elements, field.dtype, &options)?.model),
+            });
+            sources.push(if layout.is_source(place) { elements } else { Vec::new() });
         }
         let count = records.len() / length;
         let block_length = count.div_ceil((records.len() / RECORDS_BLOCK).max(1)) * length;
-        Ok(Self { model: RecordsModel::new(layout.clone(), models).into(), block_length })
+        Ok(Self { model: RecordsModel::new(layout.clone(), codes).into(), block_length })
     }
 
     /// Plans a section of elements.
@@ -101,6 +115,13 @@ impl Plan {
         // What structure wide elements have, narrow ones have too; but bytes have no palettes, and
         // subnormals, which are all narrow, have a model of their own.
         let subnormals = subnormals_matter(elements, dtype);
+        if options.effort == Effort::Default && subnormals_prevail(elements, dtype) {
+            // The model of floats would be made in vain, which takes longer than to encode a short section.
+            let block_length = section_block(elements, width);
+            let subnormal = SubnormalModel::fit(elements, options.row_length(), block_length)?;
+            let ordinary = Self { model: subnormal.into(), block_length };
+            return Self::with_structures(elements, dtype, options, ordinary);
+        }
         let ordinary = match Narrowed::of(elements, dtype)? {
             Some(narrowed) => {
                 let (narrow, source) = (&narrowed.bytes, narrowed.source());
@@ -161,8 +182,12 @@ impl Plan {
     /// ordinary dense weights. Those that any elements could have, sparse ones and planes, are made for the
     /// sample on which models are compared.
     fn structures(elements: &[u8], dtype: Dtype, options: &Options, block: usize) -> Result<Vec<Model>> {
-        let palette =
-            PaletteModel::fit(elements, dtype.scalar_width(), block, block_level(options))?.map(Model::from);
+        let palette = match PaletteModel::fit(elements, dtype, block, block_level(options))? {
+            Some(palette) if options.effort != Effort::Fast => {
+                Some(palette.with_contexts(elements, dtype, options.row_length(), block)?.into())
+            }
+            palette => palette.map(Model::from),
+        };
         let tiny = subnormals_abound(elements, dtype);
         let few = matches!(&palette, Some(Model::Palette(palette)) if palette.has_one_plane());
         // As few as the levels of four bits: an index takes no more than a level.
@@ -191,11 +216,13 @@ impl Plan {
         // They are small integers, whose high bits are the rare ones.
         let planes =
             if tiny { Some(PlanesModel::fit(&sample(), dtype.scalar_width())?.into()) } else { None };
-        let subnormal = if options.effort != Effort::Fast && (tiny || subnormals_matter(elements, dtype)) {
-            let fitted = SubnormalModel::fit(elements, options.row_length(), block)?;
-            Some(fitted.into())
-        } else {
-            None
+        let may_be_subnormal = tiny || subnormals_matter(elements, dtype);
+        let subnormal = match options.effort {
+            Effort::Fast => None,
+            // It is the ordinary one.
+            Effort::Default if subnormals_prevail(elements, dtype) => None,
+            _ if may_be_subnormal => Some(SubnormalModel::fit(elements, options.row_length(), block)?.into()),
+            _ => None,
         };
         // Integers have no model that is likely to win, so zstd always takes part there. Indices of a palette
         // are shorter than elements and repeat as these do.
@@ -209,7 +236,7 @@ impl Plan {
     pub fn has_grid(elements: &[u8], dtype: Dtype, options: &Options) -> Result<bool> {
         let width = dtype.scalar_width();
         let block = section_block(elements, width);
-        let palette = PaletteModel::fit(elements, width, block, block_level(options))?;
+        let palette = PaletteModel::fit(elements, dtype, block, block_level(options))?;
         let few = palette.is_some_and(|palette| palette.has_one_plane());
         let may_have = !few && !subnormals_abound(elements, dtype);
         Ok(may_have && GridModel::fit(elements, dtype, options.row_length()).is_some())
@@ -226,17 +253,23 @@ impl Plan {
             // One-byte floats are mostly exponents, so planes of them are no slower than zstd, which would
             // be the next to be tried.
             Some(nested) if dtype.scalar_width() == 1 => {
-                let (nested, planes) = (nested.into(), PlanesModel::fit(elements, 1)?.into());
-                let [size, least] = [&nested, &planes].map(|model| trial(model, elements, 1, 1));
+                let row_length = options.row_length();
+                let (other, excess) = match ScaledModel::fit(elements, dtype, row_length, block_length)? {
+                    Some(scaled) => (scaled.into(), SCALED_EXCESS),
+                    None => (PlanesModel::fit(elements, 1)?.into(), NESTED_EXCESS),
+                };
+                let nested = nested.into();
+                let [size, least] = [&nested, &other].map(|model| trial(model, elements, 1, 1));
                 let (size, least) = (size?, least?);
-                Some(if size > least + least / NESTED_EXCESS { planes } else { nested })
+                Some(if size > least + least / excess { other } else { nested })
             }
             nested => nested.map(Model::from),
         };
         let model = match (nested, dtype.float_layout()) {
             (Some(model), _) => model,
             (None, Some(layout)) => {
-                FloatModel::fit(layout, elements, options.row_length(), options.effort, block_length)?.into()
+                let (row, kernel) = (options.row_length(), options.kernel_length());
+                FloatModel::fit(layout, elements, row, kernel, options.effort, block_length)?.into()
             }
             (None, None) => {
                 let contexts = match options.effort {
@@ -356,11 +389,15 @@ fn whole_rows(model: &Model) -> Option<usize> {
 /// The size that the section would have with this model, from a sample of it. Its parts begin and end between
 /// units of so many bytes, and are elements of `width` bytes.
 fn trial(model: &Model, elements: &[u8], width: usize, unit: usize) -> Result<u64> {
+    trial_of(model, elements, width, unit, trial_length(elements, width))
+}
+
+/// What [`trial`] gives, from parts of `length` bytes.
+fn trial_of(model: &Model, elements: &[u8], width: usize, unit: usize, length: usize) -> Result<u64> {
     let (mut shared, mut blocks) = (Vec::new(), Vec::new());
     model.write(&mut shared)?;
     let mut sampled = 0;
-    let length = trial_length(elements, width).next_multiple_of(unit);
-    for (offset, part) in parts(elements, length, unit) {
+    for (offset, part) in parts(elements, length.next_multiple_of(unit), unit) {
         model.encode(part, Position::element(offset / width), &mut blocks)?;
         sampled += part.len();
     }
@@ -436,6 +473,11 @@ fn subnormals_abound(elements: &[u8], dtype: Dtype) -> bool {
 /// Whether they are, with zeros, so many that bits they do not have would add up.
 fn subnormals_matter(elements: &[u8], dtype: Dtype) -> bool {
     dtype == Dtype::F16 && share(elements, 0..0x400) > 4
+}
+
+/// Whether so many are that the model of floats does not come into question.
+fn subnormals_prevail(elements: &[u8], dtype: Dtype) -> bool {
+    dtype == Dtype::F16 && share(elements, 1..0x400) > 64
 }
 
 /// How many of 256 elements of fp16, from all over, have magnitudes in this range.

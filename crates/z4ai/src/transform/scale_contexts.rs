@@ -11,8 +11,10 @@ use crate::transform::float::{FLOAT_CHUNK, ROW_WITHOUT_SHAPE};
 
 /// The most contexts.
 pub(crate) const MOST_SCALE_CONTEXTS: usize = 16;
-/// Elements that scales are compared on, about.
-const COMPARED_ELEMENTS: usize = 1 << 15;
+/// Elements that scales are compared on, about, and one in how many of them the window is chosen for: an odd
+/// number, which does not stay in a few columns.
+const COMPARED_ELEMENTS: usize = 1 << 14;
+const WINDOW_STRIDE: usize = 5;
 /// Bits that a frequency in a table takes, about.
 const FREQUENCY_BITS: u64 = 6;
 
@@ -191,7 +193,8 @@ impl ContextWindow {
                 || scales.fill(start, expected),
             );
             // There are no more than so many: symbols are bytes, and so are the offsets of rows and columns.
-            expected.iter().for_each(|&expected| counts[context(expected, -512, last) as usize] += 1);
+            let some = expected.iter().step_by(WINDOW_STRIDE);
+            some.for_each(|&expected| counts[context(expected, -512, last) as usize] += 1);
         }
         let lowest = counts.iter().position(|&count| count > 0).unwrap_or(0);
         let highest = counts.iter().rposition(|&count| count > 0).unwrap_or(0);

@@ -175,6 +175,7 @@ fn model_forms(model: &[u8], dtype: u8, forms: &mut BTreeSet<String>) {
         12 => {
             let source = bytes.u8();
             forms.insert(format!("cast from dtype {source}"));
+            forms.insert(format!("cast from dtype {source} to dtype {dtype}"));
             if matches!(source, 9 | 11) {
                 bytes.u8();
             }

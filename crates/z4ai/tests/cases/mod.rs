@@ -5,7 +5,7 @@
 pub mod forms;
 pub mod handmade;
 
-use z4ai::{BitArray, BitSlice, Dtype, Effort, Field, Options, RecordLayout};
+use z4ai::{BitArray, BitSlice, Dtype, Effort, Field, Given, Options, RecordLayout};
 
 /// An input of the encoder.
 pub struct Case {
@@ -92,6 +92,18 @@ pub fn f16s(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|&value| (narrow(value, 5, 10) as u16).to_le_bytes()).collect()
 }
 
+/// Rounded to the nearest, ties to even, of numbers that are zero or not too small.
+pub fn nearest_f16s(values: &[f32]) -> Vec<u8> {
+    let rounded = |bits: u32| f32::from_bits((bits + 0xfff + (bits >> 13 & 1)) & !0x1fff);
+    let values: Vec<f32> = values.iter().map(|value| rounded(value.to_bits())).collect();
+    let zeros = values.iter().map(|&value| if value == 0.0 { value.to_bits() >> 16 } else { 1 });
+    let bytes = f16s(&values);
+    let halves = bytes.chunks_exact(2).zip(zeros);
+    halves
+        .flat_map(|(half, zero)| if zero == 1 { [half[0], half[1]] } else { (zero as u16).to_le_bytes() })
+        .collect()
+}
+
 pub fn f8s(values: &[f32], exponent_bits: u32) -> Vec<u8> {
     values.iter().map(|&value| narrow(value * 16.0, exponent_bits, 7 - exponent_bits) as u8).collect()
 }
@@ -140,6 +152,43 @@ pub fn records(values: &[f32]) -> Vec<u8> {
         block
     };
     values.chunks_exact(32).enumerate().flat_map(block).collect()
+}
+
+/// Blocks of two groups of 16 levels of four bits with a scale and an offset of six bits each, which are
+/// multiplied by numbers in half precision; and their layout.
+pub fn affine_records(values: &[f32]) -> (RecordLayout, Vec<u8>) {
+    let block = |values: &[f32]| {
+        let groups = values.chunks_exact(16).map(|group| {
+            let low = group.iter().fold(0f32, |low, &value| low.min(value));
+            let span = group.iter().fold(0f32, |most, &value| most.max(value - low));
+            (span / 15.0, -low)
+        });
+        let groups: Vec<(f32, f32)> = groups.collect();
+        let most = |part: fn(&(f32, f32)) -> f32| groups.iter().map(part).fold(1e-4, f32::max) / 63.0;
+        let (scale, offset) = (most(|group| group.0), most(|group| group.1));
+        let mut block = f16s(&[scale, offset]);
+        block.extend(groups.iter().map(|group| (group.0 / scale) as u8));
+        block.extend(groups.iter().map(|group| (group.1 / offset) as u8));
+        let level = |(index, value): (usize, &f32)| {
+            let (span, low) = groups[index / 16];
+            ((value + low) / span.max(1e-6)).clamp(0.0, 15.0) as u8
+        };
+        let levels: Vec<u8> = values.iter().enumerate().map(level).collect();
+        block.extend((0..16).map(|index| levels[index] | levels[16 + index] << 4));
+        block
+    };
+    let levels = BitArray::new([2, 16], [BitSlice::new(4, 64, [4, 8])]);
+    let fields = [
+        Field::number(Dtype::F16, 0),
+        Field::number(Dtype::F16, 2),
+        Field::bytes(4, 2),
+        Field::bytes(6, 2),
+        Field::new(Dtype::U8, [levels]),
+    ];
+    let zero = Given::ZeroPoint { scales: 2, offsets: 3, scale_factor: 0, offset_factor: 1 };
+    let layout = RecordLayout::new(24, fields).unwrap();
+    let layout = layout.given(3, Given::Field(2)).unwrap().given(4, zero).unwrap();
+    (layout, values.chunks_exact(32).flat_map(block).collect())
 }
 
 /// Blocks of a scale in half precision and 32 levels of eight bits, with their layout.
@@ -494,6 +543,17 @@ fn quantised(cases: &mut Cases) {
         .collect();
     cases.efforts("palette-repeating", &repeating, Options::new(Dtype::Bf16));
 
+    // Few numbers, in rows and columns of different magnitude.
+    let scaled: Vec<f32> =
+        matrix(96, 192, 15).iter().map(|value| (value * 150.0).round().clamp(-120.0, 120.0) / 37.0).collect();
+    cases.efforts("palette-scaled", &f32s(&scaled), Options::new(Dtype::F32).shape([96, 192]));
+    // Three decimals.
+    let mut few_places = Random::new(71);
+    let decimals: Vec<f32> = (0..9000).map(|_| (few_places.normal() * 1500.0).round() / 1000.0).collect();
+    cases.efforts("cast-decimals-fp16", &nearest_f16s(&decimals), Options::new(Dtype::F16));
+    let small: Vec<f32> = (0..4000).map(|_| (few_places.normal() * 100.0).round() / 1000.0).collect();
+    cases.efforts("cast-decimals-bf16", &bf16s(&small), Options::new(Dtype::Bf16));
+
     let doubles: Vec<u8> =
         few.iter().flat_map(|&value| f64::from(value).sqrt().abs().to_le_bytes()).collect();
     cases.efforts("palette-fp64", &doubles, Options::new(Dtype::F64));
@@ -529,12 +589,23 @@ fn others(cases: &mut Cases) {
     cases.add("records-opaque", &blocks, Options::default().records(record_layout()));
     let (layout, blocks) = byte_records(&matrix(60, 150, 1));
     cases.add("records-bytes", &blocks, Options::new(Dtype::U8).records(layout));
+    // Groups whose least values differ, so that scales and offsets tell where levels are.
+    let skewed: Vec<f32> = matrix(240, 160, 24)
+        .iter()
+        .enumerate()
+        .map(|(at, value)| value + (at / 16 * 2_654_435 % 64) as f32 / 200.0 - 0.15)
+        .collect();
+    let (layout, blocks) = affine_records(&skewed);
+    cases.efforts("records-given", &blocks, Options::new(Dtype::U8).records(layout));
     // Bytes of which row and column tell something.
     let (scaled, of) = (matrix(96, 192, 31), |dtype| Options::new(dtype).shape([96u64, 192]));
     cases.add("scaled-fp8-e4m3", &f8s(&scaled, 4), of(Dtype::F8E4M3));
     cases.add("scaled-fp8-e5m2", &f8s(&scaled, 5), of(Dtype::F8E5M2));
     let codes: Vec<u8> = f8s(&scaled, 5).iter().map(|code| code & 0x7f).collect();
     cases.add("scaled-uint8", &codes, of(Dtype::U8));
+    let levels: Vec<u8> =
+        scaled.iter().map(|value| (128.0 + value * 300.0).clamp(0.0, 255.0).round() as u8).collect();
+    cases.add("scaled-uint8-centred", &levels, of(Dtype::U8));
     let bools: Vec<u8> = values.iter().map(|&value| u8::from(value > 0.05)).collect();
     cases.efforts("bool", &bools, Options::new(Dtype::Bool));
     cases.efforts("text", &b"all models are wrong, some are useful; ".repeat(60), Options::default());

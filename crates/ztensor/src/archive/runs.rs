@@ -32,7 +32,7 @@ pub struct Run {
 impl Run {
     /// What the codec is told of the bytes.
     pub fn codec_options(&self, bytes: &[u8], effort: Effort) -> z4ai::Options {
-        let records = self.blocks.and_then(|blocks| blocks.record_layout().ok());
+        let records = self.blocks.and_then(|blocks| blocks.record_layout(effort).ok());
         z4ai::Options { records, ..encoding::z4ai_options(bytes, &self.element, &self.shape, effort) }
     }
 

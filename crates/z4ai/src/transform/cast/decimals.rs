@@ -4,6 +4,7 @@
 
 use crate::arch;
 use crate::dtype::Dtype;
+use crate::transform::grid::{Bf16, Format, Fp16};
 
 /// The most places after the point: with more, integers would have more bits than elements.
 pub(super) const MOST_PLACES: u8 = 12;
@@ -39,6 +40,19 @@ impl Wide for F64Decimals {
     #[inline(always)]
     fn put(value: f64, element: &mut [u8]) {
         element.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Of two bytes; numbers are rounded to fp32 first.
+impl<F: Format> Wide for F {
+    #[inline(always)]
+    fn value(element: &[u8]) -> f64 {
+        f64::from(F::value(F::read(element)))
+    }
+
+    #[inline(always)]
+    fn put(value: f64, element: &mut [u8]) {
+        F::write(F::round(value as f32), element);
     }
 }
 
@@ -86,6 +100,8 @@ fn power(places: u8) -> f64 {
 macro_rules! with_types {
     ($dtype:expr, $integer:expr, $call:ident($($argument:expr),*)) => {
         match ($dtype, $integer) {
+            (Dtype::Bf16, Dtype::I16) => $call::<Bf16, 2, i16, 2>($($argument),*),
+            (Dtype::F16, Dtype::I16) => $call::<Fp16, 2, i16, 2>($($argument),*),
             (Dtype::F32 | Dtype::Complex64, Dtype::I16) => $call::<F32Decimals, 4, i16, 2>($($argument),*),
             (Dtype::F32 | Dtype::Complex64, Dtype::I32) => $call::<F32Decimals, 4, i32, 4>($($argument),*),
             (Dtype::F64 | Dtype::Complex128, Dtype::I16) => $call::<F64Decimals, 8, i16, 2>($($argument),*),
@@ -162,6 +178,24 @@ mod tests {
                 let mut back = vec![0; elements.len()];
                 from_integers(&integers, dtype, Dtype::I32, places, &mut back);
                 assert!(back == elements, "{dtype:?} {places}");
+            }
+        }
+    }
+
+    #[test]
+    fn printed_numbers_of_two_bytes_come_back() {
+        for dtype in [Dtype::Bf16, Dtype::F16] {
+            for places in 0..=3u8 {
+                let mut numbers = vec![0; 2 * 8001];
+                let integers: Vec<u8> = (-4000..=4000i16).flat_map(i16::to_le_bytes).collect();
+                from_integers(&integers, dtype, Dtype::I16, places, &mut numbers);
+                // Large ones are rounded to fewer places, from which the same numbers follow.
+                let (mut back, mut again) = (vec![0; integers.len()], vec![0; numbers.len()]);
+                to_integers(&numbers, dtype, Dtype::I16, places, &mut back);
+                from_integers(&back, dtype, Dtype::I16, places, &mut again);
+                assert!(again == numbers, "{dtype:?} {places}");
+                let small = 2 * 3900..2 * 4100;
+                assert!(back[small.clone()] == integers[small], "{dtype:?} {places}");
             }
         }
     }

@@ -130,11 +130,35 @@ impl<'a> ElementSample<'a> {
     /// The integers that all but a few elements are, over as small a power of ten as may be.
     fn decimals(&self) -> Option<Source> {
         let (&narrowest, &widest) = integers(self.dtype).first().zip(integers(self.dtype).last())?;
-        let places = (0..=MOST_PLACES).find(|&places| self.comes_from(Source::decimals(widest, places)))?;
+        let mut places = 0..=self.most_places()?;
+        let places = places.find(|&places| self.comes_from(Source::decimals(widest, places)))?;
         let narrow = Source::decimals(narrowest, places);
         let wide = Source::decimals(widest, places);
         let count = |source| exceptions(self.more(), self.dtype, source).sum::<usize>();
         Some(if count(narrow) <= count(wide) { narrow } else { wide })
+    }
+
+    /// The most places after the point that say something about elements. With many, all numbers of two bytes
+    /// are decimals; so the step between decimals must be at least two of those between elements, for all but
+    /// the smallest quarter of them.
+    fn most_places(&self) -> Option<u8> {
+        let Some(layout) = self.dtype.float_layout().filter(|layout| layout.width == 2) else {
+            return Some(MOST_PLACES);
+        };
+        let mut heads = [0; CAST_FIRST_LOOK];
+        let heads = &mut heads[..self.first.len() / 2];
+        layout.read_heads(&self.first, heads);
+        let mut magnitudes: Vec<u16> =
+            heads.iter().map(|head| head & 0x7fff).filter(|&magnitude| magnitude > 0).collect();
+        let quarter = magnitudes.len() / 4;
+        if magnitudes.is_empty() {
+            return None;
+        }
+        let exponent = i32::from(*magnitudes.select_nth_unstable(quarter).1 >> layout.head_mantissa_bits());
+        let bias = (1 << (layout.exponent_bits - 1)) - 1;
+        let step = exponent - bias - layout.head_mantissa_bits() as i32 + 1;
+        let is_coarse = |&places: &u8| f64::from(places) * std::f64::consts::LOG2_10 <= f64::from(-step);
+        (0..=MOST_PLACES).take_while(is_coarse).last()
     }
 
     /// Whether all but a few elements are numbers of `source`. Nothing but zeros are numbers of every type,

@@ -90,6 +90,7 @@ pub(super) fn floats(dtype: Dtype) -> &'static [Dtype] {
 /// The types of integers that elements of `dtype` may be decimals with.
 pub(super) fn integers(dtype: Dtype) -> &'static [Dtype] {
     match dtype {
+        Dtype::Bf16 | Dtype::F16 => &[Dtype::I16],
         Dtype::F32 | Dtype::Complex64 | Dtype::F64 | Dtype::Complex128 => &[Dtype::I16, Dtype::I32],
         _ => &[],
     }

@@ -142,7 +142,7 @@ impl FloatModel {
             Signs::Verbatim => HeadSign::Stored,
             Signs::Constant(negative) => HeadSign::Constant(negative),
             // They are put in their places later.
-            Signs::Skewed(_) => HeadSign::Constant(false),
+            Signs::Coded(_) => HeadSign::Constant(false),
         };
         HeadFormat { low_mantissa: self.layout.head_mantissa_bits() - JOINT_BITS, sign }
     }

@@ -48,6 +48,12 @@ const SHAPED: usize = 1 << 17;
 /// first-level cache.
 const QUICK_PRECISION: u32 = MAX_PRECISION - 1;
 
+/// Elements of the shortest kernel whose scale may be worth a byte, and elements and kernels on which that is
+/// tried. crepe, whose kernels have 64: -0.5 % in bf16.
+const SHORTEST_KERNEL: usize = 16;
+const KERNEL_TRIAL: usize = 1 << 14;
+const FEWEST_KERNELS: usize = 8;
+
 /// Histograms of one section's symbols, and the signs seen.
 #[derive(Debug, Clone)]
 pub(super) struct SymbolCounts {
@@ -156,16 +162,25 @@ impl SymbolCounts {
 }
 
 impl FloatModel {
-    /// Makes the model for a section: `bytes` are whole elements, in rows of `row_length` if that is known.
+    /// Makes the model for a section: `bytes` are whole elements, in rows of `row_length` and kernels of
+    /// `kernel_length` if these are known.
     pub fn fit(
         layout: FloatLayout,
         bytes: &[u8],
         row_length: Option<usize>,
+        kernel_length: Option<usize>,
         effort: Effort,
         block: usize,
     ) -> Result<Self> {
         let row_length = row_length.or_else(|| find_row_length(layout, bytes));
-        let scales = choose_scales(layout, bytes, row_length);
+        let mut scales = choose_scales(layout, bytes, row_length);
+        let kernels = kernel_length.filter(|&length| kernels_may_differ(layout, bytes, length));
+        if let Some(length) = kernels.filter(|length| Some(*length) != row_length) {
+            let of_kernels = choose_scales(layout, bytes, Some(length));
+            if cost_with(&of_kernels, layout, bytes) < cost_with(&scales, layout, bytes) {
+                scales = of_kernels;
+            }
+        }
         Self::fit_scales(layout, bytes, scales, row_length, effort, block)
     }
 
@@ -207,7 +222,7 @@ impl FloatModel {
         };
         if let Signs::Verbatim = signs {
             let counts = [counts.negative, counts.positive];
-            signs = Signs::fit_skewed(layout, bytes, counts)?.unwrap_or(Signs::Verbatim);
+            signs = Signs::fit_coded(layout, bytes, counts)?.unwrap_or(Signs::Verbatim);
         }
         let (tables, cost) = choose_tables(&counts, precision);
         let tails = Tails::fit(layout, bytes, row_length)?;
@@ -274,6 +289,21 @@ pub(crate) fn choose_scales(layout: FloatLayout, bytes: &[u8], row_length: Optio
 pub(super) fn least_cost(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>) -> Option<u64> {
     let candidates = scale_candidates(layout, bytes, row_length);
     candidates.iter().map(|scales| cost_with(scales, layout, bytes)).min()
+}
+
+/// Whether the scales of so many elements each may be worth storing: those of a convolution's kernels, if
+/// these are long.
+fn kernels_may_differ(layout: FloatLayout, bytes: &[u8], length: usize) -> bool {
+    let elements = bytes.len() / layout.width;
+    if length < SHORTEST_KERNEL || elements / length < 2 {
+        return false;
+    }
+    let tried = (KERNEL_TRIAL / length).max(FEWEST_KERNELS) * length;
+    let start = elements.saturating_sub(tried) / 2 / length * length;
+    let bytes = &bytes[start * layout.width..(start + tried).min(elements) * layout.width];
+    let one = Sums::measure(layout, bytes, length, false).scales(layout, length);
+    let cost = |rows| cost_with(&one.with_parts(rows, false), layout, bytes);
+    cost(true) < cost(false)
 }
 
 fn scale_candidates(layout: FloatLayout, bytes: &[u8], row_length: Option<usize>) -> Vec<Scales> {

@@ -1,7 +1,5 @@
 //! Signs: stored as they are, left out where they are all the same, or eight of them as a symbol where one is
-//! rarer than the other. What signs say of each other, as in filters of a convolution, is for the adaptive
-//! model: a coder for signs given their neighbours was tried here as well. It made one of 13 sets of real
-//! weights 0.04 % smaller at maximum effort, another 0.05 % larger, and changed no other.
+//! rarer than the other or where neighbours tend to agree, as in long filters of a convolution.
 
 use super::FLOAT_CHUNK;
 use crate::arch;
@@ -20,11 +18,16 @@ pub(super) enum Signs {
     /// All the same; true is negative.
     Constant(bool),
     /// Entropy coded, eight at a time.
-    Skewed(PlaneModel),
+    Coded(PlaneModel),
 }
 
-/// One bit in so many is what skewed signs must save. Weights: half no change, double -0.003 %.
-const SKEW: u64 = 32;
+/// One bit in so many is what coded signs must save. Weights: half no change, double -0.003 %.
+const JOINT_SIGN_GAIN: u64 = 32;
+/// Elements, from all over a section, whose signs are compared with their neighbours'; in short sections they
+/// would not save what their table takes.
+const COMPARED_SIGNS: usize = 1 << 14;
+/// Neighbours among these.
+const SIGN_STRETCH: usize = 1 << 9;
 
 impl Signs {
     /// The code of the mode in a model.
@@ -32,7 +35,7 @@ impl Signs {
         match self {
             Self::Verbatim => 0,
             Self::Constant(negative) => 1 + u8::from(*negative),
-            Self::Skewed(_) => 3,
+            Self::Coded(_) => 3,
         }
     }
 
@@ -40,7 +43,7 @@ impl Signs {
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Verbatim | Self::Constant(_) => {}
-            Self::Skewed(plane) => {
+            Self::Coded(plane) => {
                 out.push(0);
                 plane.write(out);
             }
@@ -52,33 +55,34 @@ impl Signs {
         match code {
             0 => Ok(Self::Verbatim),
             1 | 2 => Ok(Self::Constant(code == 2)),
-            _ if reader.u8()? == 0 => Ok(Self::Skewed(PlaneModel::read(reader)?)),
+            _ if reader.u8()? == 0 => Ok(Self::Coded(PlaneModel::read(reader)?)),
             _ => Err(Error::corrupt("signs are coded in an unknown way")),
         }
     }
 
-    /// Skewed signs for a section with about so many negative and positive elements, if that saves enough.
-    pub fn fit_skewed(layout: FloatLayout, bytes: &[u8], counts: [u64; 2]) -> Result<Option<Self>> {
+    /// Coded signs for a section with about so many negative and positive elements, if that saves enough.
+    pub fn fit_coded(layout: FloatLayout, bytes: &[u8], counts: [u64; 2]) -> Result<Option<Self>> {
         // The cost is that of a sample, whose size fits a histogram.
         let total = counts[0] + counts[1];
         let sample =
             counts.map(|count| (u128::from(count) * SYMBOLS as u128 * 64 / u128::from(total.max(1))) as u32);
-        if entropy_bits(&sample) >= SYMBOLS as u64 * 64 * (SKEW - 1) / SKEW {
+        let is_skewed = entropy_bits(&sample) < SYMBOLS as u64 * 64 * (JOINT_SIGN_GAIN - 1) / JOINT_SIGN_GAIN;
+        if !is_skewed && !neighbours_agree(layout, bytes) {
             return Ok(None);
         }
         let mut packed = Vec::new();
         pack(layout, bytes, &mut packed);
         // Whoever takes elements from elsewhere may meet other symbols.
         let histogram = plane::histogram(packed.iter().copied()).map(|count| count + 1);
-        Ok(match PlaneModel::choose(&histogram, 1024 / SKEW)? {
+        Ok(match PlaneModel::choose(&histogram, 1024 / JOINT_SIGN_GAIN)? {
             PlaneModel::Raw => None,
-            coded => Some(Self::Skewed(coded)),
+            coded => Some(Self::Coded(coded)),
         })
     }
 
     /// Appends the signs of a block, if they are coded apart from the elements.
     pub fn encode(&self, layout: FloatLayout, bytes: &[u8], out: &mut Vec<u8>) {
-        if let Self::Skewed(plane) = self {
+        if let Self::Coded(plane) = self {
             let mut packed = Vec::new();
             pack(layout, bytes, &mut packed);
             plane.encode_in(rans::lanes_beside(packed.len()), &packed, out);
@@ -88,7 +92,7 @@ impl Signs {
     /// Sets the signs of the block in `out`, whose elements are complete but for them if they are coded
     /// apart.
     pub fn decode(&self, layout: FloatLayout, reader: &mut Reader, out: &mut [u8]) -> Result<()> {
-        let Self::Skewed(plane) = self else { return Ok(()) };
+        let Self::Coded(plane) = self else { return Ok(()) };
         let count = (out.len() / layout.width).div_ceil(EIGHT);
         let packed = plane.decode_in(rans::lanes_beside(count), reader, count)?;
         arch::vectorised(
@@ -104,7 +108,7 @@ impl Signs {
 
     /// Whether signs are coded apart from the elements.
     pub fn are_apart(&self) -> bool {
-        matches!(self, Self::Skewed(_))
+        matches!(self, Self::Coded(_))
     }
 
     /// Bits of a sign among the verbatim bits.
@@ -115,6 +119,20 @@ impl Signs {
 
 /// Signs that are one symbol, the first one as its lowest bit.
 const EIGHT: usize = 8;
+
+/// Whether eight signs say something about each other, in a sample.
+fn neighbours_agree(layout: FloatLayout, bytes: &[u8]) -> bool {
+    let elements = bytes.len() / layout.width;
+    if elements < 2 * COMPARED_SIGNS {
+        return false;
+    }
+    let step = elements / (COMPARED_SIGNS / SIGN_STRETCH);
+    let stretches = bytes.chunks(step * layout.width).take(COMPARED_SIGNS / SIGN_STRETCH);
+    let mut packed = Vec::with_capacity(COMPARED_SIGNS / EIGHT);
+    stretches.for_each(|part| pack(layout, &part[..SIGN_STRETCH * layout.width], &mut packed));
+    let bits = (EIGHT * packed.len()) as u64;
+    entropy_bits(&plane::histogram(packed.iter().copied())) < bits - bits / JOINT_SIGN_GAIN
+}
 
 /// Appends the signs of elements, eight to the byte.
 fn pack(layout: FloatLayout, bytes: &[u8], packed: &mut Vec<u8>) {

@@ -4,11 +4,12 @@ use super::model::{IndexCode, PaletteModel};
 use super::table::{Indices, Palette};
 use crate::error::{Error, Result};
 use crate::frame::wire::put_length;
-use crate::transform::opaque;
+use crate::transform::{Position, Transform, opaque};
 
 impl IndexCode {
-    fn encode(&self, indices: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    fn encode(&self, indices: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
         match self {
+            Self::Scaled(model) => model.encode(indices, at, out)?,
             Self::Plane(model) => model.encode(indices, out),
             Self::Repeating { level } => {
                 let encoded = opaque::encode(indices, *level, false)?;
@@ -22,9 +23,9 @@ impl IndexCode {
 
 impl PaletteModel {
     /// Appends a block.
-    pub(super) fn encode_block(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn encode_block(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
         let indices = indices(&self.palette, bytes)?;
-        self.low.encode(&indices.low, out)?;
+        self.low.encode(&indices.low, at, out)?;
         if !self.has_one_plane() {
             self.high.encode(&indices.high, out);
         }

@@ -26,7 +26,7 @@ mod tests {
         let rows = (0..600).flat_map(|row| (0..100).map(move |column| element(row, column)));
         let bytes: Vec<u8> = rows.flat_map(u16::to_le_bytes).collect();
         let block = 40_000;
-        let model = PaletteModel::fit(&bytes, 2, block, 5).unwrap().unwrap();
+        let model = PaletteModel::fit(&bytes, Dtype::Bf16, block, 5).unwrap().unwrap();
         assert!(matches!(model.low, IndexCode::Repeating { .. }));
         let section = Contents { dtype: Some(Dtype::Bf16), length: bytes.len() };
         let mut described = Vec::new();

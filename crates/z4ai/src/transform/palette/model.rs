@@ -5,6 +5,7 @@ use crate::entropy::plane::{self, PlaneModel};
 use crate::entropy::table::SYMBOLS;
 use crate::error::{Error, Result};
 use crate::frame::wire::{Reader, put_length};
+use crate::transform::scaled::ScaledModel;
 use crate::transform::{Contents, Position, Transform, one_part};
 
 /// The distinct elements of a section, and how the planes of indices are coded.
@@ -23,25 +24,42 @@ pub(super) enum IndexCode {
     Repeating {
         level: i32,
     },
+    /// In the contexts of rows and columns.
+    Scaled(Box<ScaledModel>),
 }
 
-/// The byte of [`IndexCode::Repeating`], where a plane's model would begin with a smaller one.
+/// The bytes of [`IndexCode::Repeating`] and [`IndexCode::Scaled`], where a plane's model would begin with a
+/// smaller one.
 const REPEATING: u8 = 3;
+const SCALED: u8 = 4;
 
 impl IndexCode {
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         match self {
             Self::Plane(model) => model.write(out),
             Self::Repeating { .. } => out.push(REPEATING),
+            Self::Scaled(model) => {
+                out.push(SCALED);
+                model.write(out)?;
+            }
         }
+        Ok(())
     }
 
-    fn read(reader: &mut Reader) -> Result<Self> {
-        if reader.peek().first() == Some(&REPEATING) {
-            reader.u8()?;
-            return Ok(Self::Repeating { level: 0 });
+    /// Reads the code of so many indices.
+    fn read(reader: &mut Reader, elements: usize) -> Result<Self> {
+        match reader.peek().first() {
+            Some(&REPEATING) => {
+                reader.u8()?;
+                Ok(Self::Repeating { level: 0 })
+            }
+            Some(&SCALED) => {
+                reader.u8()?;
+                let bytes = Contents { dtype: None, length: elements };
+                Ok(Self::Scaled(Box::new(ScaledModel::read(reader, bytes)?)))
+            }
+            _ => Ok(Self::Plane(PlaneModel::read(reader)?)),
         }
-        Ok(Self::Plane(PlaneModel::read(reader)?))
     }
 }
 
@@ -67,24 +85,28 @@ impl Transform for PaletteModel {
             return Err(Error::corrupt("a palette with too many entries"));
         }
         let palette = Palette::from_bytes(&plane::read_bytes(reader, length)?, section.width())?;
-        Ok(Self { palette, low: IndexCode::read(reader)?, high: PlaneModel::read(reader)? })
+        Ok(Self {
+            palette,
+            low: IndexCode::read(reader, section.elements())?,
+            high: PlaneModel::read(reader)?,
+        })
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         let table = self.palette.to_bytes();
         put_length(out, table.len());
         plane::write_bytes(&table, out)?;
-        self.low.write(out);
+        self.low.write(out)?;
         self.high.write(out);
         Ok(())
     }
 
-    fn encode(&self, bytes: &[u8], _: Position, out: &mut Vec<u8>) -> Result<()> {
-        self.encode_block(bytes, out)
+    fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
+        self.encode_block(bytes, at, out)
     }
 
-    fn decode(&self, reader: &mut Reader, _: Position, out: &mut [u8]) -> Result<()> {
-        self.decode_block(reader, out)
+    fn decode(&self, reader: &mut Reader, at: Position, out: &mut [u8]) -> Result<()> {
+        self.decode_block(reader, at, out)
     }
 
     fn parts(&self, reader: &mut Reader, _: usize) -> Result<Vec<(String, usize)>> {

@@ -104,6 +104,11 @@ impl Palette {
         self.width
     }
 
+    /// The entries as little-endian numbers.
+    pub(crate) fn entries(&self) -> &[u64] {
+        &self.entries
+    }
+
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

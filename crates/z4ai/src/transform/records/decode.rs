@@ -1,6 +1,6 @@
 //! The elements of fields to records.
 
-use super::model::{MOST_BYTES, RecordsModel};
+use super::model::{FieldCode, MOST_BYTES, RecordsModel};
 use super::with_scratch;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -16,13 +16,22 @@ impl RecordsModel {
         // Fields are put in bit by bit.
         records.fill(0);
         let fields = if records.is_empty() { &[][..] } else { &self.fields };
-        for field in fields {
+        let mut sources = vec![Vec::new(); fields.len()];
+        for (place, field) in fields.iter().enumerate() {
             let encoded = reader.length()?;
             let mut inner = Reader::new(reader.take(encoded)?, "field");
             with_scratch(field.moves.elements_length(records.len()), |elements| {
                 let start = at.start / length * field.count;
-                field.model.decode(&mut inner, Position::element(start), elements)?;
+                match &field.code {
+                    FieldCode::Alone(model) => {
+                        model.decode(&mut inner, Position::element(start), elements)?
+                    }
+                    FieldCode::Given(model) => model.decode(&mut inner, &sources, elements)?,
+                }
                 inner.finish()?;
+                if field.is_source {
+                    sources[place].extend_from_slice(elements);
+                }
                 field.moves.scatter(elements, records);
                 Ok(())
             })?;

@@ -1,6 +1,6 @@
 //! Records to the elements of their fields.
 
-use super::model::RecordsModel;
+use super::model::{FieldCode, RecordsModel};
 use super::moves::FieldMoves;
 use crate::arch::memory;
 use crate::error::Result;
@@ -14,12 +14,19 @@ impl RecordsModel {
         let records = whole_records(bytes, &self.layout);
         let mut block = Vec::new();
         let fields = if records.is_empty() { &[][..] } else { &self.fields };
-        for field in fields {
+        let mut sources = vec![Vec::new(); fields.len()];
+        for (place, field) in fields.iter().enumerate() {
             let mut elements = memory::zeroed(field.moves.elements_length(records.len()))?;
             field.moves.gather(records, &mut elements);
             let start = at.start / self.layout.length() * field.count;
             block.clear();
-            field.model.encode(&elements, Position::element(start), &mut block)?;
+            match &field.code {
+                FieldCode::Alone(model) => model.encode(&elements, Position::element(start), &mut block)?,
+                FieldCode::Given(model) => model.encode(&elements, &sources, &mut block),
+            }
+            if field.is_source {
+                sources[place] = elements;
+            }
             put_length(out, block.len());
             out.extend_from_slice(&block);
         }

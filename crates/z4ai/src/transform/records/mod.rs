@@ -4,11 +4,13 @@
 
 mod decode;
 mod encode;
+mod given;
 mod model;
 mod moves;
 
 pub(crate) use encode::{gather, whole_records};
-pub(crate) use model::RecordsModel;
+pub(crate) use given::GivenModel;
+pub(crate) use model::{FieldCode, RecordsModel};
 
 use crate::arch::memory;
 use crate::error::Result;

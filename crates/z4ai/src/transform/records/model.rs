@@ -1,5 +1,6 @@
 //! The layout of records and a model for each field.
 
+use super::given::GivenModel;
 use super::moves::FieldMoves;
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
@@ -25,21 +26,51 @@ pub(super) struct FieldModel {
     pub moves: FieldMoves,
     /// Elements in a record.
     pub count: usize,
-    pub model: Model,
+    pub code: FieldCode,
+    /// Whether other fields depend on it.
+    pub is_source: bool,
+}
+
+/// How the elements of a field are coded.
+#[derive(Debug)]
+pub(crate) enum FieldCode {
+    /// By themselves.
+    Alone(Model),
+    /// In contexts that follow from fields before it.
+    Given(Box<GivenModel>),
 }
 
 impl FieldModel {
-    fn new(field: &Field, record: usize, model: Model) -> Self {
-        Self { moves: FieldMoves::of(field, record), count: field.count(), model }
+    fn new(field: &Field, record: usize, code: FieldCode) -> Self {
+        Self { moves: FieldMoves::of(field, record), count: field.count(), code, is_source: false }
+    }
+}
+
+impl FieldCode {
+    fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Alone(model) => model.write(out),
+            Self::Given(model) => {
+                out.push(GivenModel::TAG);
+                model.write(out);
+                Ok(())
+            }
+        }
     }
 }
 
 impl RecordsModel {
-    /// From the model of each field.
-    pub fn new(layout: RecordLayout, models: Vec<Model>) -> Self {
+    /// From the code of each field.
+    pub fn new(layout: RecordLayout, codes: Vec<FieldCode>) -> Self {
         let length = layout.length();
-        let fields = layout.fields().iter().zip(models);
-        let fields = fields.map(|(field, model)| FieldModel::new(field, length, model)).collect();
+        let fields = layout.fields().iter().zip(codes);
+        let mut fields: Vec<FieldModel> =
+            fields.map(|(field, code)| FieldModel::new(field, length, code)).collect();
+        for place in 0..fields.len() {
+            let FieldCode::Given(model) = &fields[place].code else { continue };
+            let sources = model.sources();
+            sources.into_iter().for_each(|source| fields[source].is_source = true);
+        }
         Self { layout, fields }
     }
 }
@@ -54,8 +85,13 @@ impl Transform for RecordsModel {
         }
         let layout = RecordLayout::read(reader)?;
         let records = section.length / layout.length();
-        let mut models = Vec::with_capacity(layout.fields().len());
-        for field in layout.fields() {
+        let mut codes = Vec::with_capacity(layout.fields().len());
+        for (place, field) in layout.fields().iter().enumerate() {
+            if reader.peek().first() == Some(&GivenModel::TAG) {
+                reader.u8()?;
+                codes.push(FieldCode::Given(Box::new(GivenModel::read(reader, &layout, place)?)));
+                continue;
+            }
             // One level only: a model inside a model inside a model would be a way to exhaust the stack.
             if let Some(&(Self::TAG | DifferenceModel::TAG | ReferenceModel::TAG | StoredModel::TAG)) =
                 reader.peek().first()
@@ -63,14 +99,15 @@ impl Transform for RecordsModel {
                 return Err(Error::corrupt("a field that is stored, a difference or records itself"));
             }
             let length = records * field.count() * field.dtype.width();
-            models.push(Model::read_from(reader, Contents { dtype: Some(field.dtype), length })?);
+            let model = Model::read_from(reader, Contents { dtype: Some(field.dtype), length })?;
+            codes.push(FieldCode::Alone(model));
         }
-        Ok(Self::new(layout, models))
+        Ok(Self::new(layout, codes))
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         self.layout.write(out);
-        self.fields.iter().try_for_each(|field| field.model.write(out))
+        self.fields.iter().try_for_each(|field| field.code.write(out))
     }
 
     fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {

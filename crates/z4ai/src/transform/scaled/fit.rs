@@ -20,9 +20,22 @@ const FEWEST_BYTES: usize = 1 << 12;
 impl ScaledModel {
     /// Makes the model for a section of elements in rows of `row_length`, if contexts save something.
     pub fn fit(bytes: &[u8], dtype: Dtype, row_length: Option<usize>, block: usize) -> Result<Option<Self>> {
-        let Some((key, steps)) = key_of(dtype).filter(|_| bytes.len() >= FEWEST_BYTES) else {
+        let Some((key, steps)) = key_of(dtype, bytes) else { return Ok(None) };
+        Self::fit_keyed(bytes, key, steps, row_length, block)
+    }
+
+    /// Makes the model for bytes of which `key` makes what is like the logarithm of a magnitude; contexts
+    /// span as many units of it as `steps` say.
+    pub fn fit_keyed(
+        bytes: &[u8],
+        key: impl Fn(u8) -> u8,
+        steps: [i64; 3],
+        row_length: Option<usize>,
+        block: usize,
+    ) -> Result<Option<Self>> {
+        if bytes.len() < FEWEST_BYTES {
             return Ok(None);
-        };
+        }
         if row_length.is_none_or(|length| bytes.len() / length < 2) {
             return Ok(None);
         }
@@ -56,14 +69,24 @@ impl ScaledModel {
 /// Makes of an element what is like the logarithm of its magnitude.
 type Key = fn(u8) -> u8;
 
-/// The keys of a dtype, and how many units of them contexts span.
-fn key_of(dtype: Dtype) -> Option<(Key, [i64; 3])> {
+/// The keys of elements of a dtype, and how many units of them contexts span.
+fn key_of(dtype: Dtype, bytes: &[u8]) -> Option<(Key, [i64; 3])> {
     match dtype {
         Dtype::F8E4M3 => Some((|byte| byte & 0x7f, [3, 2, 6])),
         Dtype::F8E5M2 => Some((|byte| byte & 0x7f, [2, 1, 3])),
         Dtype::I8 => Some((|byte| (byte as i8).unsigned_abs(), [4, 2, 8])),
-        // Codes of optimizers are in the order of what they stand for.
+        // Codes of optimizers are in the order of what they stand for, those of numbers with a sign on both
+        // sides of the middle, as are levels with a zero point.
+        Dtype::U8 if is_centred(bytes) => {
+            Some((|byte| if byte < 128 { 127 - byte } else { byte - 128 }, [4, 2, 8]))
+        }
         Dtype::U8 => Some((|byte| byte, [8, 4, 16])),
         _ => None,
     }
+}
+
+/// Whether about as many bytes are below the middle as above it.
+fn is_centred(bytes: &[u8]) -> bool {
+    let below = bytes.iter().filter(|&&byte| byte < 128).count();
+    (bytes.len() * 7..bytes.len() * 9).contains(&(16 * below))
 }

@@ -2,15 +2,23 @@
 //! low and high bits of a level put together.
 
 use super::blocks::BlockType;
-use z4ai::{BitArray, BitSlice, Dtype, Field, RecordLayout};
+use z4ai::{BitArray, BitSlice, Dtype, Effort, Field, Given, RecordLayout};
 
 impl BlockType {
-    /// The layout of the blocks as records.
-    pub fn record_layout(self) -> z4ai::Result<RecordLayout> {
-        RecordLayout::new(self.bytes(), self.fields())
+    /// The layout of the blocks as records, and what their fields tell of each other.
+    pub fn record_layout(self, effort: Effort) -> z4ai::Result<RecordLayout> {
+        use BlockType as B;
+        let layout = RecordLayout::new(self.bytes(), self.fields(effort))?;
+        match self {
+            B::Q4K | B::Q5K => {
+                let zero = Given::ZeroPoint { scales: 2, offsets: 3, scale_factor: 0, offset_factor: 1 };
+                layout.given(3, Given::Field(2))?.given(4, zero)
+            }
+            _ => Ok(layout),
+        }
     }
 
-    fn fields(self) -> Vec<Field> {
+    fn fields(self, effort: Effort) -> Vec<Field> {
         use BlockType as B;
         let bytes = Field::bytes;
         match self {
@@ -23,7 +31,12 @@ impl BlockType {
             B::Q8_1Wide => vec![single(0), single(4), bytes(8, 32)],
             B::Q2K => vec![half(80), half(82), bytes(0, 16), bytes(16, 64)],
             B::Q3K => vec![half(108), six_bit_scales(), three_bits()],
-            B::Q4K => [halves_and_pairs(), vec![bytes(16, 128)]].concat(),
+            // Two levels at a time are faster, but have two zero points.
+            B::Q4K if effort == Effort::Fast => [halves_and_pairs(), vec![bytes(16, 128)]].concat(),
+            B::Q4K => {
+                let levels = array([4, 2, 32], [bits(4, 8 * 16, [256, 4, 8])]);
+                [halves_and_pairs(), vec![levels.into()]].concat()
+            }
             B::Q5K => {
                 let levels = array([4, 2, 32], [bits(4, 8 * 48, [256, 4, 8]), bits(1, 8 * 16, [2, 1, 8])]);
                 [halves_and_pairs(), vec![levels.into()]].concat()
@@ -137,8 +150,11 @@ mod tests {
     #[test]
     fn every_block_type_has_a_layout() {
         for &block in BlockType::ALL {
-            let layout = block.record_layout().unwrap_or_else(|error| panic!("{}: {error}", block.name()));
-            assert_eq!(layout.length(), block.bytes());
+            for effort in [Effort::Fast, Effort::Default, Effort::Max] {
+                let layout = block.record_layout(effort);
+                let layout = layout.unwrap_or_else(|error| panic!("{}: {error}", block.name()));
+                assert_eq!(layout.length(), block.bytes());
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ fn encode_component<'a>(
         }
         Compression::Z4ai(effort) => {
             let flat = Shape::from([decoded / element.storage.width() as u64]);
-            let records = blocks.and_then(|blocks| blocks.record_layout().ok());
+            let records = blocks.and_then(|blocks| blocks.record_layout(effort).ok());
             let options = encoding::z4ai_options(bytes, element, shape.unwrap_or(&flat), effort);
             let options = z4ai::Options { records, ..options };
             let mut told = |bytes| {
