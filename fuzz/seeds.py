@@ -7,7 +7,9 @@ checksums are set to 0.
 from __future__ import annotations
 
 import random
+import struct
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SEEDS = ROOT / "fuzz" / "seeds"
@@ -103,9 +105,59 @@ def case_of_the_tests(case: int) -> bytes:
     return bytes(choices)
 
 
+def cbor(value: Any) -> bytes:
+    """Gives a list, a number, a float or a text as CBOR."""
+    if isinstance(value, float):
+        return b"\xfb" + struct.pack(">d", value)
+    major, number = (0, value) if isinstance(value, int) else (4 if isinstance(value, list) else 3, len(value))
+    if number < 0:
+        major, number = 1, -1 - number
+    sizes = ((24, ""), (1 << 8, "B"), (1 << 16, ">H"), (1 << 32, ">I"))
+    place = next(place for place, (limit, _) in enumerate(sizes) if number < limit)
+    head = bytes([major << 5 | (23 + place if place else number)])
+    head += struct.pack(sizes[place][1], number) if place else b""
+    if major == 4:
+        return head + b"".join(cbor(item) for item in value)
+    return head + value.encode() if major == 3 else head
+
+
+def recipes() -> dict[str, list[Any]]:
+    """Gives a recipe with each operation, over operands of 1024 bytes."""
+    one, other = ["operand", 0, "bf16"], ["operand", 1, "bf16"]
+    words, byte = ["operand", 0, "i16"], ["operand", 2, "u8"]
+    scales = ["slice", 0, 32, ["operand", 1, "f16"]]
+    levels = ["levels", "u8", "f32", 0.0, [0, 15], 64, 1, 16, scales]
+    table = ["levels", "u8", "bf16", 1.0, [[-0.5, 0.0, 0.5], [3, 2, 0, 1]], 64, 1, 16, scales, one]
+    return {
+        "cast": ["cast", "f8_e4m3fn", 1, one],
+        "rows": ["interleave", 2, 32, ["separate", 4, 16, one]],
+        "join": ["join", one, ["slice", 3, 40, other]],
+        "scaled": ["scaled", "i8", 32, 4, 8, ["slice", 0, 16, other], one],
+        "q8_0": ["blocks", "q8_0", one],
+        "q4_k": [
+            "blocks",
+            "q4_k",
+            one,
+            ["slice", 0, 2, ["operand", 1, "f16"]],
+            ["slice", 2, 2, ["operand", 1, "f16"]],
+            ["slice", 0, 16, byte],
+            ["slice", 16, 16, byte],
+        ],
+        "sum": ["sum", "bf16", 3.0, [0.5, 0.25], one, other],
+        "consensus": ["consensus", "f16", 1, [0.6, 0.4], [0.5, 0.0], one, other],
+        "product": ["product", 4, 8, 16, 0.5, ["slice", 0, 32, words], ["slice", 32, 64, words]],
+        "levels": ["packed", 4, [0, 1], 1, [*levels, one]],
+        "zeros": ["packed", 4, [0, 4, 1, 5, 2, 6, 3, 7], 1, [*levels, ["slice", 0, 32, byte], one]],
+        "table": ["packed", 4, [1, 0], 1, table],
+        "columns": ["packed", 4, list(range(8)), 32, ["transposed", 32, 16, ["operand", 2, "u8"]]],
+        "largest": ["largest", 32, 4, 8, one],
+        "exponents": ["cast", "f8_e8m0", 0, ["operand", 0, "f8_e8m0"]],
+    }
+
+
 def main() -> None:
     """Writes all seeds that are missing."""
-    for target in ("z4ai_decode", "z4ai_delta", "z4ai_kernels", "z4ai_structure", "archive"):
+    for target in ("z4ai_decode", "z4ai_delta", "z4ai_kernels", "z4ai_structure", "archive", "recipe"):
         (SEEDS / target).mkdir(parents=True, exist_ok=True)
     for path in sorted((ROOT / "conformance" / "versions").glob("**/*.z4ai")):
         if path.stat().st_size <= LARGEST:
@@ -129,6 +181,11 @@ def main() -> None:
     }.items():
         for case in cases:
             (SEEDS / "z4ai_structure" / f"{model}-{case}").write_bytes(case_of_the_tests(case))
+    generator = random.Random(21)
+    for name, recipe in recipes().items():
+        encoded = cbor(recipe)
+        # The length of the recipe, that of operands in 16 bytes, and where a part begins.
+        (SEEDS / "recipe" / name).write_bytes(bytes([len(encoded), 64, 77]) + encoded + generator.randbytes(3072))
     for path in sorted((ROOT / "conformance" / "versions").glob("*/*.zstn")):
         (SEEDS / "archive" / path.stem).write_bytes(b"\0" + path.read_bytes())
 

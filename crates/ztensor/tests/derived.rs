@@ -104,6 +104,49 @@ fn a_wrong_base_is_refused() {
     assert_eq!(made.component_bytes("w", "data").unwrap_err().kind(), Kind::WrongBase);
 }
 
+/// What a range is not made of may be damaged: it is not read.
+#[test]
+fn one_tensor_reads_that_tensor_and_a_part_of_it_that_part() {
+    let (rows, row) = (16_384, 256);
+    let values = [weights(rows * row, 70), weights(rows * row, 71)];
+    let shape = [rows, row];
+    let base = safetensors(&[
+        ("a", "F32", shape, f32_bytes(&values[0])),
+        ("b", "F32", shape, f32_bytes(&values[1])),
+    ]);
+    let target = safetensors(&[
+        ("a", "BF16", shape, bf16_bytes(&values[0])),
+        ("b", "BF16", shape, bf16_bytes(&values[1])),
+    ]);
+    let (delta, stats) = make_bytes(target, &[opened(&base)], &ArchiveOptions::default()).unwrap();
+    assert_eq!(stats.derived, 2);
+    let mut damaged = base.clone();
+    let end = damaged.len();
+    // The second half of the second tensor.
+    damaged[end - rows * row * 2..].iter_mut().for_each(|byte| *byte ^= 0x55);
+    let bases = vec![Candidate::Opened(opened(&damaged))];
+    let made = OpenOptions { bases, ..OpenOptions::default() }.open_bytes(delta).unwrap();
+    assert_eq!(*made.component_bytes("a", "data").unwrap(), *bf16_bytes(&values[0]));
+    let mut part = vec![0; 10_000];
+    made.component_range_into("b", "data", 4321, &mut part).unwrap();
+    assert_eq!(part, bf16_bytes(&values[1])[4321..14_321]);
+    assert_eq!(made.component_bytes("b", "data").unwrap_err().kind(), Kind::WrongBase);
+}
+
+/// One block of a Q4_K tensor needs the numbers and the fields of that block.
+#[test]
+fn blocks_are_computed_by_themselves() {
+    let quantiser = Quantiser::named("q4_k").unwrap();
+    let fields = quantiser.fields.iter().enumerate();
+    let fields = fields.map(|(place, field)| Recipe::operand(place + 1, field.number)).collect();
+    let recipe = Recipe::operand(0, Number::Bf16).blocks(quantiser, fields);
+    let blocks = 1 << 16;
+    let lengths = [512, 2, 2, 8, 8].map(|bytes| bytes * blocks);
+    assert_eq!(recipe.length(&lengths).unwrap(), 144 * blocks);
+    assert_eq!(recipe.cost(&lengths, 144 * 777, 144).unwrap(), 512 + 2 + 2 + 8 + 8);
+    assert_eq!(recipe.cost(&lengths, 144 * 777 + 100, 88).unwrap(), 2 * (512 + 2 + 2 + 8 + 8));
+}
+
 #[test]
 fn tensors_of_several_bases() {
     let values: Vec<Vec<f32>> = (10..14).map(|seed| weights(64 * 256, seed)).collect();

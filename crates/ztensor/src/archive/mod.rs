@@ -22,7 +22,7 @@ mod write;
 pub use crate::index::{ArchiveInfo, BaseInfo, FileInfo};
 pub use base::Candidate;
 pub use collection::{Originals, archive_files};
-pub use derive::{Computed, Derivation, Found, Operand, canonical_name};
+pub use derive::{Computed, Derivation, Found, Operand, canonical_name, quantised_weights};
 pub use describe::{describe, digest, find, is_original};
 pub use make::archive;
 pub use opening::OpenOptions;

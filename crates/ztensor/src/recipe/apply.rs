@@ -1,137 +1,32 @@
 //! The interpreter: any range of what a recipe yields, from ranges of its operands.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::check::Grid;
+use super::fetched::Fetched;
+use super::levels::{Groups, Levels};
 use super::node::{Node, Order};
 use super::number::{Number, Rounding, clamp};
+use super::packing::Packing;
+use super::product::Product;
 use super::sums::{Total, consensus};
-use super::{Operands, malformed};
-use crate::error::{Error, Kind, Result};
+use super::transpose::transposed;
+use crate::error::Result;
 
 /// Bytes that are computed at once: their floats stay in a core's cache.
 const CHUNK: usize = 64 << 10;
-
-/// What a node yields: units of so many bytes, which are numbers or blocks, and how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Yield {
-    pub width: usize,
-    /// `None` for blocks.
-    pub number: Option<Number>,
-    pub count: u64,
-}
-
-impl Yield {
-    fn of(number: Number, count: u64) -> Yield {
-        Yield { width: number.width(), number: Some(number), count }
-    }
-
-    pub(super) fn bytes(&self) -> Result<u64> {
-        let bytes = self.count.checked_mul(self.width as u64).filter(|bytes| *bytes <= i64::MAX as u64);
-        bytes.ok_or_else(|| malformed("its result is too long"))
-    }
-
-    fn numbers(self) -> Result<(Number, u64)> {
-        self.number
-            .map(|number| (number, self.count))
-            .ok_or_else(|| malformed("blocks are taken for numbers"))
-    }
-}
+/// The same where all of a matrix is read for a chunk: a product of rank 64 takes 1.3 times as long with a fourth of it.
+const LONG_CHUNK: usize = 512 << 10;
+/// Words that lie side by side are computed together where they have no more numbers than this.
+const TOGETHER: u64 = 1 << 20;
 
 impl Node {
-    /// What it yields of operands with these lengths. All counts that [`Node::produce`] relies on are checked here.
-    pub(super) fn check(&self, lengths: &[u64]) -> Result<Yield> {
-        let found = self.check_one(lengths)?;
-        found.bytes()?;
-        Ok(found)
-    }
-
-    fn check_one(&self, lengths: &[u64]) -> Result<Yield> {
-        match self {
-            Node::Operand { number, of } => {
-                let length = lengths.get(*number).ok_or_else(|| malformed("an operand is missing"))?;
-                match length.is_multiple_of(of.width() as u64) {
-                    true => Ok(Yield::of(*of, length / of.width() as u64)),
-                    false => Err(malformed("an operand ends within a number")),
-                }
-            }
-            Node::Cast { to, node, .. } => Ok(Yield::of(*to, node.check(lengths)?.numbers()?.1)),
-            Node::Blocks { quantiser, node, fields } => {
-                let (_, elements) = node.check(lengths)?.numbers()?;
-                let blocks = elements / quantiser.elements as u64;
-                if !elements.is_multiple_of(quantiser.elements as u64) {
-                    return Err(malformed("its numbers make no whole blocks"));
-                }
-                for (node, field) in fields.iter().zip(quantiser.fields) {
-                    let (number, count) = node.check(lengths)?.numbers()?;
-                    if number != field.number || blocks.checked_mul(field.count as u64) != Some(count) {
-                        return Err(malformed("its fields are not those of its blocks"));
-                    }
-                }
-                Ok(Yield { width: quantiser.bytes, number: None, count: blocks })
-            }
-            Node::Rows { heads, row, node, .. } => {
-                let (number, count) = node.check(lengths)?.numbers()?;
-                let group = heads.checked_mul(2).and_then(|halves| halves.checked_mul(*row));
-                match group {
-                    Some(group) if count.is_multiple_of(group) => Ok(Yield::of(number, count)),
-                    _ => Err(malformed("its rows make no whole heads")),
-                }
-            }
-            Node::Slice { first, count, node } => {
-                let (number, all) = node.check(lengths)?.numbers()?;
-                match first.checked_add(*count) {
-                    Some(end) if end <= all => Ok(Yield::of(number, *count)),
-                    _ => Err(malformed("a slice ends behind its numbers")),
-                }
-            }
-            Node::Join { nodes } => {
-                let mut joined: Option<(Number, u64)> = None;
-                for node in nodes {
-                    let (number, count) = node.check(lengths)?.numbers()?;
-                    let (first, before) = *joined.get_or_insert((number, 0));
-                    let sum = before.checked_add(count).filter(|_| first == number);
-                    joined = Some((first, sum.ok_or_else(|| malformed("joined numbers differ in type"))?));
-                }
-                joined
-                    .map(|(number, count)| Yield::of(number, count))
-                    .ok_or_else(|| malformed("nothing is joined"))
-            }
-            Node::Scaled { to, row, down, across, scales, node } => {
-                let (_, count) = node.check(lengths)?.numbers()?;
-                let (_, found) = scales.check(lengths)?.numbers()?;
-                let grid = Grid::new(*row, *down, *across, count)?;
-                match grid.rows.checked_mul(grid.columns) {
-                    Some(wanted) if wanted == found && !matches!(to, Number::F64) => {
-                        Ok(Yield::of(*to, count))
-                    }
-                    _ => Err(malformed("its scales are not as many as its groups")),
-                }
-            }
-            Node::Sum { precision, nodes, .. } | Node::Consensus { precision, nodes, .. } => {
-                Ok(Yield::of(precision.number(), same_count(nodes, lengths)?))
-            }
-            Node::Product { rank, rows, row, left, right, .. } => {
-                let counts = [(left, rows), (right, row)].map(|(node, length)| {
-                    let (number, count) = node.check(lengths)?.numbers()?;
-                    match rank.checked_mul(*length) {
-                        Some(wanted) if wanted == count && number == Number::I16 => Ok(()),
-                        _ => Err(malformed("its matrices have other sizes")),
-                    }
-                });
-                counts.into_iter().collect::<Result<()>>()?;
-                let count = rows.checked_mul(*row).ok_or_else(|| malformed("its result is too long"))?;
-                Ok(Yield::of(Number::F32, count))
-            }
-        }
-    }
-
     /// Computes bytes of the result, from `start` on, as many as the buffer takes.
     pub(super) fn apply(&self, operands: &Fetched<'_>, start: u64, out: &mut [u8]) -> Result<()> {
         let width = self.check(operands.lengths)?.width as u64;
-        let whole = (CHUNK as u64 / width).max(1) * width;
+        let whole = (self.chunk() / width).max(1) * width;
         // Chunks end where units do, the first and the last perhaps within one.
         let head = ((whole - start % whole).min(out.len() as u64)) as usize;
         let (head, rest) = out.split_at_mut(head);
@@ -141,6 +36,31 @@ impl Node {
         chunks
             .map(|(number, chunk)| self.apply_chunk(operands, after + number as u64 * whole, chunk, width))
             .collect::<Result<()>>()
+    }
+
+    /// Bytes of the result that are computed at once.
+    fn chunk(&self) -> u64 {
+        let of = |nodes: &[Node]| nodes.iter().map(Node::chunk).max();
+        match self {
+            Node::Operand { .. } => CHUNK as u64,
+            Node::Product { .. } | Node::Transposed { .. } => LONG_CHUNK as u64,
+            Node::Packed { packing, node } => {
+                // Whole rows of words, so that none is computed twice.
+                let row = packing.columns.saturating_mul(packing.width() as u64);
+                let inner = node.chunk();
+                if row <= LONG_CHUNK as u64 { inner.next_multiple_of(row) } else { inner }
+            }
+            Node::Join { nodes } | Node::Sum { nodes, .. } | Node::Consensus { nodes, .. } => {
+                of(nodes).unwrap_or(CHUNK as u64)
+            }
+            Node::Cast { node, .. }
+            | Node::Blocks { node, .. }
+            | Node::Rows { node, .. }
+            | Node::Slice { node, .. }
+            | Node::Scaled { node, .. }
+            | Node::Levels { node, .. }
+            | Node::Largest { node, .. } => node.chunk(),
+        }
     }
 
     fn apply_chunk(&self, operands: &Fetched<'_>, start: u64, out: &mut [u8], width: u64) -> Result<()> {
@@ -159,7 +79,13 @@ impl Node {
     }
 
     /// Computes `count` units from `first` on. The recipe has been checked, and the range lies within.
-    fn produce(&self, operands: &Fetched<'_>, first: u64, count: usize, out: &mut [u8]) -> Result<()> {
+    pub(super) fn produce(
+        &self,
+        operands: &Fetched<'_>,
+        first: u64,
+        count: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         match self {
             Node::Operand { number, of } => {
                 let width = of.width() as u64;
@@ -243,6 +169,18 @@ impl Node {
                 }
                 to.narrow(&values, Rounding::Nearest, out);
             }
+            Node::Levels { levels, scales, zeros, node } => {
+                let numbers = (&**scales, zeros.as_deref(), &**node);
+                levels_of(levels, numbers, operands, (first, count), out)?;
+            }
+            Node::Largest { groups, node } => {
+                let values = largest(*groups, node, operands, first, count)?;
+                Number::F32.narrow(&values, Rounding::Nearest, out);
+            }
+            Node::Transposed { rows, columns, node } => {
+                transposed((*rows, *columns), node, operands, (first, count), out)?;
+            }
+            Node::Packed { packing, node } => packed(packing, node, operands, first, out)?,
             Node::Sum { precision, .. } | Node::Consensus { precision, .. } => {
                 let values = self.values(operands, first, count)?;
                 precision.number().narrow(&values, Rounding::Nearest, out);
@@ -273,36 +211,11 @@ impl Node {
                 let values = values.collect::<Result<Vec<_>>>()?;
                 Ok(consensus(*precision, *normalised, voices, values, count))
             }
-            Node::Product { .. } if count == 0 => Ok(Vec::new()),
             Node::Product { rank, rows, row, scale, left, right } => {
-                let (top, bottom) = (first / row, (first + count as u64 - 1) / row + 1);
-                // What lies in one row needs those columns only: rows may be long.
-                let columns = match bottom - top {
-                    1 => first % row..first % row + count as u64,
-                    _ => 0..*row,
-                };
-                let width = (columns.end - columns.start) as usize;
-                let factors =
-                    (0..*rank).map(|k| left.values(operands, k * rows + top, (bottom - top) as usize));
-                let factors = factors.collect::<Result<Vec<_>>>()?;
-                let matrix = (0..*rank).map(|k| right.values(operands, k * row + columns.start, width));
-                let matrix = matrix.collect::<Result<Vec<_>>>()?;
-                let mut values = Vec::with_capacity(count);
-                for part in by_rows(first, count, *row) {
-                    let (place, start) =
-                        ((part.start / row - top) as usize, part.start % row - columns.start);
-                    let part = start as usize..(start + part.end - part.start) as usize;
-                    // Sums of products of two integers of 16 bits are exact in f64, in any order.
-                    let mut sums = vec![0.0f64; part.len()];
-                    for (factors, row) in factors.iter().zip(&matrix) {
-                        let factor = f64::from(factors[place]);
-                        let pairs = sums.iter_mut().zip(&row[part.clone()]);
-                        pairs.for_each(|(sum, value)| *sum += factor * f64::from(*value));
-                    }
-                    values.extend(sums.into_iter().map(|sum| sum as f32 * scale));
-                }
-                Ok(values)
+                let (rank, rows, row, scale) = (*rank, *rows, *row, *scale);
+                Product { rank, rows, row, scale, left, right }.values(operands, first, count)
             }
+            Node::Largest { groups, node } => largest(*groups, node, operands, first, count),
             node => {
                 let found = node.check(operands.lengths)?;
                 let (number, _) = found.numbers()?;
@@ -312,82 +225,10 @@ impl Node {
             }
         }
     }
-
-    /// Notes which bytes of the operands a range of units needs: what [`Node::produce`] will ask for lies within.
-    pub(super) fn needed(&self, lengths: &[u64], range: Range<u64>, out: &mut [Range<u64>]) -> Result<()> {
-        if range.is_empty() {
-            return Ok(());
-        }
-        match self {
-            Node::Operand { number, of } => {
-                let width = of.width() as u64;
-                if let Some(known) = out.get_mut(*number) {
-                    let wanted = range.start * width..range.end * width;
-                    *known = match known.is_empty() {
-                        true => wanted,
-                        false => known.start.min(wanted.start)..known.end.max(wanted.end),
-                    };
-                }
-                Ok(())
-            }
-            Node::Cast { node, .. } => node.needed(lengths, range, out),
-            Node::Blocks { quantiser, node, fields } => {
-                let times = |count: usize| range.start * count as u64..range.end * count as u64;
-                node.needed(lengths, times(quantiser.elements), out)?;
-                let mut fields = fields.iter().zip(quantiser.fields);
-                fields.try_for_each(|(node, field)| node.needed(lengths, times(field.count), out))
-            }
-            Node::Rows { heads, node, .. } => {
-                let head = node.check(lengths)?.count / heads;
-                node.needed(lengths, range.start / head * head..range.end.div_ceil(head) * head, out)
-            }
-            Node::Slice { first, node, .. } => {
-                node.needed(lengths, first + range.start..first + range.end, out)
-            }
-            Node::Join { nodes } => {
-                let mut before = 0;
-                for node in nodes {
-                    let count = node.check(lengths)?.count;
-                    let inner = range.start.max(before)..range.end.min(before + count);
-                    if !inner.is_empty() {
-                        node.needed(lengths, inner.start - before..inner.end - before, out)?;
-                    }
-                    before += count;
-                }
-                Ok(())
-            }
-            Node::Sum { nodes, .. } | Node::Consensus { nodes, .. } => {
-                nodes.iter().try_for_each(|node| node.needed(lengths, range.clone(), out))
-            }
-            Node::Product { rank, rows, row, left, right, .. } => {
-                let (top, bottom) = (range.start / row, (range.end - 1) / row + 1);
-                left.needed(lengths, top..(rank - 1) * rows + bottom, out)?;
-                right.needed(lengths, 0..rank * row, out)
-            }
-            Node::Scaled { row, down, across, scales, node, .. } => {
-                let grid = Grid::new(*row, *down, *across, node.check(lengths)?.count)?;
-                let (top, bottom) = (range.start / row / grid.down, (range.end - 1) / row / grid.down + 1);
-                scales.needed(lengths, top * grid.columns..bottom * grid.columns, out)?;
-                node.needed(lengths, range, out)
-            }
-        }
-    }
-}
-
-/// How many numbers each of some nodes yields.
-fn same_count(nodes: &[Node], lengths: &[u64]) -> Result<u64> {
-    let mut counts = nodes.iter().map(|node| Ok(node.check(lengths)?.numbers()?.1));
-    let first = counts.next().unwrap_or_else(|| Err(malformed("nothing is added up")))?;
-    for count in counts {
-        if count? != first {
-            return Err(malformed("what is added up differs in length"));
-        }
-    }
-    Ok(first)
 }
 
 /// The parts of a range that lie in one row each.
-fn by_rows(first: u64, count: usize, row: u64) -> impl Iterator<Item = Range<u64>> {
+pub(super) fn by_rows(first: u64, count: usize, row: u64) -> impl Iterator<Item = Range<u64>> {
     let end = first + count as u64;
     let mut start = first;
     std::iter::from_fn(move || {
@@ -398,83 +239,109 @@ fn by_rows(first: u64, count: usize, row: u64) -> impl Iterator<Item = Range<u64
     })
 }
 
-/// Which scale belongs to which number.
-struct Grid {
-    down: u64,
-    across: u64,
-    rows: u64,
-    columns: u64,
-}
-
-impl Grid {
-    fn new(row: u64, down: u64, across: u64, count: u64) -> Result<Grid> {
-        if row < super::node::SHORTEST_ROW || !count.is_multiple_of(row) {
-            return Err(malformed("its numbers make no whole rows"));
-        }
-        let all = (count / row).max(1);
-        let down = if down == 0 { all } else { down };
-        let across = if across == 0 { row } else { across };
-        if across < 8.min(row) {
-            return Err(malformed("its groups are too small"));
-        }
-        Ok(Grid { down, across, rows: (count / row).div_ceil(down), columns: row.div_ceil(across) })
+/// The scale of each number of a part of a row, one for each.
+fn spread(values: &[f32], part: &Range<u64>, grid: &Grid, row: u64, out: &mut Vec<f32>) {
+    out.clear();
+    let (column, length) = (part.start % row, part.end - part.start);
+    let first = column / grid.across;
+    for (value, at) in values.iter().zip(first..) {
+        let start = (at * grid.across).max(column);
+        let end = ((at + 1) * grid.across).min(column + length);
+        out.resize(out.len() + (end - start) as usize, *value);
     }
 }
 
-/// The ranges of the operands that a range of the result needs, where they do not lie in memory anyway.
-pub(super) struct Fetched<'a> {
-    operands: &'a dyn Operands,
-    pub(super) lengths: &'a [u64],
-    /// Bytes of each operand and where they begin.
-    ahead: Vec<Option<(u64, Vec<u8>)>>,
+fn levels_of(
+    levels: &Levels,
+    (scales, zeros, node): (&Node, Option<&Node>, &Node),
+    operands: &Fetched<'_>,
+    (first, count): (u64, usize),
+    out: &mut [u8],
+) -> Result<()> {
+    let Groups { row, down, across } = levels.groups;
+    let grid = Grid::new(row, down, across, node.check(operands.lengths)?.count)?;
+    let mut values = node.values(operands, first, count)?;
+    let (mut each, mut each_zero) = (Vec::new(), Vec::new());
+    for part in by_rows(first, count, row) {
+        let (place, column) = (part.start / row, part.start % row);
+        let columns = column / grid.across..(column + part.end - part.start).div_ceil(grid.across);
+        let group = place / grid.down * grid.columns + columns.start;
+        let wanted = (columns.end - columns.start) as usize;
+        spread(&scales.values(operands, group, wanted)?, &part, &grid, row, &mut each);
+        if let Some(zeros) = zeros {
+            spread(&zeros.values(operands, group, wanted)?, &part, &grid, row, &mut each_zero);
+        }
+        let range = (part.start - first) as usize..(part.end - first) as usize;
+        let zeros = zeros.map(|_| &each_zero[..]);
+        levels.count(&mut values[range.clone()], &each, zeros, &mut out[range]);
+    }
+    Ok(())
 }
 
-impl<'a> Fetched<'a> {
-    pub(super) fn new(
-        node: &Node,
-        operands: &'a dyn Operands,
-        lengths: &'a [u64],
-        units: Range<u64>,
-    ) -> Result<Fetched<'a>> {
-        let mut ranges = vec![0..0; lengths.len()];
-        node.needed(lengths, units, &mut ranges)?;
-        let ahead = ranges.into_iter().enumerate().map(|(number, range)| {
-            if range.is_empty() || operands.lent(number).is_some() {
-                return Ok(None);
+/// The largest magnitudes of groups, from the one with number `first` on.
+fn largest(
+    groups: Groups,
+    node: &Node,
+    operands: &Fetched<'_>,
+    first: u64,
+    count: usize,
+) -> Result<Vec<f32>> {
+    let all = node.check(operands.lengths)?.count;
+    let grid = Grid::new(groups.row, groups.down, groups.across, all)?;
+    let rows = all / groups.row;
+    let mut values = Vec::with_capacity(count);
+    for part in by_rows(first, count, grid.columns) {
+        let (place, column) = (part.start / grid.columns, part.start % grid.columns);
+        let start = column * grid.across;
+        let end = ((column + part.end - part.start) * grid.across).min(groups.row);
+        let mut most = vec![0.0f32; (part.end - part.start) as usize];
+        for line in place * grid.down..((place + 1) * grid.down).min(rows) {
+            let found = node.values(operands, line * groups.row + start, (end - start) as usize)?;
+            for (most, group) in most.iter_mut().zip(found.chunks(grid.across as usize)) {
+                *most = group.iter().fold(*most, |most, of| if of.abs() > most { of.abs() } else { most });
             }
-            let mut bytes = allocate(range.end - range.start)?;
-            operands.read(number, range.start, &mut bytes)?;
-            Ok(Some((range.start, bytes)))
-        });
-        Ok(Fetched { operands, lengths, ahead: ahead.collect::<Result<_>>()? })
-    }
-
-    fn bytes(&self, number: usize, start: u64, length: u64) -> Result<Cow<'_, [u8]>> {
-        let part = |bytes: &'_ [u8], from: u64| -> Option<Range<usize>> {
-            let from = usize::try_from(start.checked_sub(from)?).ok()?;
-            let end = from.checked_add(usize::try_from(length).ok()?)?;
-            (end <= bytes.len()).then_some(from..end)
-        };
-        if let Some(all) = self.operands.lent(number) {
-            let range = part(all, 0).ok_or_else(|| malformed("an operand is too short"))?;
-            return Ok(Cow::Borrowed(&all[range]));
         }
-        if let Some(Some((from, bytes))) = self.ahead.get(number)
-            && let Some(range) = part(bytes, *from)
-        {
-            return Ok(Cow::Borrowed(&bytes[range]));
-        }
-        let mut bytes = allocate(length)?;
-        self.operands.read(number, start, &mut bytes)?;
-        Ok(Cow::Owned(bytes))
+        values.extend(most);
     }
+    Ok(values)
 }
 
-fn allocate(length: u64) -> Result<Vec<u8>> {
-    let missing = || Error::new(Kind::Limit, format!("not enough memory for {length} bytes"));
-    let length = usize::try_from(length).map_err(|_| missing())?;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length).map_err(|_| missing())?;
-    bytes.resize(length, 0);
-    Ok(bytes)
+/// Words of numbers, from the byte with number `first` on.
+fn packed(packing: &Packing, node: &Node, operands: &Fetched<'_>, first: u64, out: &mut [u8]) -> Result<()> {
+    let (width, numbers, columns) = (packing.width() as u64, packing.numbers(), packing.columns);
+    let (start, end) = (first / width, (first + out.len() as u64).div_ceil(width));
+    let whole = start * width == first && (end - start) * width == out.len() as u64;
+    let mut words = if whole { Vec::new() } else { vec![0; ((end - start) * width) as usize] };
+    let mut rest = if whole { &mut *out } else { &mut words };
+    if columns == 1 {
+        let mut values = vec![0; ((end - start) * numbers) as usize];
+        node.produce(operands, start * numbers, values.len(), &mut values)?;
+        packing.pack(&values, 1, rest);
+    } else {
+        for part in by_rows(start, (end - start) as usize, columns) {
+            let (group, column) = (part.start / columns, part.start % columns);
+            let length = part.end - part.start;
+            let (words, later) = std::mem::take(&mut rest).split_at_mut((length * width) as usize);
+            rest = later;
+            let begin = group * numbers * columns;
+            let mut values = vec![0; (numbers * length) as usize];
+            if length == columns {
+                node.produce(operands, begin, values.len(), &mut values)?;
+            } else if numbers * columns <= TOGETHER {
+                let mut all = vec![0; (numbers * columns) as usize];
+                node.produce(operands, begin, all.len(), &mut all)?;
+                let rows = all.chunks_exact(columns as usize).zip(values.chunks_exact_mut(length as usize));
+                rows.for_each(|(all, part)| part.copy_from_slice(&all[column as usize..][..length as usize]));
+            } else {
+                for (number, row) in values.chunks_exact_mut(length as usize).enumerate() {
+                    node.produce(operands, begin + number as u64 * columns + column, length as usize, row)?;
+                }
+            }
+            packing.pack(&values, length as usize, words);
+        }
+    }
+    if !whole {
+        out.copy_from_slice(&words[(first - start * width) as usize..][..out.len()]);
+    }
+    Ok(())
 }

@@ -4,15 +4,23 @@
 
 mod apply;
 mod blocks;
+mod check;
+mod fetched;
+mod levels;
 mod node;
 mod number;
+mod packing;
+mod product;
 mod sums;
+mod transpose;
 
 pub use blocks::{Field, Quantiser};
+pub use levels::{Book, Groups, Levels};
 pub use node::{Order, Precision, Voice};
 pub use number::{Number, Rounding};
+pub use packing::Packing;
 
-use apply::Fetched;
+use fetched::Fetched;
 use node::Node;
 
 use crate::error::{Error, Result};
@@ -121,6 +129,36 @@ impl Recipe {
     /// The product of a matrix of `rows` × `rank` integers, stored by columns, and one of `rank` × `row`, scaled.
     pub fn product(rank: u64, (rows, row): (u64, u64), scale: f32, left: Recipe, right: Recipe) -> Recipe {
         Recipe(Node::Product { rank, rows, row, scale, left: Box::new(left.0), right: Box::new(right.0) })
+    }
+
+    /// Where numbers, divided by the scales of their groups, with zero points or without, lie among the levels of a quantiser. Levels that do not fit
+    /// their type are refused when the recipe is read.
+    pub fn levels(self, levels: Levels, scales: Recipe, zeros: Option<Recipe>) -> Recipe {
+        let (scales, zeros) = (Box::new(scales.0), zeros.map(|zeros| Box::new(zeros.0)));
+        Recipe(Node::Levels { levels: Box::new(levels), scales, zeros, node: Box::new(self.0) })
+    }
+
+    /// The largest magnitude of each group.
+    pub fn largest(self, groups: Groups) -> Recipe {
+        Recipe(Node::Largest { groups, node: Box::new(self.0) })
+    }
+
+    /// An operand that holds matrices, with their columns as rows.
+    pub fn transposed(number: usize, of: Number, rows: u64, columns: u64) -> Recipe {
+        Recipe(Node::Transposed { rows, columns, node: Box::new(Node::Operand { number, of }) })
+    }
+
+    /// Small numbers, several of them in a word.
+    pub fn packed(self, packing: Packing) -> Recipe {
+        Recipe(Node::Packed { packing, node: Box::new(self.0) })
+    }
+
+    /// The type of its numbers, if it is the first operand as it is.
+    pub fn plain(&self) -> Option<Number> {
+        match self.0 {
+            Node::Operand { number: 0, of } => Some(of),
+            _ => None,
+        }
     }
 
     /// The same with operands that are numbered from `by` on.

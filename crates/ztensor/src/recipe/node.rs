@@ -1,7 +1,9 @@
 //! The operations of recipes, and how they are written.
 
 use super::blocks::Quantiser;
+use super::levels::{Book, Groups, Levels};
 use super::number::{Number, Rounding};
+use super::packing::Packing;
 use super::{malformed, unknown};
 use crate::error::Result;
 use crate::formats::zt::cbor::{Decoder, Encoder};
@@ -39,6 +41,14 @@ pub(super) enum Node {
     Sum { precision: Precision, divisor: f64, coefficients: Vec<f64>, nodes: Vec<Node> },
     /// The sum of those numbers whose sign prevails, once small ones are left out.
     Consensus { precision: Precision, normalised: bool, voices: Vec<Voice>, nodes: Vec<Node> },
+    /// Where numbers, divided by scales, lie among the levels of a quantiser.
+    Levels { levels: Box<Levels>, scales: Box<Node>, zeros: Option<Box<Node>>, node: Box<Node> },
+    /// The largest magnitude of each group.
+    Largest { groups: Groups, node: Box<Node> },
+    /// Matrices, their columns as rows. The node is an operand: all of a matrix is needed for any row of the result.
+    Transposed { rows: u64, columns: u64, node: Box<Node> },
+    /// Small numbers, several of them in a word.
+    Packed { packing: Packing, node: Box<Node> },
     /// The product of two matrices of small integers, scaled.
     Product { rank: u64, rows: u64, row: u64, scale: f32, left: Box<Node>, right: Box<Node> },
 }
@@ -60,8 +70,17 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// That of sixteen bits which a type is, if it is one.
+    pub fn of_narrow(number: Number) -> Option<Precision> {
+        match number {
+            Number::F16 => Some(Precision::F16),
+            Number::Bf16 => Some(Precision::Bf16),
+            _ => None,
+        }
+    }
+
     /// What sums in it yield: f32 of those in f64.
-    pub(super) fn number(self) -> Number {
+    pub fn number(self) -> Number {
         match self {
             Precision::F64 | Precision::F32 => Number::F32,
             Precision::F16 => Number::F16,
@@ -213,9 +232,44 @@ impl Node {
                 left.ranks = ranks.ok_or_else(|| malformed("its matrices have too high a rank"))?;
                 Node::Product { rank, rows, row, scale: float(scale)? as f32, left: of, right: by }
             }
+            ("levels", [to, precision, factor, book, row, down, across, nodes @ ..])
+                if matches!(nodes.len(), 2 | 3) =>
+            {
+                let to = number_of(to)?;
+                let precision = Precision::parse(text(precision)?)?;
+                let groups = Groups { row: whole(row)?, down: whole(down)?, across: whole(across)? };
+                let levels =
+                    Levels { to, precision, factor: float(factor)? as f32, book: Book::of(book)?, groups };
+                levels.check()?;
+                let mut nodes = nodes.iter().map(node).collect::<Result<Vec<_>>>()?;
+                let (of, scales) = (nodes.pop(), nodes.remove(0));
+                let of = of.ok_or_else(|| malformed("levels of nothing"))?;
+                Node::Levels {
+                    levels: Box::new(levels),
+                    scales: Box::new(scales),
+                    zeros: nodes.pop().map(Box::new),
+                    node: Box::new(of),
+                }
+            }
+            ("largest", [row, down, across, of]) => {
+                let groups = Groups { row: whole(row)?, down: whole(down)?, across: whole(across)? };
+                Node::Largest { groups, node: Box::new(node(of)?) }
+            }
+            ("transposed", [rows, columns, of]) => {
+                let (rows, columns, of) = (whole(rows)?, whole(columns)?, node(of)?);
+                if rows == 0 || columns == 0 || !matches!(of, Node::Operand { .. }) {
+                    return Err(malformed("what is transposed is no operand"));
+                }
+                Node::Transposed { rows, columns, node: Box::new(of) }
+            }
+            ("packed", [bits, Value::List(slots), columns, of]) => {
+                let slots = slots.iter().map(whole).collect::<Result<Vec<_>>>()?;
+                let packing = Packing::new(whole(bits)?, &slots, whole(columns)?)?;
+                Node::Packed { packing, node: Box::new(node(of)?) }
+            }
             (
                 "operand" | "cast" | "blocks" | "interleave" | "separate" | "slice" | "join" | "scaled"
-                | "sum" | "consensus" | "product",
+                | "sum" | "consensus" | "product" | "levels" | "largest" | "transposed" | "packed",
                 _,
             ) => {
                 return Err(malformed(&format!("\"{name}\" has other elements")));
@@ -282,6 +336,34 @@ impl Node {
                 list.extend(nodes.iter().map(Node::to_value));
                 list
             }
+            Node::Levels { levels, scales, zeros, node } => {
+                let Groups { row, down, across } = levels.groups;
+                let mut list = vec![
+                    text("levels"),
+                    text(levels.to.name()),
+                    text(levels.precision.name()),
+                    Value::Float(f64::from(levels.factor)),
+                    levels.book.to_value(),
+                    row.into(),
+                    down.into(),
+                    across.into(),
+                    scales.to_value(),
+                ];
+                list.extend(zeros.iter().map(|zeros| zeros.to_value()));
+                list.push(node.to_value());
+                list
+            }
+            Node::Largest { groups: Groups { row, down, across }, node } => {
+                vec![text("largest"), (*row).into(), (*down).into(), (*across).into(), node.to_value()]
+            }
+            Node::Transposed { rows, columns, node } => {
+                vec![text("transposed"), (*rows).into(), (*columns).into(), node.to_value()]
+            }
+            Node::Packed { packing, node } => {
+                let slots = packing.slots.iter().map(|slot| u64::from(*slot).into()).collect();
+                let bits = u64::from(packing.bits).into();
+                vec![text("packed"), bits, Value::List(slots), packing.columns.into(), node.to_value()]
+            }
             Node::Product { rank, rows, row, scale, left, right } => vec![
                 text("product"),
                 (*rank).into(),
@@ -299,7 +381,17 @@ impl Node {
     pub(super) fn shift(&mut self, by: usize) {
         match self {
             Node::Operand { number, .. } => *number += by,
-            Node::Cast { node, .. } | Node::Rows { node, .. } | Node::Slice { node, .. } => node.shift(by),
+            Node::Cast { node, .. }
+            | Node::Rows { node, .. }
+            | Node::Slice { node, .. }
+            | Node::Largest { node, .. }
+            | Node::Transposed { node, .. }
+            | Node::Packed { node, .. } => node.shift(by),
+            Node::Levels { scales, zeros, node, .. } => {
+                scales.shift(by);
+                node.shift(by);
+                zeros.iter_mut().for_each(|zeros| zeros.shift(by));
+            }
             Node::Join { nodes } | Node::Sum { nodes, .. } | Node::Consensus { nodes, .. } => {
                 nodes.iter_mut().for_each(|node| node.shift(by));
             }
@@ -348,6 +440,13 @@ impl Node {
             }
             Node::Consensus { nodes, .. } => format!("the consensus of {} tensors", nodes.len()),
             Node::Product { rank, .. } => format!("a product of rank {rank}"),
+            Node::Levels { levels, zeros, node, .. } => {
+                let zeros = if zeros.is_some() { " and zero points" } else { "" };
+                format!("{} of {} and scales{zeros}", levels.describe(), node.describe())
+            }
+            Node::Largest { node, .. } => format!("the largest magnitudes of {}", node.describe()),
+            Node::Transposed { node, .. } => format!("{}, transposed", node.describe()),
+            Node::Packed { node, .. } => format!("{}, packed", node.describe()),
         }
     }
 }
@@ -358,14 +457,14 @@ struct Left {
     ranks: u64,
 }
 
-fn float(value: &Value) -> Result<f64> {
+pub(super) fn float(value: &Value) -> Result<f64> {
     match value {
         Value::Float(float) if float.is_finite() => Ok(*float),
         _ => Err(malformed("a finite float is expected")),
     }
 }
 
-fn whole(value: &Value) -> Result<u64> {
+pub(super) fn whole(value: &Value) -> Result<u64> {
     let number = value.as_u64().filter(|number| *number <= i64::MAX as u64);
     number.ok_or_else(|| malformed("a number is expected"))
 }

@@ -13,6 +13,7 @@ pub enum Number {
     Bf16,
     F8E4M3,
     F8E5M2,
+    F8E8M0,
     I16,
     I8,
     U8,
@@ -28,13 +29,14 @@ pub enum Rounding {
 }
 
 impl Number {
-    const ALL: [Number; 9] = [
+    const ALL: [Number; 10] = [
         Number::F64,
         Number::F32,
         Number::F16,
         Number::Bf16,
         Number::F8E4M3,
         Number::F8E5M2,
+        Number::F8E8M0,
         Number::I16,
         Number::I8,
         Number::U8,
@@ -49,6 +51,7 @@ impl Number {
             Number::Bf16 => "bf16",
             Number::F8E4M3 => "f8_e4m3fn",
             Number::F8E5M2 => "f8_e5m2",
+            Number::F8E8M0 => "f8_e8m0",
             Number::I16 => "i16",
             Number::I8 => "i8",
             Number::U8 => "u8",
@@ -73,6 +76,7 @@ impl Number {
             (DType::U8, None) => Number::U8,
             (DType::U8, Some(LogicalType::F8E4M3FN)) => Number::F8E4M3,
             (DType::U8, Some(LogicalType::F8E5M2)) => Number::F8E5M2,
+            (DType::U8, Some(LogicalType::F8E8M0)) => Number::F8E8M0,
             _ => return None,
         })
     }
@@ -88,13 +92,13 @@ impl Number {
             Number::F64 => 8,
             Number::F32 => 4,
             Number::F16 | Number::Bf16 | Number::I16 => 2,
-            Number::F8E4M3 | Number::F8E5M2 | Number::I8 | Number::U8 => 1,
+            Number::F8E4M3 | Number::F8E5M2 | Number::F8E8M0 | Number::I8 | Number::U8 => 1,
         }
     }
 
     /// Whether it is a float that weights are kept in.
     pub fn is_float(self) -> bool {
-        !matches!(self, Number::I16 | Number::I8 | Number::U8)
+        !matches!(self, Number::F8E8M0 | Number::I16 | Number::I8 | Number::U8)
     }
 
     /// Numbers as f32; `out` has room for all of them.
@@ -108,6 +112,7 @@ impl Number {
             }
             Number::F8E4M3 => through(bytes, out, &E4M3),
             Number::F8E5M2 => through(bytes, out, &E5M2),
+            Number::F8E8M0 => each(bytes, out, |[byte]: [u8; 1]| f32::from_bits(widened_e8m0(byte))),
             Number::I16 => each(bytes, out, |two| f32::from(i16::from_le_bytes(two))),
             Number::I8 => each(bytes, out, |[byte]: [u8; 1]| f32::from(byte.cast_signed())),
             Number::U8 => each(bytes, out, |[byte]: [u8; 1]| f32::from(byte)),
@@ -132,6 +137,7 @@ impl Number {
             Number::F8E4M3 => all(values, out, |v| [cut::<3, 7>(v.to_bits(), 0x7f) as u8]),
             Number::F8E5M2 if nearest => all(values, out, |v| [narrowed_e5m2(v.to_bits())]),
             Number::F8E5M2 => all(values, out, |v| [cut::<2, 15>(v.to_bits(), 0x7c) as u8]),
+            Number::F8E8M0 => all(values, out, |v| [(v.to_bits() >> 23) as u8]),
             Number::I16 if nearest => {
                 all(values, out, |v| (nearest_integer(v, -32768.0, 32767.0) as i16).to_le_bytes())
             }
@@ -226,6 +232,16 @@ fn widened_f16(bits: u16) -> u32 {
         0 => subnormal,
         0x0f80_0000 => special,
         _ => normal,
+    }
+}
+
+/// A power of two, as the bits of an f32: the smallest is subnormal, the largest code is a NaN.
+#[inline(always)]
+fn widened_e8m0(byte: u8) -> u32 {
+    match byte {
+        0 => 0x0040_0000,
+        255 => 0x7fc0_0000,
+        exponent => u32::from(exponent) << 23,
     }
 }
 

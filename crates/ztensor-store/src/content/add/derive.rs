@@ -5,7 +5,7 @@ use super::Builder;
 use super::prepare::{Derived, Ingredient, Nearest, Trial};
 use crate::content::cut::cut;
 use crate::content::parent::{Parent, Wanted, candidates};
-use ztensor::archive::{Derivation, Operand, Original, Run, canonical_name};
+use ztensor::archive::{Derivation, Operand, Original, Run, canonical_name, quantised_weights};
 use ztensor::{Reader, Result};
 
 /// Tensors by which checkpoints that a file may come from are found, and of these those that are tried.
@@ -45,8 +45,13 @@ impl Builder<'_> {
         order.sort_by_key(|place| (std::cmp::Reverse(runs[*place].length), *place));
         order.truncate(WANTED);
         let mut wanted = Vec::new();
+        let mut quantised = quantised_weights(runs);
         for place in &order {
             let Some((name, _)) = &runs[*place].tensor else { continue };
+            if let Some((name, elements)) = quantised.remove(place) {
+                wanted.push(Wanted { name, elements, dtype: String::new() });
+                continue;
+            }
             let elements = reader.object(name)?.shape.elements().unwrap_or(0);
             let dtype = match runs[*place].blocks {
                 Some(_) => String::new(),

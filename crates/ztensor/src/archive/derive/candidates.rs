@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::names::{alike, canonical, numbers, of_expert};
+use super::names::{alike, canonical, numbers, of_expert, parts_of, wholes_of};
 use crate::archive::BaseTensor;
 use crate::index::{Format, Object};
 use crate::reader::Reader;
@@ -102,6 +102,8 @@ impl<'a> Origins<'a> {
             origins.push(self.plain(*place));
         }
         origins.extend(self.experts(&known, shape));
+        origins.extend(self.fused(&known, shape));
+        origins.extend(self.parts(&known, shape));
         if origins.is_empty() {
             let digits = numbers(&known);
             let of_shape = self.by_shape.get(&shape.to_vec()).into_iter().flatten();
@@ -113,6 +115,12 @@ impl<'a> Origins<'a> {
             origins.extend(of_shape.into_iter().take(BY_SHAPE).map(|place| self.plain(place)));
         }
         origins
+    }
+
+    /// The tensors of this name, and their shapes.
+    pub(super) fn named(&self, name: &str) -> Vec<(Origin, Shape)> {
+        let places = self.by_name.get(&canonical(name)).into_iter().flatten();
+        places.map(|place| (self.plain(*place), self.floats[*place].shape.clone())).collect()
     }
 
     fn plain(&self, place: usize) -> Origin {
@@ -143,13 +151,56 @@ impl<'a> Origins<'a> {
         if experts == 0 || experts > Recipe::MOST_OPERANDS as u64 / 2 {
             return None;
         }
+        let names: Option<Vec<String>> = (0..experts).map(|expert| of_expert(canonical, expert)).collect();
+        self.joined(&names?, |part| part.shape[..] == [rows, row])
+    }
+
+    /// Queries, keys and values in one tensor, or gates and what they gate.
+    fn fused(&self, canonical: &str, shape: &Shape) -> Option<Origin> {
+        let (experts, all) = (shape.first().copied()?, shape.elements()?);
+        let names = parts_of(canonical, if shape.len() == 3 { experts } else { 0 });
+        if names.len() > Recipe::MOST_OPERANDS / 2 {
+            return None;
+        }
+        let row = shape.last().filter(|_| shape.len() > 1);
+        let mut left = all;
+        let origin = self.joined(&names, |part| {
+            let count = part.shape.elements().filter(|count| *count <= left);
+            left -= count.unwrap_or(0);
+            count.is_some() && row.is_none_or(|row| part.shape.last() == Some(row))
+        });
+        origin.filter(|_| left == 0)
+    }
+
+    /// A part of a tensor in which several are fused.
+    fn parts(&self, canonical: &str, shape: &Shape) -> Option<Origin> {
+        let count = shape.elements().filter(|count| *count > 0)?;
+        for (whole, place) in wholes_of(canonical) {
+            let Some(whole) = self.by_name.get(&whole).and_then(|places| places.first()) else { continue };
+            let Some(all) = self.floats[*whole].shape.elements().filter(|all| *all > count) else { continue };
+            let first = match u64::try_from(place) {
+                Ok(place) => place.checked_mul(count),
+                Err(_) => place.unsigned_abs().checked_mul(count).and_then(|back| all.checked_sub(back)),
+            };
+            let Some(first) = first.filter(|first| first.checked_add(count).is_some_and(|end| end <= all))
+            else {
+                continue;
+            };
+            let origin = self.plain(*whole);
+            return Some(Origin { recipe: origin.recipe.slice(first, count), ..origin });
+        }
+        None
+    }
+
+    /// Tensors one after the other, all of one type.
+    fn joined(&self, names: &[String], mut fits: impl FnMut(&Floats) -> bool) -> Option<Origin> {
         let mut parts: Vec<&Floats> = Vec::new();
-        for expert in 0..experts {
-            let place = *self.by_name.get(&of_expert(canonical, expert)?)?.first()?;
+        for name in names {
+            let place = *self.by_name.get(name)?.first()?;
             parts.push(&self.floats[place]);
         }
         let number = parts.first()?.number;
-        if parts.iter().any(|part| part.number != number || part.shape[..] != [rows, row]) {
+        if parts.iter().any(|part| part.number != number || !fits(part)) {
             return None;
         }
         let nodes = (0..parts.len()).map(|place| Recipe::operand(place, number)).collect();

@@ -2,8 +2,10 @@
 
 use rayon::prelude::*;
 
-/// Columns that are worked on at once, so that what they add to stays in a cache.
-const COLUMNS: usize = 256;
+/// Columns of a matrix that are transposed at once: of 4096 rows they take a MiB.
+const COLUMNS: usize = 64;
+/// Sums of one row that stay in registers, four of 128 bits, while a row is gone through; two rows are, side by side.
+const TILE: usize = 16;
 
 /// A matrix by rows.
 pub(super) struct Matrix {
@@ -73,27 +75,70 @@ impl Matrix {
 
     /// This matrix times one of `width` columns.
     fn times(&self, other: &[f32], width: usize) -> Vec<f32> {
+        let tiles = tiles(other, width);
         let mut out = vec![0.0; self.rows * width];
-        out.par_chunks_exact_mut(width).zip(self.values.par_chunks_exact(self.row)).for_each(|(out, row)| {
-            for (value, other) in row.iter().zip(other.chunks_exact(width)) {
-                out.iter_mut().zip(other).for_each(|(out, other)| *out += value * other);
-            }
-        });
+        let pairs = out.par_chunks_mut(2 * width).zip(self.values.par_chunks(2 * self.row));
+        pairs.for_each(|(out, rows)| multiply(rows, self.row, &tiles, out, width));
         out
     }
 
     /// The transposed of this matrix times one of `width` columns.
     fn transposed_times(&self, other: &[f32], width: usize) -> Vec<f32> {
+        let tiles = tiles(other, width);
         let mut out = vec![0.0; self.row * width];
         out.par_chunks_mut(COLUMNS * width).enumerate().for_each(|(block, out)| {
-            for (row, other) in self.values.chunks_exact(self.row).zip(other.chunks_exact(width)) {
-                let row = &row[block * COLUMNS..];
-                for (out, value) in out.chunks_exact_mut(width).zip(row) {
-                    out.iter_mut().zip(other).for_each(|(out, other)| *out += value * other);
+            let columns = out.len() / width;
+            let mut turned = vec![0.0; columns * self.rows];
+            for (place, row) in self.values.chunks_exact(self.row).enumerate() {
+                let values = &row[block * COLUMNS..][..columns];
+                for (column, value) in values.iter().enumerate() {
+                    turned[column * self.rows + place] = *value;
                 }
+            }
+            for (out, rows) in out.chunks_mut(2 * width).zip(turned.chunks(2 * self.rows)) {
+                multiply(rows, self.rows, &tiles, out, width);
             }
         });
         out
+    }
+}
+
+/// A matrix by tiles of its columns, each row by row; the last one is filled up with 0.
+fn tiles(matrix: &[f32], width: usize) -> Vec<Vec<[f32; TILE]>> {
+    let tile = |first: usize| {
+        let rows = matrix.chunks_exact(width).map(move |row| {
+            let mut tile = [0.0; TILE];
+            let part = &row[first..(first + TILE).min(width)];
+            tile[..part.len()].copy_from_slice(part);
+            tile
+        });
+        rows.collect()
+    };
+    (0..width).step_by(TILE).map(tile).collect()
+}
+
+/// One or two rows times a matrix.
+fn multiply(rows: &[f32], row: usize, tiles: &[Vec<[f32; TILE]>], out: &mut [f32], width: usize) {
+    let (one, other) = rows.split_at(row);
+    for (tile, first) in tiles.iter().zip((0..width).step_by(TILE)) {
+        let wanted = TILE.min(width - first);
+        let mut sums = [[0.0f32; TILE]; 2];
+        if other.is_empty() {
+            for (value, tile) in one.iter().zip(tile) {
+                sums[0].iter_mut().zip(tile).for_each(|(sum, of)| *sum += value * of);
+            }
+        } else {
+            let [first_sums, second_sums] = &mut sums;
+            for ((value, second), tile) in one.iter().zip(other).zip(tile) {
+                for ((sum, second_sum), of) in first_sums.iter_mut().zip(second_sums.iter_mut()).zip(tile) {
+                    *sum += value * of;
+                    *second_sum += second * of;
+                }
+            }
+        }
+        for (out, sums) in out.chunks_exact_mut(width).zip(&sums) {
+            out[first..first + wanted].copy_from_slice(&sums[..wanted]);
+        }
     }
 }
 

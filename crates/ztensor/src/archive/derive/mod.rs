@@ -2,10 +2,13 @@
 //! base, under this or another name and of this or another type, and other tensors of the same model.
 
 mod candidates;
+mod consensus;
+mod kits;
 mod low_rank;
 mod matrix;
 mod merge;
 mod names;
+mod quantised;
 mod samples;
 mod trial;
 mod within;
@@ -14,6 +17,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use candidates::{Origins, Target, casts};
+use kits::Kit;
+pub use kits::quantised_weights;
 pub use names::canonical as canonical_name;
 use samples::Samples;
 use trial::{Parent, Source, Trial, sources};
@@ -31,6 +36,9 @@ const SHORTEST: u64 = 512;
 const OVERHEAD: usize = 64;
 /// Merges and low ranks are looked for where a tensor would take more than this share of its bytes.
 const WORTH: f64 = 0.02;
+
+/// No other kind of merge is looked for where one gives more than this share of the elements exactly.
+const SURE: f64 = 0.9;
 
 /// An operand as it will be stored.
 #[derive(Debug)]
@@ -67,6 +75,8 @@ pub struct Derivation<'a> {
     relatives: Vec<Option<usize>>,
     /// Tensors with the scales of others, by the number of those.
     scales: HashMap<usize, usize>,
+    /// Quantised tensors and what lies beside them.
+    kits: HashMap<usize, Kit>,
     operands: HashSet<usize>,
 }
 
@@ -168,13 +178,18 @@ impl<'a> Derivation<'a> {
         original: &'a Original,
         runs: &'a [Run],
         bases: &'a [Arc<Reader>],
-        relatives: Vec<Option<usize>>,
+        mut relatives: Vec<Option<usize>>,
     ) -> Derivation<'a> {
-        let scales = scales(runs, &relatives);
-        let operands = relatives.iter().flatten().chain(scales.values()).copied().collect();
+        let (scales, kits) = (scales(runs), kits::kits(runs));
+        // Operands are made of no pieces themselves: scales of quantised tensors are alike, and worth more as what they are.
+        for operand in scales.values().copied().chain(kits.values().flat_map(Kit::operands)) {
+            relatives[operand] = None;
+        }
+        let operands = relatives.iter().flatten().chain(scales.values()).copied();
+        let operands = operands.chain(kits.values().flat_map(Kit::operands)).collect();
         let bases = bases.iter().enumerate();
         let origins = bases.map(|(number, base)| Origins::new(number, base, reader)).collect();
-        Derivation { reader, original, runs, origins, relatives, scales, operands }
+        Derivation { reader, original, runs, origins, relatives, scales, kits, operands }
     }
 
     /// Whether other pieces may be made of this one.
@@ -233,7 +248,13 @@ impl<'a> Derivation<'a> {
             return Ok(None);
         };
         let object = self.reader.object(name)?;
-        let Some(target) = Target::of(object, role) else { return Ok(None) };
+        let target = match self.kits.get(&number).is_some_and(Kit::is_packed) {
+            true => Target::Numbers(Number::U8),
+            false => match Target::of(object, role) {
+                Some(target) => target,
+                None => return Ok(None),
+            },
+        };
         let Some(part) = self.part(number, run, target) else { return Ok(None) };
         if self.origins.is_empty() && self.relatives.get(number).is_none_or(Option::is_none) {
             return Ok(None);
@@ -244,10 +265,8 @@ impl<'a> Derivation<'a> {
             return Ok(None);
         }
         let options = match target {
-            Target::Numbers(_) => options.clone(),
-            Target::Blocks(_) => {
-                z4ai::Options { dtype: Some(z4ai::Dtype::U8), shape: None, ..options.clone() }
-            }
+            Target::Numbers(of) if of != Number::U8 => options.clone(),
+            _ => z4ai::Options { dtype: Some(z4ai::Dtype::U8), shape: None, ..options.clone() },
         };
         let tensor = (name.as_str(), &object.shape, target);
         let trials = match fit {
@@ -288,7 +307,12 @@ impl<'a> Derivation<'a> {
             }
             parents.extend(likest);
         }
-        let mut trials: Vec<Trial<'_>> = merge::find(&parents, to, bytes)?.into_iter().collect();
+        let merged = merge::find(&parents, to, bytes)?;
+        let is_sure = merged.as_ref().is_some_and(|(share, _)| *share > SURE);
+        let mut trials: Vec<Trial<'_>> = merged.into_iter().map(|(_, trial)| trial).collect();
+        if !is_sure {
+            trials.extend(consensus::find(&parents, to, bytes)?);
+        }
         if trials.is_empty()
             && let Some(likest) = parents.iter().max_by(|one, other| one.likeness.total_cmp(&other.likeness))
         {
@@ -321,6 +345,12 @@ impl<'a> Derivation<'a> {
         bytes: &[u8],
     ) -> Result<Vec<Trial<'_>>> {
         let mut trials = Vec::new();
+        if let (Some(kit), Target::Numbers(to)) = (self.kits.get(&number), target) {
+            trials = self.quantised(kit, (to, shape), part)?;
+            if kit.is_packed() {
+                return Ok(fitting(trials, bytes));
+            }
+        }
         let fields: Option<Vec<Arc<Vec<u8>>>> = match target {
             Target::Blocks(quantiser) => Some(quantiser.split(bytes).into_iter().map(Arc::new).collect()),
             Target::Numbers(_) => None,
@@ -376,11 +406,7 @@ impl<'a> Derivation<'a> {
                 }
             }
         }
-        // What does not make as many bytes is no recipe for these.
-        trials.retain(|trial| {
-            trial.recipe.length(&trial.lengths).is_ok_and(|length| length == bytes.len() as u64)
-        });
-        Ok(trials)
+        Ok(fitting(trials, bytes))
     }
 
     /// Numbers divided by the scales that another tensor of the model holds.
@@ -415,6 +441,13 @@ impl<'a> Derivation<'a> {
     }
 }
 
+/// What does not make as many bytes is no recipe for these.
+fn fitting<'a>(mut trials: Vec<Trial<'a>>, bytes: &[u8]) -> Vec<Trial<'a>> {
+    trials
+        .retain(|trial| trial.recipe.length(&trial.lengths).is_ok_and(|length| length == bytes.len() as u64));
+    trials
+}
+
 /// How many rows and columns have one scale, by the shape of all scales; 0 for all.
 fn groups(rows: u64, row: u64, scales: &Shape) -> Option<(u64, u64)> {
     match scales[..] {
@@ -427,12 +460,10 @@ fn groups(rows: u64, row: u64, scales: &Shape) -> Option<(u64, u64)> {
 }
 
 /// Tensors of narrow numbers whose scales lie beside them under a name that says so.
-fn scales(runs: &[Run], relatives: &[Option<usize>]) -> HashMap<usize, usize> {
+fn scales(runs: &[Run]) -> HashMap<usize, usize> {
     let name = |run: &'_ Run| run.tensor.as_ref().map(|(name, _)| name.clone());
-    let floats = runs.iter().enumerate().filter(|(place, run)| {
-        // What refers to pieces itself is nobody's operand.
-        Number::of(&run.element).is_some_and(Number::is_float) && relatives[*place].is_none()
-    });
+    let floats = runs.iter().enumerate();
+    let floats = floats.filter(|(_, run)| Number::of(&run.element).is_some_and(Number::is_float));
     let by_name: HashMap<String, usize> =
         floats.filter_map(|(place, run)| Some((name(run)?, place))).collect();
     let mut scales = HashMap::new();

@@ -17,7 +17,7 @@ const PREFIXES: [&str; 12] = [
 ];
 
 /// Parts of names behind the number of the layer; the first that fits is taken.
-const PARTS: [(&str, &str); 43] = [
+const PARTS: [(&str, &str); 48] = [
     ("self_attn.q_proj", "attn_q"),
     ("self_attn.k_proj", "attn_k"),
     ("self_attn.v_proj", "attn_v"),
@@ -25,6 +25,11 @@ const PARTS: [(&str, &str); 43] = [
     ("self_attn.dense", "attn_output"),
     ("self_attn.out_proj", "attn_output"),
     ("self_attn.qkv_proj", "attn_qkv"),
+    ("self_attn.W_pack", "attn_qkv"),
+    ("self_attention.query_key_value", "attn_qkv"),
+    ("attention.query_key_value", "attn_qkv"),
+    ("attention.wqkv", "attn_qkv"),
+    ("mlp.dense_h_to_4h", "ffn_up"),
     ("self_attn.q_norm", "attn_q_norm"),
     ("self_attn.k_norm", "attn_k_norm"),
     ("self_attn.q_a_proj", "attn_q_a"),
@@ -84,6 +89,12 @@ pub fn canonical(name: &str) -> String {
     }
     let (stem, kind) = match rest.rsplit_once('.') {
         Some((stem, kind @ ("weight" | "bias"))) => (stem, kind),
+        // The matrices of all experts in one parameter.
+        Some((stem, matrix @ ("gate_up_proj" | "down_proj"))) if stem.ends_with(".experts") => {
+            let layer = stem.strip_prefix("layers.").and_then(|stem| stem.split_once('.'));
+            let matrix = if matrix == "down_proj" { "ffn_down_exps" } else { "ffn_gate_up_exps" };
+            return layer.map_or(rest.to_owned(), |(layer, _)| format!("blk.{layer}.{matrix}.weight"));
+        }
         _ => return rest.to_owned(),
     };
     for layers in ["layers.", "encoder.layer.", "h.", "blk."] {
@@ -113,6 +124,48 @@ fn canonical_part(part: &str) -> String {
     match part {
         "feed_forward.w2" => "ffn_down".to_owned(),
         _ => PARTS.iter().find(|(from, _)| *from == part).map_or(part, |(_, to)| to).to_owned(),
+    }
+}
+
+/// The tensors that a fused one consists of, one after the other; none where it is none.
+pub(super) fn parts_of(fused: &str, experts: u64) -> Vec<String> {
+    let Some(((layer, part), kind)) =
+        fused.rsplit_once('.').and_then(|(stem, kind)| Some((stem.rsplit_once('.')?, kind)))
+    else {
+        return Vec::new();
+    };
+    let names = |parts: &[&str]| parts.iter().map(|part| format!("{layer}.{part}.{kind}")).collect();
+    match part {
+        "attn_qkv" => names(&["attn_q", "attn_k", "attn_v"]),
+        "ffn_up" => names(&["ffn_gate", "ffn_up"]),
+        "ffn_gate_up_exps" => (0..experts)
+            .flat_map(|expert| ["ffn_gate", "ffn_up"].map(|part| format!("{layer}.{part}.{expert}.{kind}")))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Fused tensors that one may be a part of, and where it begins there, counted in its own length: from the end where that is negative.
+pub(super) fn wholes_of(part: &str) -> Vec<(String, i64)> {
+    let Some((stem, kind)) = part.rsplit_once('.') else { return Vec::new() };
+    let Some((layer, name)) = stem.rsplit_once('.') else { return Vec::new() };
+    let of = |name: &str, place| vec![(format!("{layer}.{name}.{kind}"), place)];
+    if let (Ok(expert), Some((layer, matrix))) = (name.parse::<u16>(), layer.rsplit_once('.')) {
+        let expert = i64::from(expert);
+        let mut wholes = vec![(format!("{layer}.{matrix}_exps.{kind}"), expert)];
+        if let "ffn_gate" | "ffn_up" = matrix {
+            let place = 2 * expert + i64::from(matrix == "ffn_up");
+            wholes.push((format!("{layer}.ffn_gate_up_exps.{kind}"), place));
+        }
+        return wholes;
+    }
+    match name {
+        "attn_q" => of("attn_qkv", 0),
+        "attn_k" => of("attn_qkv", -2),
+        "attn_v" => of("attn_qkv", -1),
+        "ffn_gate" => of("ffn_up", 0),
+        "ffn_up" => of("ffn_up", -1),
+        _ => Vec::new(),
     }
 }
 
@@ -148,11 +201,31 @@ mod tests {
             ("model.layers.5.block_sparse_moe.experts.7.w2.weight", "blk.5.ffn_down.7.weight"),
             ("blk.5.ffn_down.7.weight", "blk.5.ffn_down.7.weight"),
             ("module.odd.name", "odd.name"),
+            ("model.layers.3.mlp.experts.gate_up_proj", "blk.3.ffn_gate_up_exps.weight"),
+            ("model.layers.3.mlp.experts.down_proj", "blk.3.ffn_down_exps.weight"),
         ] {
             assert_eq!(canonical(theirs), ours);
         }
         assert_eq!(of_expert("blk.5.ffn_down_exps.weight", 7).unwrap(), "blk.5.ffn_down.7.weight");
         assert_eq!(of_expert("blk.5.ffn_down.weight", 7), None);
         assert_eq!(numbers("model.layers.12.w2.x"), ["12", "2"]);
+    }
+
+    #[test]
+    fn parts_and_wholes_of_fused_tensors() {
+        assert_eq!(
+            parts_of("blk.1.attn_qkv.bias", 0),
+            ["blk.1.attn_q.bias", "blk.1.attn_k.bias", "blk.1.attn_v.bias"]
+        );
+        let of_experts = parts_of("blk.1.ffn_gate_up_exps.weight", 2);
+        assert_eq!(of_experts[1..3], ["blk.1.ffn_up.0.weight", "blk.1.ffn_gate.1.weight"]);
+        assert!(parts_of("blk.1.ffn_down.weight", 0).is_empty() && parts_of("x", 1).is_empty());
+        assert_eq!(wholes_of("blk.1.attn_k.bias"), [("blk.1.attn_qkv.bias".to_owned(), -2)]);
+        let whole = |name: &str, place| (format!("blk.1.{name}.weight"), place);
+        assert_eq!(
+            wholes_of("blk.1.ffn_up.7.weight"),
+            [whole("ffn_up_exps", 7), whole("ffn_gate_up_exps", 15)]
+        );
+        assert!(wholes_of("blk.1.attn_output.weight").is_empty() && wholes_of("x").is_empty());
     }
 }

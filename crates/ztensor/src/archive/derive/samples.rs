@@ -44,8 +44,7 @@ impl Samples {
             let (frame, is_delta) = z4ai::compress_delta_if_useful(&self.bytes, &reference, &self.options)
                 .map_err(z4ai_failure)?;
             let stored = trial.sources.iter().map(|source| match source {
-                // Vectors have eight to twelve bits in sixteen.
-                Source::Field(Number::I16, _, bytes) => 0.6 * bytes.len() as f64,
+                Source::Field(Number::I16, _, bytes) => vectors(bytes),
                 // Fields become a little shorter.
                 Source::Field(_, _, bytes) => 0.9 * bytes.len() as f64,
                 Source::Base(..) | Source::Run(..) => 0.0,
@@ -60,6 +59,13 @@ impl Samples {
         }
         Ok(found)
     }
+}
+
+/// About what vectors take whose largest element is four standard deviations.
+fn vectors(bytes: &[u8]) -> f64 {
+    let largest =
+        bytes.as_chunks().0.iter().map(|of| i16::from_le_bytes(*of).unsigned_abs()).max().unwrap_or(0);
+    bytes.len() as f64 / 16.0 * (f64::from(largest.max(1)).log2() + 0.3)
 }
 
 /// Ranges all over the bytes, each a whole number of elements whatever their width.

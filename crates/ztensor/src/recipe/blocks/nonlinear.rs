@@ -3,6 +3,9 @@
 use super::super::number::from_f16;
 use super::levels::pack_nibbles;
 
+/// Elements whose state stays in registers while a table is gone through: two of 128 bits for each variable.
+const LANES: usize = 8;
+
 /// Between each two neighbours of the table.
 const MIDPOINTS: [f32; 15] =
     [-115.5, -93.5, -74.0, -57.0, -42.0, -28.5, -16.0, -4.5, 7.0, 19.0, 31.5, 45.5, 61.0, 79.0, 101.0];
@@ -43,12 +46,19 @@ pub(super) fn iq4_xs(values: &[f32; 256], fields: &[u8; 10], block: &mut [u8; 13
 #[inline(always)]
 fn nearest_of_table(values: &[f32; 32], scale: f32) -> [u8; 32] {
     let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
-    let scaled = values.map(|value| value * inverse);
-    let mut reached = [0u32; 32];
-    for midpoint in MIDPOINTS {
-        reached.iter_mut().zip(&scaled).for_each(|(count, value)| *count += u32::from(*value >= midpoint));
+    let mut levels = [0; 32];
+    for (values, levels) in values.as_chunks::<LANES>().0.iter().zip(levels.as_chunks_mut::<LANES>().0) {
+        let scaled = values.map(|value| value * inverse);
+        let mut reached = [0u32; LANES];
+        for midpoint in MIDPOINTS {
+            reached
+                .iter_mut()
+                .zip(&scaled)
+                .for_each(|(count, value)| *count += u32::from(*value >= midpoint));
+        }
+        *levels = reached.map(|count| count as u8);
     }
-    reached.map(|count| count as u8)
+    levels
 }
 
 pub(super) fn split_mxfp4(block: &[u8; 17]) -> [u8; 1] {
@@ -92,20 +102,22 @@ fn half_e4m3(byte: u8) -> f32 {
 /// The first of the values that are nearest. Those of the other sign are never nearer than zero, which is the first, so magnitudes decide.
 #[inline(always)]
 fn nearest_doubled<const COUNT: usize>(values: &[f32; COUNT], scale: f32) -> [u8; COUNT] {
-    let magnitudes = values.map(f32::abs);
-    let (mut best, mut index) = (magnitudes, [0u32; COUNT]);
-    for (number, doubled) in (1u32..).zip(DOUBLED) {
-        let scaled = doubled * scale;
-        for ((best, index), magnitude) in best.iter_mut().zip(&mut index).zip(&magnitudes) {
-            let distance = (scaled - magnitude).abs();
-            let nearer = distance < *best;
-            *index = if nearer { number } else { *index };
-            *best = if nearer { distance } else { *best };
-        }
-    }
     let mut levels = [0; COUNT];
-    for ((level, index), value) in levels.iter_mut().zip(index).zip(values) {
-        *level = (index + if *value < 0.0 && index > 0 { 8 } else { 0 }) as u8;
+    let scaled = DOUBLED.map(|doubled| doubled * scale);
+    for (values, levels) in values.as_chunks::<LANES>().0.iter().zip(levels.as_chunks_mut::<LANES>().0) {
+        let magnitudes = values.map(f32::abs);
+        let (mut best, mut index) = (magnitudes, [0u32; LANES]);
+        for (number, scaled) in (1u32..).zip(scaled) {
+            for ((best, index), magnitude) in best.iter_mut().zip(&mut index).zip(&magnitudes) {
+                let distance = (scaled - magnitude).abs();
+                let nearer = distance < *best;
+                *index = if nearer { number } else { *index };
+                *best = if nearer { distance } else { *best };
+            }
+        }
+        for ((level, index), value) in levels.iter_mut().zip(index).zip(values) {
+            *level = (index + if *value < 0.0 && index > 0 { 8 } else { 0 }) as u8;
+        }
     }
     levels
 }
