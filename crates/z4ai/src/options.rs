@@ -149,17 +149,17 @@ impl Options {
         ))
     }
 
-    /// Scalars per kernel of a convolution, if the shape has one: the product of all dimensions behind the
+    /// Scalars per filter of a convolution, if the shape has one: the product of all dimensions behind the
     /// second.
-    pub(crate) fn kernel_length(&self) -> Option<usize> {
+    pub(crate) fn filter_length(&self) -> Option<usize> {
         let inner = self.shape.as_ref()?.get(2..)?;
         let length = inner.iter().try_fold(1u64, |product, &size| product.checked_mul(size))?;
         usize::try_from(length).ok().filter(|&length| length > 1)
     }
 
-    /// Scalars per line of a convolution's kernel: the last dimension.
+    /// Scalars per line of a convolution's filter: the last dimension.
     pub(crate) fn line_length(&self) -> Option<usize> {
-        self.kernel_length()?;
+        self.filter_length()?;
         usize::try_from(*self.shape.as_ref()?.last()?).ok()
     }
 

@@ -155,7 +155,7 @@ impl<'a> HeadCall<'a> {
             let furthest = line_places.iter().fold(0, |most, &place| place.max(most));
             assert!(last.is_some_and(|last| furthest as usize <= last));
         }
-        // Below a power of two, slots and offsets stay there when they are put together.
+        // Slots and offsets below a power of two are still below it when they are combined with `or`.
         assert!(!CONTEXTS || expected.slots() <= self.tables.slots().len());
         assert!(packed.len() >= count / 8 * BITS);
         Checked { octaves, offsets, line_octaves, line_places }

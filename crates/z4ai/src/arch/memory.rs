@@ -1,5 +1,5 @@
-//! Memory for decoded data: zeroed by the operating system rather than by us. It is not there before it is
-//! used; [`super::pages`] brings it in.
+//! Memory for decoded data: zeroed by the operating system rather than by us. Its pages are mapped on first
+//! use; [`super::pages`] faults them in.
 #![allow(unsafe_code)]
 
 use super::pages;
@@ -21,8 +21,8 @@ pub(crate) fn zeroed(length: usize) -> Result<Vec<u8>> {
     Ok(unsafe { Vec::from_raw_parts(start, length, length) })
 }
 
-/// An empty vector with room for so many bytes, which takes no memory before it is used. Where there is not
-/// enough the vector will have to grow.
+/// An empty vector with a capacity of so many bytes, whose pages are mapped on first use. Where there is not
+/// enough memory the vector has to grow instead.
 pub(crate) fn with_room_for(length: usize) -> Vec<u8> {
     let mut memory = Vec::new();
     if memory.try_reserve_exact(length).is_ok() {

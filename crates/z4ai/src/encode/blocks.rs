@@ -10,7 +10,7 @@ use std::sync::Mutex;
 /// Memory of blocks, kept for the next: bringing in new memory takes about as long as encoding does. Never
 /// waited for: in a forked process its holder may not exist any more.
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-/// How many are kept, and the most bytes of each.
+/// The most blocks that are kept and the most bytes of each: a guard.
 const SPARE_BLOCKS: usize = 16;
 const SPARE_BYTES: usize = 2 << 20;
 

@@ -37,7 +37,7 @@ const LEARNING_BLOCK_ELEMENTS: usize = 1 << 20;
 /// range.
 const OPAQUE_BLOCK: usize = 1 << 20;
 /// The fewest bytes per block of records, in sections that have as many: every field has states of its own to
-/// flush.
+/// flush. Not tuned.
 const RECORDS_BLOCK: usize = 1 << 18;
 /// Bytes of each part of a section on which records are compared with bytes: a short block of many fields
 /// says little. GGUF blocks of Q4_K: with an eighth they are taken for bytes at fast effort, +2.8 %.
@@ -156,7 +156,7 @@ impl Plan {
         let mut candidates = Self::structures(elements, dtype, options, block_length)?;
         candidates.push(ordinary.model);
         let model = match smallest(candidates, elements, width)? {
-            // So far they know a sample.
+            // These two are fitted to a sample so far.
             Model::Sparse(_) => SparseModel::fit(elements, dtype, block_length)?.into(),
             Model::Planes(_) => PlanesModel::fit(elements, width)?.into(),
             model => model,
@@ -268,8 +268,8 @@ impl Plan {
         let model = match (nested, dtype.float_layout()) {
             (Some(model), _) => model,
             (None, Some(layout)) => {
-                let (row, kernel) = (options.row_length(), options.kernel_length());
-                FloatModel::fit(layout, elements, row, kernel, options.effort, block_length)?.into()
+                let (row, filter) = (options.row_length(), options.filter_length());
+                FloatModel::fit(layout, elements, row, filter, options.effort, block_length)?.into()
             }
             (None, None) => {
                 let contexts = match options.effort {
@@ -312,7 +312,7 @@ impl Plan {
         let Some(layout) = layout.filter(|&layout| AdaptiveModel::supports(layout)) else { return Ok(None) };
         let geometry = TensorGeometry {
             row_length: options.row_length().or(found),
-            kernel_length: options.kernel_length(),
+            filter_length: options.filter_length(),
             line_length: options.line_length(),
         };
         let block = LEARNING_BLOCK_ELEMENTS * layout.width;
@@ -320,7 +320,7 @@ impl Plan {
         Ok(Some(Self { model: model.into(), block_length }))
     }
 
-    /// The same plan with one block for the whole section, if that may find more repeats.
+    /// This plan with one block for the whole section, if that may find more repeats.
     pub fn with_long_distances(&self, length: usize) -> Option<Self> {
         let Model::Opaque(opaque) = &self.model else { return None };
         let level = opaque.level - LEVEL_BONUS;

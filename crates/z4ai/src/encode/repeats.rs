@@ -98,7 +98,7 @@ pub(crate) fn are_likely(bytes: &[u8], width: usize) -> bool {
     let anchors = threads::map((0..windows).step_by(WINDOWS_PER_TASK), |first| {
         let mut anchors = Vec::new();
         for index in first..windows.min(first + WINDOWS_PER_TASK) {
-            // Another part of each window: the same one everywhere would never meet itself at some distances.
+            // Another part of each window: with the same one, repeats at some distances would never be seen.
             let skip = ((index as u64 * 0x9e37_79b1) >> 7) as usize % (WINDOW - SEARCHED_BYTES);
             let start = index * window + skip.next_multiple_of(width);
             add_anchors(bytes, start..start + SEARCHED_BYTES, width, SEARCHED_BYTES, &mut anchors);

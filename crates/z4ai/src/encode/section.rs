@@ -186,7 +186,7 @@ impl<'o> SectionEncoder<'o> {
         if let Some(learning) = plan.with_learning(part.bytes, options)? {
             let mut other = Vec::new();
             self.append_planned(&learning, part, &mut other)?;
-            // It decodes much slower, so a hair's breadth is not enough.
+            // It decodes several times more slowly, so the gain must be worth that.
             if (other.len() as u64) * LEARNING_GAIN < (frame.len() - start) as u64 * (LEARNING_GAIN - 1) {
                 keep_shorter(frame, start, &other);
             }

@@ -6,7 +6,7 @@ pub(crate) const PROBABILITY_BITS: u32 = 12;
 /// How far these stay from 0 and 1. At maximum effort: half and double change less than 0.001 %.
 const PROBABILITY_MARGIN: u32 = 16;
 
-/// How often a context had a 1, and a bit at all.
+/// How many ones a context had, and how many bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tally {
     ones: u32,
@@ -37,8 +37,8 @@ impl Tally {
         i32::from(STRETCH[(self.probability(1 << 15, PRIOR_ODDS) >> 4) as usize & 4095])
     }
 
-    /// The probability of a 1 in 1/2^[`PROBABILITY_BITS`], where the odds were assumed that the sum of those
-    /// of two tallies with this number stands for.
+    /// The probability of a 1 in 1/2^[`PROBABILITY_BITS`]. The prior are the odds that this number of a sum
+    /// of two tallies' log odds stands for.
     #[inline(always)]
     pub fn chance(self, sum: usize) -> u32 {
         let probability = self.probability(ASSUMED[sum % SUMS], PRIOR_CHANCE) >> (16 - PROBABILITY_BITS);

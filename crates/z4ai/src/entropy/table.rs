@@ -236,7 +236,7 @@ pub(crate) fn entropy_bits(counts: &[u32]) -> u64 {
 
 /// `1024 * log2(value)`.
 pub(crate) fn log2_1024(value: u64) -> u32 {
-    /// Of the counts of small tensors, whose tables would take longer to judge than to use.
+    /// For the counts of small tensors, whose tables would take longer to estimate than to use.
     static SMALL: [u32; 2048] = {
         let mut table = [0; 2048];
         let mut value = 0;

@@ -15,7 +15,7 @@ use crate::transform::{Contents, Model};
 use std::iter;
 use std::ops::Range;
 
-/// What data is decoded against, and where decoding shall find out the identity of that.
+/// What data is decoded against, and the digest of it that is computed on the way.
 pub(super) struct Identified<'r, 'i, R> {
     pub reference: Option<&'r R>,
     pub identification: Option<&'i Identification<'i>>,

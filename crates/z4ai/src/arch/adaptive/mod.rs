@@ -10,19 +10,15 @@ use super::eight::EightLanes;
 use crate::transform::adaptive::{MagnitudeDecoder, MagnitudeRun, SignDecoder, SignRun};
 
 /// Decodes the steps of a run, those with an escape one lane after the other.
-///
-/// # Safety
-///
-/// The CPU must have the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn decode_magnitudes<V: EightLanes>(
+pub(super) fn decode_magnitudes<V: EightLanes>(
+    kernel: V::Kernel,
     decoder: &mut MagnitudeDecoder,
     first: usize,
     run: &mut MagnitudeRun,
 ) {
     while run.done < run.steps {
-        // SAFETY: the caller vouches for the instructions.
-        unsafe { magnitudes::decode::<V>(decoder, first, run) };
+        magnitudes::decode::<V>(kernel, decoder, first, run);
         // It stops where a lane has an escape.
         if run.done < run.steps {
             run.next(first, decoder);
@@ -31,12 +27,7 @@ pub(super) unsafe fn decode_magnitudes<V: EightLanes>(
 }
 
 /// Decodes the signs of a run.
-///
-/// # Safety
-///
-/// The CPU must have the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn decode_signs<V: EightLanes>(decoder: &mut SignDecoder, run: &mut SignRun) {
-    // SAFETY: the caller vouches for the instructions.
-    unsafe { signs::decode::<V>(run, &mut decoder.stream) };
+pub(super) fn decode_signs<V: EightLanes>(kernel: V::Kernel, decoder: &mut SignDecoder, run: &mut SignRun) {
+    signs::decode::<V>(kernel, run, &mut decoder.stream);
 }

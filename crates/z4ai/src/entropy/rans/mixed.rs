@@ -124,7 +124,7 @@ pub(crate) fn encode_mixed(
 }
 
 /// The form of a table of precision [`MAX_PRECISION`] for [`MixedDecoder`]: small, since a model with many
-/// contexts looks all over them, and small tensors have to make them.
+/// contexts accesses all of them at random, and small tensors have to make them.
 #[derive(Debug, Clone)]
 #[repr(C, align(4))]
 pub(crate) struct MixedTable {
@@ -166,7 +166,7 @@ pub(crate) struct MixedDecoder<'a> {
     pub used: usize,
 }
 
-/// The end of a stream that should have gone on.
+/// What is read past the end of a stream that is cut short.
 static NO_WORDS: [u16; MIXED_WINDOW] = [0; MIXED_WINDOW];
 
 impl MixedWords {

@@ -63,7 +63,7 @@ pub(crate) fn lanes_beside(count: usize) -> usize {
 }
 
 /// The tables of a power-of-two number of contexts. The forms that the two directions look symbols up in are
-/// made when they are first needed: nobody needs both, and for a small tensor making them is much of the
+/// made lazily: each direction needs only one of them, and for a small tensor making it is much of the
 /// work.
 #[derive(Debug)]
 pub(crate) struct Tables {

@@ -12,7 +12,7 @@ use crate::threads;
 use crate::transform::float::tails::Tails;
 
 impl AdaptiveModel {
-    /// Makes the model for a section of whole elements, one at least, in rows (if that is known) of kernels,
+    /// Makes the model for a section of whole elements, one at least, in rows (if that is known) of filters,
     /// and the length that blocks should have: about `block` bytes.
     pub fn fit(
         layout: FloatLayout,
@@ -60,6 +60,6 @@ fn whole_rows(elements: usize, row_length: usize) -> usize {
     if elements < row_length { elements.max(1) } else { elements - elements % row_length }
 }
 
-/// One part in so many of the signs is what coding them must save: it takes as long as all else. At maximum
-/// effort: half +0.005 %, double -0.001 %.
+/// One part in so many of the signs is what coding them must save: it takes as long as everything else
+/// together. At maximum effort: half +0.005 %, double -0.001 %.
 const SIGN_GAIN: u64 = 128;

@@ -26,7 +26,7 @@ pub(super) type ByLane<T> = [[T; MIXED_LANES]; MOST_STRETCH_STEPS];
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lanes {
     row_length: usize,
-    kernel_length: usize,
+    filter_length: usize,
     /// How many there are, and how many steps each is behind the one before it.
     count: usize,
     pub lag: usize,
@@ -37,7 +37,7 @@ pub(super) struct Lanes {
 impl Lanes {
     /// The lanes of a block of `elements` elements, which begins with a row.
     pub fn new(learning: Learning, elements: usize) -> Self {
-        let Learning { row_length, kernel_length, .. } = learning;
+        let Learning { row_length, filter_length, .. } = learning;
         let rows = elements / row_length;
         let count = if elements < FEWEST_LANE_ELEMENTS || rows < FEWEST_LANE_ROWS || row_length < SHORTEST_ROW
         {
@@ -45,15 +45,15 @@ impl Lanes {
         } else {
             MIXED_LANES
         };
-        // In whole kernels, so that they end together, unless these are too long for that.
+        // In whole filters, so that they end together, unless these are too long for that.
         let part = row_length / MIXED_LANES;
-        let lag = if part < kernel_length { part } else { part / kernel_length * kernel_length };
+        let lag = if part < filter_length { part } else { part / filter_length * filter_length };
         let length = |lane: usize| {
             let whole = (rows + count).saturating_sub(lane + 1) / count * row_length;
             whole + if rows % count == lane { elements % row_length } else { 0 }
         };
         let lengths = std::array::from_fn(|lane| if lane < count { length(lane) } else { 0 });
-        Self { row_length, kernel_length, count, lag, lengths }
+        Self { row_length, filter_length, count, lag, lengths }
     }
 
     pub fn count(&self) -> usize {
@@ -161,7 +161,7 @@ pub(super) struct Place {
 pub(super) struct LanePlaces {
     pub lanes: [Place; MIXED_LANES],
     row_length: usize,
-    kernel_length: usize,
+    filter_length: usize,
     count: usize,
     columns: usize,
 }
@@ -172,7 +172,7 @@ impl LanePlaces {
         Self {
             lanes: std::array::from_fn(|row| Place { row, column: 0 }),
             row_length: lanes.row_length,
-            kernel_length: lanes.kernel_length,
+            filter_length: lanes.filter_length,
             count: lanes.count,
             columns: lanes.columns(),
         }
@@ -185,10 +185,10 @@ impl LanePlaces {
         )
     }
 
-    /// The places of the lanes in their kernels.
-    pub fn kernels(&self) -> FilterPlaces {
-        let length = self.kernel_length;
-        // There is no need to divide where there are no kernels.
+    /// The places of the lanes in their filters.
+    pub fn filters(&self) -> FilterPlaces {
+        let length = self.filter_length;
+        // There is no need to divide where there are no filters.
         let place = |place: Place| if length == 1 { 0 } else { (place.column % length) as i32 };
         FilterPlaces { places: self.lanes.map(place), length: length as i32, step: i32::from(length > 1) }
     }
@@ -211,7 +211,7 @@ impl LanePlaces {
     }
 }
 
-/// The places of the lanes in their kernels: 0 where there are none.
+/// The places of the lanes in their filters: 0 where there are none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilterPlaces {
     pub places: [i32; MIXED_LANES],
@@ -221,7 +221,7 @@ pub(crate) struct FilterPlaces {
 }
 
 impl FilterPlaces {
-    /// Moves a lane by a step, and tells whether it begins a kernel there.
+    /// Moves a lane by a step, and tells whether it begins a filter there.
     #[inline(always)]
     pub fn advance(&mut self, lane: usize) -> bool {
         let place = &mut self.places[lane & (MIXED_LANES - 1)];
@@ -246,15 +246,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn learning(row_length: usize, kernel_length: usize) -> Learning {
+    fn learning(row_length: usize, filter_length: usize) -> Learning {
         Learning {
             row_length,
-            kernel_length,
+            filter_length,
             line_length: 1,
             base: 0,
             row_inertia: 0,
             column_inertia: 0,
-            kernel_inertia: 0,
+            filter_inertia: 0,
             style: 0,
         }
     }
@@ -276,8 +276,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_element_is_in_one_lane(row in 1usize..3000, kernel in 1usize..40, count in 1usize..40_000) {
-            let lanes = Lanes::new(learning(row, kernel.min(row)), count);
+        fn every_element_is_in_one_lane(row in 1usize..3000, filter in 1usize..40, count in 1usize..40_000) {
+            let lanes = Lanes::new(learning(row, filter.min(row)), count);
             let elements: Vec<u16> = (0..count as u16).collect();
             let gathered = lanes.gather(&elements);
             let (mut back, mut rest) = (vec![0; count], &gathered[..]);

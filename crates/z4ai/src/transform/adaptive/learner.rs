@@ -1,10 +1,10 @@
 //! What the adaptive coder of floats learns while it goes through a block: how large the elements of this
-//! row, this column and this kernel are. Encoder and decoder run the same code, in step, so nothing of it is
+//! row, this column and this filter are. Encoder and decoder run the same code, in step, so nothing of it is
 //! stored.
 //!
-//! The expected magnitude is a sum of a base, a row's, a column's and a kernel's part. Each element moves
-//! these by how much larger or smaller than expected it was (as the likelihood of a scale asks for: one large
-//! element says more than one small one), and each part less the more it has seen.
+//! The expected magnitude is a sum of a base, a row's, a column's and a filter's part. Each element moves
+//! these along the gradient of the likelihood of its scale (one large element says more than one small one),
+//! at a rate that falls with the elements that the part has seen.
 
 use super::lanes::{FilterPlaces, LanePlaces, Lanes, MOST_STRETCH_STEPS};
 use crate::entropy::rans::{ALL_LANES, MIXED_LANES, Stretch, each_lane};
@@ -28,18 +28,18 @@ pub(crate) const ABOVE: u32 = 2 * LEFT;
 /// How the elements lie and how quickly is learnt from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Learning {
-    /// Elements per row, and per kernel inside a row.
+    /// Elements per row, and per filter inside a row.
     pub row_length: usize,
-    pub kernel_length: usize,
-    /// Elements from one line to the next, across which signs are compared: of a kernel, or else rows.
+    pub filter_length: usize,
+    /// Elements from one line to the next, across which signs are compared: of a filter, or else rows.
     pub line_length: usize,
     /// The magnitude that is expected of the first element, in eighths of an octave.
     pub base: u16,
-    /// How many elements the first value of a row, of a column and of a kernel counts for: powers of two, the
+    /// How many elements the first value of a row, of a column and of a filter counts for: powers of two, the
     /// last being for ever.
     pub row_inertia: u8,
     pub column_inertia: u8,
-    pub kernel_inertia: u8,
+    pub filter_inertia: u8,
     /// Which of the [`STYLE_MOVES`].
     pub style: u8,
 }
@@ -51,41 +51,41 @@ impl Learning {
     /// Appends the parameters, with `flags` (below 32) in their last byte.
     pub fn write(&self, flags: u8, out: &mut Vec<u8>) {
         put_length(out, self.row_length);
-        put_length(out, if self.kernel_length == 1 { 0 } else { self.kernel_length });
-        if self.kernel_length > 1 {
+        put_length(out, if self.filter_length == 1 { 0 } else { self.filter_length });
+        if self.filter_length > 1 {
             put_length(out, self.line_length);
         }
         put_length(out, usize::from(self.base));
         out.push(self.row_inertia | self.column_inertia << 3 | self.style << 6);
-        out.push(self.kernel_inertia | flags << 3);
+        out.push(self.filter_inertia | flags << 3);
     }
 
     /// Reads the parameters of a section of `elements` elements with `exponent_bits` bits of exponent, and
     /// the flags.
     pub fn read(reader: &mut Reader, elements: usize, exponent_bits: u32) -> Result<(Self, u8)> {
         let row_length = reader.length()?;
-        let (kernel_length, line_length) = match reader.length()? {
+        let (filter_length, line_length) = match reader.length()? {
             0 => (1, row_length),
             several => (several, reader.length()?),
         };
         let inside = 1..=row_length;
-        if row_length > elements || !inside.contains(&kernel_length) || !inside.contains(&line_length) {
-            return Err(Error::corrupt("a row or a kernel is longer than its section"));
+        if row_length > elements || !inside.contains(&filter_length) || !inside.contains(&line_length) {
+            return Err(Error::corrupt("a row or a filter is longer than its section"));
         }
         let base = u16::try_from(reader.length()?).ok().filter(|&base| base < 8 << exponent_bits);
         let base = base.ok_or_else(|| Error::corrupt("a section's base scale is out of range"))?;
-        let [rates, kernel_inertia] = reader.array()?;
+        let [rates, filter_inertia] = reader.array()?;
         let learning = Self {
             row_length,
-            kernel_length,
+            filter_length,
             line_length,
             base,
             row_inertia: rates & 7,
             column_inertia: rates >> 3 & 7,
-            kernel_inertia: kernel_inertia & 7,
+            filter_inertia: filter_inertia & 7,
             style: rates >> 6,
         };
-        Ok((learning, kernel_inertia >> 3))
+        Ok((learning, filter_inertia >> 3))
     }
 }
 
@@ -149,7 +149,7 @@ fn rates(inertia: u8) -> Rates {
     std::array::from_fn(|seen| (1 << RATE_BITS) / (seen.min(LAST_RATE) as i32 + first + 1))
 }
 
-/// The rate of the drift along a row, which stands in for kernels where there are none. At maximum effort:
+/// The rate of the drift along a row, which stands in for filters where there are none. At maximum effort:
 /// half +0.002 %, double +0.005 %.
 const DRIFT: i32 = (1 << RATE_BITS) / 100;
 
@@ -167,7 +167,7 @@ pub(crate) struct Column {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LaneStates {
     pub rows: [i32; MIXED_LANES],
-    pub kernels: [i32; MIXED_LANES],
+    pub filters: [i32; MIXED_LANES],
     /// [`LEFT`] if the element before, in this row, was dust.
     pub dusty: [u32; MIXED_LANES],
 }
@@ -176,11 +176,11 @@ pub(crate) struct LaneStates {
 pub(super) struct Learner {
     base: i32,
     last: i32,
-    has_kernels: bool,
+    has_filters: bool,
     moves: &'static Moves,
     row_rates: Rates,
     column_rates: Rates,
-    kernel_rates: Rates,
+    filter_rates: Rates,
     /// Lanes that have not begun or have ended are in columns beyond the last.
     columns: Vec<Column>,
     places: LanePlaces,
@@ -200,9 +200,9 @@ pub(crate) struct MagnitudeRun<'a> {
     pub fading: i32,
     pub moves: &'static Moves,
     pub row_rates: &'a Rates,
-    pub kernel_rates: &'a Rates,
-    /// Where each lane is in its kernel after the steps that have been coded.
-    pub kernels: FilterPlaces,
+    pub filter_rates: &'a Rates,
+    /// Where each lane is in its filter after the steps that have been coded.
+    pub filters: FilterPlaces,
     pub column_rates: [i32; MIXED_LANES],
     pub columns: &'a mut [Column],
     /// The column in which each lane begins.
@@ -264,15 +264,15 @@ impl Expectation {
 impl Learner {
     /// For a block in these lanes.
     pub fn new(learning: Learning, exponent_bits: u32, lanes: Lanes) -> Self {
-        let has_kernels = learning.kernel_length > 1;
+        let has_filters = learning.filter_length > 1;
         Self {
             base: i32::from(learning.base) * (OCTAVE / 8),
             last: (1 << (exponent_bits + OCTAVE_BITS)) - 1,
-            has_kernels,
+            has_filters,
             moves: &STYLE_MOVES[usize::from(learning.style & 3)],
             row_rates: rates(learning.row_inertia),
             column_rates: rates(learning.column_inertia),
-            kernel_rates: if has_kernels { rates(learning.kernel_inertia) } else { [DRIFT; RATES] },
+            filter_rates: if has_filters { rates(learning.filter_inertia) } else { [DRIFT; RATES] },
             columns: vec![Column::default(); lanes.columns() + MOST_STRETCH_STEPS],
             places: LanePlaces::new(lanes),
             lanes: LaneStates::default(),
@@ -292,11 +292,11 @@ impl Learner {
                 lanes: stretch.lanes,
                 base: self.base,
                 last: self.last,
-                fading: if self.has_kernels { 0 } else { -1 },
+                fading: if self.has_filters { 0 } else { -1 },
                 moves: self.moves,
                 row_rates: &self.row_rates,
-                kernel_rates: &self.kernel_rates,
-                kernels: self.places.kernels(),
+                filter_rates: &self.filter_rates,
+                filters: self.places.filters(),
                 column_rates: places.map(|place| self.column_rates[place.row.min(LAST_RATE)]),
                 columns: &mut self.columns,
                 places: self.places.columns(stretch.lanes),
@@ -306,7 +306,7 @@ impl Learner {
             for lane in stretch.lanes() {
                 if self.places.advance(lane, steps) {
                     self.lanes.rows[lane] /= 4;
-                    self.lanes.kernels[lane] = 0;
+                    self.lanes.filters[lane] = 0;
                     self.lanes.dusty[lane] = 0;
                 }
             }
@@ -338,12 +338,12 @@ impl MagnitudeRun<'_> {
     #[inline(always)]
     fn step(&mut self, first: usize, lanes: u8, coder: &mut impl MagnitudeCoder) {
         let step = self.done;
-        let LaneStates { rows, kernels, dusty } = &mut *self.states;
+        let LaneStates { rows, filters, dusty } = &mut *self.states;
         each_lane!(lanes, lane => {
             let mut unknown = Column::default();
             let column = self.columns.get_mut(self.places[lane] + step).unwrap_or(&mut unknown);
             let magnitude = self.base.wrapping_add(column.value).wrapping_add(rows[lane]);
-            let magnitude = magnitude.wrapping_add(kernels[lane]).min(self.last).max(0);
+            let magnitude = magnitude.wrapping_add(filters[lane]).min(self.last).max(0);
             let phase = (magnitude >> (OCTAVE_BITS - 3)) as u32 & (LEFT - 1);
             let context = phase | dusty[lane] | column.dusty;
             let distance = coder.code(first + step, lane, Expectation { magnitude, context: context as usize });
@@ -352,9 +352,9 @@ impl MagnitudeRun<'_> {
             let part = |rate: i32| (moved * rate) >> RATE_BITS;
             let row_rate = self.row_rates[(self.places[lane] + step).min(LAST_RATE)];
             rows[lane] = rows[lane].wrapping_add(part(row_rate));
-            let kernel_rate = self.kernel_rates[(self.kernels.places[lane] as usize).min(LAST_RATE)];
-            let kernel = kernels[lane].wrapping_add(part(kernel_rate));
-            kernels[lane] = if self.kernels.advance(lane) { 0 } else { kernel - (kernel >> 8 & self.fading) };
+            let filter_rate = self.filter_rates[(self.filters.places[lane] as usize).min(LAST_RATE)];
+            let filter = filters[lane].wrapping_add(part(filter_rate));
+            filters[lane] = if self.filters.advance(lane) { 0 } else { filter - (filter >> 8 & self.fading) };
             dusty[lane] = u32::from(distance < DUST) * LEFT;
             column.value = column.value.wrapping_add(part(self.column_rates[lane]));
             column.dusty = dusty[lane] * (ABOVE / LEFT);

@@ -37,10 +37,10 @@ mod tests {
     use crate::transform::{Contents, Position, Transform};
     use proptest::prelude::*;
 
-    fn geometry(row_length: usize, kernel_length: usize, line_length: usize) -> TensorGeometry {
+    fn geometry(row_length: usize, filter_length: usize, line_length: usize) -> TensorGeometry {
         TensorGeometry {
             row_length: Some(row_length),
-            kernel_length: Some(kernel_length),
+            filter_length: Some(filter_length),
             line_length: Some(line_length),
         }
     }
@@ -91,15 +91,15 @@ mod tests {
     }
 
     #[test]
-    fn the_scales_of_kernels_are_learnt() {
+    fn the_scales_of_filters_are_learnt() {
         let scale = |index: usize| [1.0, 0.01, 30.0, 0.3][index / 9 % 4];
         let scaled: Vec<f32> =
             bell(36 * 400).enumerate().map(|(index, value)| value * scale(index)).collect();
-        let kernels = round_trip(Dtype::Bf16, &bf16(scaled.iter().copied()), geometry(36 * 9, 9, 3), 1 << 20);
+        let filters = round_trip(Dtype::Bf16, &bf16(scaled.iter().copied()), geometry(36 * 9, 9, 3), 1 << 20);
         let alike = round_trip(Dtype::Bf16, &bf16(bell(36 * 400)), geometry(36 * 9, 9, 3), 1 << 20);
-        // Scales that differ by up to a factor of 3000 from kernel to kernel cost hardly more than a single
+        // Scales that differ by up to a factor of 3000 from filter to filter cost hardly more than a single
         // one.
-        assert!(kernels < alike + alike / 25, "{kernels} {alike}");
+        assert!(filters < alike + alike / 25, "{filters} {alike}");
         let wide: Vec<u8> = scaled.iter().flat_map(|value| value.to_le_bytes()).collect();
         round_trip(Dtype::F32, &wide, geometry(36 * 9, 9, 3), 10_000);
     }
@@ -123,11 +123,11 @@ mod tests {
         fn any_heads_survive_in_any_geometry(
             heads in proptest::collection::vec(prop_oneof![any::<u16>(), 0x3c00u16..0x3e00, Just(0)], 1..3000),
             dtype in proptest::sample::select(vec![Dtype::Bf16, Dtype::F16]),
-            (row, kernel, line) in (1usize..200, 1usize..10, 1usize..10),
+            (row, filter, line) in (1usize..200, 1usize..10, 1usize..10),
             block in 1usize..3000,
         ) {
             let bytes: Vec<u8> = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
-            round_trip(dtype, &bytes, geometry(row * kernel, kernel, line), 2 * block);
+            round_trip(dtype, &bytes, geometry(row * filter, filter, line), 2 * block);
         }
     }
 
@@ -137,12 +137,12 @@ mod tests {
         #[test]
         fn any_heads_survive_in_lanes(
             heads in proptest::collection::vec(prop_oneof![any::<u16>(), 0x3c00u16..0x3e00, Just(0)], 500..3000),
-            (row, kernel, line) in (1usize..300, 1usize..10, 1usize..10),
+            (row, filter, line) in (1usize..300, 1usize..10, 1usize..10),
             (repeats, rest, block) in (4usize..10, 0usize..500, 8000usize..20_000),
         ) {
             let bytes: Vec<u8> = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
             let bytes = [bytes.repeat(repeats), bytes[..2 * rest].to_vec()].concat();
-            round_trip(Dtype::Bf16, &bytes, geometry(row * kernel, kernel, line), 2 * block);
+            round_trip(Dtype::Bf16, &bytes, geometry(row * filter, filter, line), 2 * block);
         }
 
         #[test]

@@ -25,7 +25,7 @@ pub(crate) struct AdaptiveModel {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TensorGeometry {
     pub row_length: Option<usize>,
-    pub kernel_length: Option<usize>,
+    pub filter_length: Option<usize>,
     pub line_length: Option<usize>,
 }
 

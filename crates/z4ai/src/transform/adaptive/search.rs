@@ -1,4 +1,4 @@
-//! How quickly the adaptive coder should learn from a section: rates for rows, columns and kernels, and the
+//! How quickly the adaptive coder should learn from a section: rates for rows, columns and filters, and the
 //! style, each tried on a sample.
 
 use super::lanes::Lanes;
@@ -30,11 +30,11 @@ pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], geometry: Tensor
     // Setters, since each of these is walked in both directions.
     let columns = |learning: Learning, inertia| Learning { column_inertia: inertia, ..learning };
     let rows = |learning: Learning, inertia| Learning { row_inertia: inertia, ..learning };
-    let kernels = |learning: Learning, inertia| Learning { kernel_inertia: inertia, ..learning };
+    let filters = |learning: Learning, inertia| Learning { filter_inertia: inertia, ..learning };
     best = climb(best, best.1.column_inertia, columns, cost);
     best = climb(best, best.1.row_inertia, rows, cost);
-    if first.kernel_length > 1 {
-        best = climb(best, best.1.kernel_inertia, kernels, cost);
+    if first.filter_length > 1 {
+        best = climb(best, best.1.filter_inertia, filters, cost);
     }
     best.1
 }
@@ -70,21 +70,21 @@ const FLAT_ROW: usize = 2304;
 fn first_learning(layout: FloatLayout, heads: &[u16], geometry: TensorGeometry) -> Learning {
     let row_length = geometry.row_length.unwrap_or(heads.len()).clamp(1, heads.len().max(1));
     // Lengths that do not divide each other are not those of a convolution.
-    let kernel_length =
-        geometry.kernel_length.filter(|&length| row_length.is_multiple_of(length)).unwrap_or(1);
-    let inside_kernel = |length: &usize| kernel_length > 1 && *length <= kernel_length;
+    let filter_length =
+        geometry.filter_length.filter(|&length| row_length.is_multiple_of(length)).unwrap_or(1);
+    let inside_filter = |length: &usize| filter_length > 1 && *length <= filter_length;
     // A few long rows are as good as none: shorter ones can at least be decoded side by side.
-    let is_flat = heads.len() / row_length < 8 && heads.len() >= 8 * FLAT_ROW && kernel_length <= FLAT_ROW;
-    let row_length = if is_flat { FLAT_ROW / kernel_length * kernel_length } else { row_length };
-    let line_length = geometry.line_length.filter(inside_kernel).unwrap_or(row_length);
+    let is_flat = heads.len() / row_length < 8 && heads.len() >= 8 * FLAT_ROW && filter_length <= FLAT_ROW;
+    let row_length = if is_flat { FLAT_ROW / filter_length * filter_length } else { row_length };
+    let line_length = geometry.line_length.filter(inside_filter).unwrap_or(row_length);
     Learning {
         row_length,
-        kernel_length,
+        filter_length,
         line_length,
         base: mean_magnitude(layout, heads),
         row_inertia: 2,
         column_inertia: 2,
-        kernel_inertia: 1,
+        filter_inertia: 1,
         style: 1,
     }
 }

@@ -80,8 +80,8 @@ pub(crate) struct SignRun<'a> {
     pub columns: &'a mut [i32],
     pub places: [usize; MIXED_LANES],
     pub rows: &'a mut [i32; MIXED_LANES],
-    /// Where each lane is in its kernel after the steps that have been coded.
-    pub kernels: FilterPlaces,
+    /// Where each lane is in its filter after the steps that have been coded.
+    pub filters: FilterPlaces,
     pub bias_odds: &'a [i32; 128],
     pub place_odds: &'a [i32; FILTER_PLACES * NEIGHBOURHOODS],
     pub chances: &'a [u32; MAGNITUDE_CLASSES * SUMS],
@@ -142,10 +142,10 @@ impl SignRun<'_> {
                 let place = self.places[lane] + step;
                 let column = self.columns.get(place).copied().unwrap_or(0);
                 let row = &mut self.rows[lane];
-                let in_kernel = self.kernels.places[lane].min(FILTER_PLACES as i32 - 1);
-                self.kernels.advance(lane);
+                let in_filter = self.filters.places[lane].min(FILTER_PLACES as i32 - 1);
+                self.filters.advance(lane);
                 let neighbours = (corner >> lane & 1) << 2 | (left >> lane & 1) << 1 | above >> lane & 1;
-                let by_place = (in_kernel as usize * NEIGHBOURHOODS) + usize::from(neighbours);
+                let by_place = (in_filter as usize * NEIGHBOURHOODS) + usize::from(neighbours);
                 let by_bias = (bias_step(column) * BIASES + bias_step(*row)) & 127;
                 let sum = sum_of(self.bias_odds[by_bias], self.place_odds[by_place & (FILTER_PLACES * NEIGHBOURHOODS - 1)]);
                 let by_sum = (usize::from(classes[lane]) & (MAGNITUDE_CLASSES - 1)) * SUMS + sum;
@@ -226,8 +226,8 @@ impl SignCounts {
 impl SignMixer {
     /// For a block in these lanes.
     pub fn new(learning: Learning, lanes: Lanes) -> Self {
-        let has_kernels = learning.kernel_length > 1;
-        let above = if has_kernels || lanes.count() == 1 {
+        let has_filters = learning.filter_length > 1;
+        let above = if has_filters || lanes.count() == 1 {
             Above::Line(learning.line_length)
         } else {
             let before = (MIXED_LANES - 1) * lanes.lag;
@@ -263,7 +263,7 @@ impl SignMixer {
                 places: self.places.columns(stretch.lanes),
                 columns: &mut self.columns,
                 rows: &mut self.rows,
-                kernels: self.places.kernels(),
+                filters: self.places.filters(),
                 bias_odds: &self.by_bias.odds,
                 place_odds: &self.by_place.odds,
                 chances: &self.chances,

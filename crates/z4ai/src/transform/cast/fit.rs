@@ -81,7 +81,7 @@ impl Narrowed {
         bytes / self.source.width() * self.dtype.scalar_width()
     }
 
-    /// The same options for the narrower elements.
+    /// The options for the narrower elements.
     pub fn options(&self, options: &Options) -> Options {
         let mut shape = options.shape.clone();
         if let (Some(shape), true) = (&mut shape, self.dtype.width() > self.dtype.scalar_width()) {

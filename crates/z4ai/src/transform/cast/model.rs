@@ -41,7 +41,7 @@ impl Transform for CastModel {
     fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
         let source = Source::read(reader, section.dtype)?;
         let dtype = section.dtype.ok_or_else(|| Error::corrupt("a cast of elements without a dtype"))?;
-        // One level only: a model inside a model inside a model would be a way to exhaust the stack.
+        // One level only, so that no frame nests models until the stack overflows.
         if let Some(&(Self::TAG | DifferenceModel::TAG | RecordsModel::TAG | StoredModel::TAG)) =
             reader.peek().first()
         {

@@ -25,7 +25,7 @@ impl Transform for DifferenceModel {
     const NAME: &'static str = "difference";
 
     fn read(reader: &mut Reader, section: Contents) -> Result<Self> {
-        // One level only: a model inside a model inside a model would be a way to exhaust the stack.
+        // One level only, so that no frame nests models until the stack overflows.
         if let Some(&(DifferenceModel::TAG | ReferenceModel::TAG | StoredModel::TAG)) = reader.peek().first()
         {
             return Err(Error::corrupt("differences are coded with a model that needs no reference"));

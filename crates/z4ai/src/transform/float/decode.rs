@@ -15,7 +15,7 @@ use crate::frame::wire::Reader;
 use std::cell::RefCell;
 
 /// The temporaries of one chunk. The paddings keep arrays that are walked together from sharing the low bits
-/// of their addresses, which CPUs take for a dependency between a store and the loads behind it. Each thread
+/// of their addresses, which CPUs take for a dependency of later loads on a store (4K aliasing). Each thread
 /// has one: clearing them takes longer than decoding a small tensor.
 struct Scratch {
     octaves: [i16; FLOAT_CHUNK + PADDING],

@@ -42,7 +42,7 @@ const NO_ESCAPES: u8 = 255;
 const LAST_ESCAPE_CODE: u8 = 71;
 
 impl Default for Shape {
-    /// What weights of one scale look like to an observer who knows that scale roughly.
+    /// The shape of weights of one scale that is known roughly.
     fn default() -> Self {
         Self { centre: 14, narrow: 2, wide: 4, distance: 1, low: 7, high: 2 }
     }

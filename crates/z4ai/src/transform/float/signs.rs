@@ -72,7 +72,7 @@ impl Signs {
         }
         let mut packed = Vec::new();
         pack(layout, bytes, &mut packed);
-        // Whoever takes elements from elsewhere may meet other symbols.
+        // Every symbol gets a frequency, since a model may code elements that it was not fitted to.
         let histogram = plane::histogram(packed.iter().copied()).map(|count| count + 1);
         Ok(match PlaneModel::choose(&histogram, 1024 / JOINT_SIGN_GAIN)? {
             PlaneModel::Raw => None,

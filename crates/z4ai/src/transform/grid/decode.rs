@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::frame::wire::Reader;
 use crate::{arch, entropy};
 
-/// Decode a block into `out`, whose length says how many elements there are.
+/// Decodes a block into `out`, whose length says how many elements there are.
 #[inline(always)]
 pub(crate) fn decode(
     header: &[u8],

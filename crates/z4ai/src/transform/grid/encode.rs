@@ -18,7 +18,7 @@ use std::ops::Range;
 /// The most scales that groups can share, with the one that says that a group is off the grid.
 const MOST_SHARED: usize = 256;
 
-/// Encode a block of whole elements. `None` if the dtype has no grid.
+/// Encodes a block of whole elements. `None` if the dtype has no grid.
 pub(crate) fn encode(elements: &[u8], dtype: Dtype, rows: Rows, plan: &Quantisation) -> Option<Encoded> {
     with_format!(dtype, F => Some(encode_format::<F>(elements, rows, plan)), None)
 }
@@ -144,7 +144,7 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation) ->
     Encoded { header, planes }
 }
 
-/// Decide how minus zeros are told from zeros, if there are any: by a level of their own if a group has both
+/// Decides how minus zeros are told from zeros, if there are any: by a level of their own if a group has both
 /// kinds or the levels have no mirror image, otherwise by a negative scale, which is how formats with a
 /// signed scale make them. Whether it is by level.
 fn minus_zero_needs_level(groups: &mut [Found], scheme: Scheme) -> bool {
@@ -166,7 +166,7 @@ fn minus_zero_needs_level(groups: &mut [Found], scheme: Scheme) -> bool {
     false
 }
 
-/// Take the groups off the grid that use the level which now means minus zero.
+/// Takes the groups off the grid that use the level which now means minus zero.
 fn free_the_level(groups: &mut [Found], scheme: Scheme) {
     for group in groups.iter_mut().filter(|_| scheme.is_mirrored()) {
         if group.numbers.0 <= -128 || group.numbers.1 >= 128 {

@@ -1,5 +1,6 @@
-//! Is there a grid, and which? A few short runs of elements refuse ordinary weights within microseconds; only
-//! when most of them lie on a grid are group sizes compared, by the size that a sample of rows would take.
+//! Finds the grid of a tensor, if it has one. A few short runs of elements refuse ordinary weights within
+//! microseconds; only when most of them lie on a grid are group sizes compared, by the size that a sample of
+//! rows would take.
 
 use super::format::Format;
 use super::groups::Rows;

@@ -20,13 +20,13 @@ pub(crate) trait Format {
     /// The reals that round to the magnitude `bits`, which is finite and not zero, as an interval.
     fn rounding_interval(bits: u32) -> (f64, f64);
 
-    /// Read one little-endian element.
+    /// Reads one little-endian element.
     #[inline(always)]
     fn read(bytes: &[u8]) -> u32 {
         bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u32::from(byte))
     }
 
-    /// Write one little-endian element.
+    /// Writes one little-endian element.
     #[inline(always)]
     fn write(bits: u32, bytes: &mut [u8]) {
         bytes.copy_from_slice(&bits.to_le_bytes()[..Self::WIDTH]);

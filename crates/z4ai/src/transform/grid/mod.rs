@@ -62,7 +62,7 @@ pub(crate) fn supports(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Bf16 | Dtype::F16 | Dtype::F32)
 }
 
-/// Run a generic function for the format of a dtype; `$none` for any other dtype.
+/// Runs a generic function for the format of a dtype; `$none` for any other dtype.
 macro_rules! with_format {
     ($dtype:expr, $format:ident => $call:expr, $none:expr) => {
         match $dtype {

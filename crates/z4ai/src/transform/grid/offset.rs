@@ -94,7 +94,7 @@ impl<F: Format> Distinct<F> {
         (elements.len() > 1).then_some(Self { elements, format: std::marker::PhantomData })
     }
 
-    /// Give each element its level when the last one has level `largest`; the step between levels.
+    /// Gives each element its level when the last one has level `largest`; the step between levels.
     fn assign(&mut self, largest: f64) -> Option<f64> {
         let (first, last) = (self.elements.first()?.value, self.elements.last()?.value);
         let step = (last - first) / largest;

@@ -39,7 +39,7 @@ pub(crate) struct Fit {
 }
 
 impl<'a, F: Format> QuantisedGroup<'a, F> {
-    /// Look at the elements of a group.
+    /// Looks at the elements of a group.
     pub(crate) fn new(elements: &'a [u8]) -> Self {
         let (mut smallest, mut largest, mut zeros, mut minus_zeros) = (u32::MAX, 0, 0_u32, 0_u32);
         for element in elements.chunks_exact(F::WIDTH) {
@@ -207,7 +207,7 @@ impl Interval {
         Self { levels, low, high, inverse: 2.0 / (low + high) }
     }
 
-    /// Keep the scales for which a level rounds to the element with these bits; `None` if there are none.
+    /// Keeps the scales for which a level rounds to the element with these bits; `None` if there are none.
     #[inline(always)]
     fn narrow<F: Format>(&mut self, bits: u32) -> Option<()> {
         let value = f64::from(F::value(bits & !F::SIGN));

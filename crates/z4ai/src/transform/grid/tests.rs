@@ -31,7 +31,7 @@ fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |largest, value| largest.max(value.abs()))
 }
 
-/// Quantise and dequantise each group of `size` weights with `quantiser`, then round to the format.
+/// Quantises and dequantises each group of `size` weights with `quantiser`, then rounds to the format.
 fn dequantised<F: Format>(
     rows: usize,
     row_length: usize,
@@ -139,7 +139,8 @@ fn round_trip(bytes: &[u8], dtype: Dtype, rows: Rows, plan: &Quantisation) -> En
 const ROWS: usize = 24;
 const ROW: usize = 768;
 
-/// The grid must be found with this group size, hold every group, and be estimated below `bits` per element.
+/// Asserts that the grid is found with this group size, holds every group, and is estimated below `bits` per
+/// element.
 fn found<F: Format>(dtype: Dtype, size: usize, bits: f64, quantiser: impl Fn(&[f32]) -> Vec<f32>) -> Encoded {
     let bytes = dequantised::<F>(ROWS, ROW, size, quantiser);
     let plan = detect(&bytes, dtype, ROW).expect("a grid");

@@ -88,7 +88,7 @@ impl Code {
         ranks
     }
 
-    /// Append the stored form: level count and flag, widths, symbols.
+    /// Appends the stored form: level count and flag, widths, symbols.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let wide = self
             .widths
@@ -100,7 +100,7 @@ impl Code {
         out.extend_from_slice(&self.symbols[..self.named_ranks() + usize::from(!self.spelled)]);
     }
 
-    /// Read the stored form from the front of `bytes` and return what follows it.
+    /// Reads the stored form from the front of `bytes` and returns what follows it.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, &[u8])> {
         let short = || Error::corrupt("a nested block ends inside its code");
         let (&[head, wide], rest) = bytes.split_first_chunk::<2>().ok_or_else(short)?;

@@ -87,7 +87,7 @@ struct NestedLayout<'a> {
 }
 
 impl<'a> NestedLayout<'a> {
-    /// Check that the declared lengths fill the block exactly.
+    /// Checks that the declared lengths fill the block exactly.
     fn read(block: &'a [u8], geometry: FloatFields, count: usize) -> Result<Self> {
         let short = || Error::corrupt("a nested block ends inside its header");
         let (code, mut rest) = Code::read(block)?;

@@ -46,7 +46,7 @@ impl NestedModel {
 
 impl Transform for NestedModel {
     const TAG: u8 = 4;
-    // The effort that it is for.
+    // Named after the effort that it is for.
     const NAME: &'static str = "fast";
 
     fn read(reader: &mut Reader, section: Contents) -> Result<Self> {

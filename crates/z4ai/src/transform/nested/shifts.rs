@@ -1,6 +1,5 @@
 //! Row and column shifts: whole octaves taken off the exponents of a row or column before they are coded, so
-//! that rows and columns of different scale share one short code. Where the shifts come from is the caller's
-//! business.
+//! that rows and columns of different scale share one short code. The caller chooses the shifts.
 
 /// The shifts that apply to one block of a row-major matrix. An empty list shifts nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,13 +28,13 @@ impl Shifts<'_> {
         self.rows.is_empty() && self.columns.is_empty()
     }
 
-    /// Take the shifts off the exponents of the elements from `start` on.
+    /// Takes the shifts off the exponents of the elements from `start` on.
     #[inline(always)]
     pub(crate) fn subtract(&self, start: usize, exponents: &mut [u8]) {
         self.each_row(start, exponents, |exponent, shift| exponent.wrapping_sub(shift));
     }
 
-    /// Put the shifts back on the symbols of the elements from `start` on.
+    /// Puts the shifts back on the symbols of the elements from `start` on.
     #[inline(always)]
     pub(crate) fn add(&self, start: usize, symbols: &mut [u8]) {
         self.each_row(start, symbols, |symbol, shift| symbol.wrapping_add(shift));

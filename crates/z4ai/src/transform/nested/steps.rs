@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// Steps that kernels override. `escapes` has the low bit of each chosen field set.
 pub(crate) trait Steps: Instructions {
-    /// Deal the low bits of `bits`, `WIDTH` at a time, to the chosen fields.
+    /// Deals the low bits of `bits`, `WIDTH` at a time, to the chosen fields.
     #[inline(always)]
     fn deposit<const WIDTH: u32>(self, mut bits: u64, mut escapes: u64) -> u64 {
         let mut fields = 0;
@@ -21,7 +21,7 @@ pub(crate) trait Steps: Instructions {
         fields
     }
 
-    /// Collect `WIDTH` bits of each chosen field.
+    /// Collects `WIDTH` bits of each chosen field.
     #[inline(always)]
     fn extract<const WIDTH: u32>(self, fields: u64, mut escapes: u64) -> u64 {
         let (mut bits, mut filled) = (0, 0);
@@ -33,7 +33,7 @@ pub(crate) trait Steps: Instructions {
         bits
     }
 
-    /// Turn the rank sums of 128 elements into symbols.
+    /// Turns the rank sums of 128 elements into symbols.
     #[inline(always)]
     fn symbols_of_ranks(self, low: &[u64; 4], high: &[u64; 4], symbols: &[u8; 16], out: &mut [u8; 128]) {
         let (low, high): ([u8; 32], [u8; 32]) =
@@ -46,7 +46,7 @@ pub(crate) trait Steps: Instructions {
         }
     }
 
-    /// Look up the ranks of symbols.
+    /// Looks up the ranks of symbols.
     #[inline(always)]
     fn ranks_of(self, table: &[u8; 256], symbols: &[u8], ranks: &mut [u8]) {
         ranks.iter_mut().zip(symbols).for_each(|(rank, &symbol)| *rank = table[usize::from(symbol)]);
@@ -58,19 +58,19 @@ pub(crate) trait Steps: Instructions {
         streams::histogram(symbols)
     }
 
-    /// Write `symbols` to one stream per level of `code`, and what escapes every level to `spelled`.
+    /// Writes `symbols` to one stream per level of `code`, and what escapes every level to `spelled`.
     #[inline(always)]
     fn encode_nested(self, symbols: &[u8], code: &Code, levels: &mut [BitStream], spelled: &mut Vec<u8>) {
         streams::encode(self, symbols, code, levels, spelled);
     }
 
-    /// Append the planes of a chunk's tail.
+    /// Appends the planes of a chunk's tail.
     #[inline(always)]
     fn store_tail<T: TailWord>(self, elements: &[u8], tail: Tail, out: &mut Vec<u8>) {
         tail::store::<T>(elements, tail, out);
     }
 
-    /// Decode the next `count` symbols of a chunk to the front of `symbols`; whole groups except at the end
+    /// Decodes the next `count` symbols of a chunk to the front of `symbols`; whole groups except at the end
     /// of a block. The caller will need the memory of `_soon` then.
     #[inline(always)]
     fn decode_nested(
@@ -84,7 +84,7 @@ pub(crate) trait Steps: Instructions {
         streams::decode(self, cursor, code, &mut symbols[..count])
     }
 
-    /// Put exponents and the stored tail of a chunk together again.
+    /// Puts exponents and the stored tail of a chunk together again.
     #[inline(always)]
     fn merge_tail<T: TailWord>(
         self,

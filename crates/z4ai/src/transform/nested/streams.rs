@@ -72,7 +72,7 @@ pub(crate) fn histogram(symbols: &[u8]) -> [u32; 256] {
     std::array::from_fn(|symbol| tables.iter().map(|table| table[symbol]).sum())
 }
 
-/// Write `symbols` to one stream per level of `code`, and what escapes every level to `spelled`.
+/// Writes `symbols` to one stream per level of `code`, and what escapes every level to `spelled`.
 #[inline(always)]
 pub(crate) fn encode<K: Steps>(
     kernel: K,
@@ -121,7 +121,7 @@ pub(crate) fn encode<K: Steps>(
     }
 }
 
-/// Call `each` with the chosen elements below `count`, in the order of the words and of the fields in each.
+/// Calls `each` with the chosen elements below `count`, in the order of the words and of the fields in each.
 #[inline(always)]
 fn spell_out(escapes: &[u64], count: usize, mut each: impl FnMut(usize)) {
     for (word, &escape) in escapes.iter().enumerate() {
@@ -153,7 +153,7 @@ fn past_the_end() -> Error {
     Error::corrupt("a nested bit stream runs past its block")
 }
 
-/// Decode the next `symbols.len()` symbols; whole groups except at the end of a block.
+/// Decodes the next `symbols.len()` symbols; whole groups except at the end of a block.
 #[inline(always)]
 pub(crate) fn decode<K: Steps>(
     kernel: K,
@@ -237,7 +237,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Read the next level for the elements that still escape. Depositing the bits is one loop, since each
+    /// Reads the next level for the elements that still escape. Depositing the bits is one loop, since each
     /// position depends on the last; what follows from them is another, which fills vectors.
     #[inline(always)]
     fn descend<K: Steps, const WIDTH: u32>(

@@ -60,7 +60,7 @@ impl Tail {
         self.trailing_zeros as u8 | (self.sign as u8) << 5
     }
 
-    /// Read the description back.
+    /// Reads the description back.
     pub(crate) fn from_byte(byte: u8, geometry: FloatFields) -> Result<Self> {
         let sign = match byte >> 5 {
             0 => TailSign::Stored,
@@ -122,7 +122,7 @@ macro_rules! word {
 }
 word!(u8, u16, u32);
 
-/// Read the exponents of a chunk and find out which bits of its tail must be stored.
+/// Reads the exponents of a chunk and finds out which bits of its tail must be stored.
 #[inline(always)]
 pub(crate) fn split<T: TailWord>(elements: &[u8], geometry: FloatFields, exponents: &mut [u8]) -> Tail {
     let (mut any, mut all) = (T::truncate(0), T::truncate(u32::MAX));
@@ -143,7 +143,7 @@ pub(crate) fn split<T: TailWord>(elements: &[u8], geometry: FloatFields, exponen
     Tail { geometry, trailing_zeros, sign }
 }
 
-/// Append the planes of a chunk's tail: bit planes, then byte planes.
+/// Appends the planes of a chunk's tail: bit planes, then byte planes.
 #[inline(always)]
 pub(crate) fn store<T: TailWord>(elements: &[u8], tail: Tail, out: &mut Vec<u8>) {
     let (kept, geometry) = (tail.kept_mantissa(), tail.geometry);
@@ -187,7 +187,7 @@ pub(crate) fn store<T: TailWord>(elements: &[u8], tail: Tail, out: &mut Vec<u8>)
 /// The low bit of every byte of a word.
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
-/// Collect bit `plane` of 256 bytes: bit `k` of byte `b` comes from byte `32 k + b`.
+/// Collects bit `plane` of 256 bytes: bit `k` of byte `b` comes from byte `32 k + b`.
 #[inline(always)]
 fn pack_bits(odd: &[u8; NESTED_GROUP], plane: usize, packed: &mut [u8]) {
     let mut words = [0_u64; 4];
@@ -217,7 +217,7 @@ fn unpack_bits(packed: &[u8], bit_plane: usize, odd: &mut [u64; NESTED_CHUNK / 8
 /// The odd bits of a chunk that has none.
 static NO_ODD_BITS: [u8; NESTED_CHUNK] = [0; NESTED_CHUNK];
 
-/// Put exponents and the stored tail of a chunk together again.
+/// Puts exponents and the stored tail of a chunk together again.
 #[inline(always)]
 pub(crate) fn merge<T: TailWord>(exponents: &[u8], tail: Tail, planes: &[u8], out: &mut [u8]) -> Result<()> {
     let short = || Error::corrupt("a nested block ends inside its planes");

@@ -50,7 +50,7 @@ pub(super) fn mean_shifts(exponents: &[u8], row_length: usize) -> (Vec<u8>, Vec<
     (rows.collect(), columns.map(|octaves| octaves.round() as i32 as u8).collect())
 }
 
-/// Encode and decode with every kernel of this processor; all must agree.
+/// Encodes and decodes with every kernel of this CPU; all must agree.
 fn all_kernels(elements: &[u8], geometry: FloatFields, shifts: Shifts<'_>) -> Vec<u8> {
     let mut reference = Vec::new();
     Kernel::PORTABLE.run(|| encode(elements, geometry, shifts, &mut reference)).unwrap();
@@ -67,7 +67,7 @@ fn all_kernels(elements: &[u8], geometry: FloatFields, shifts: Shifts<'_>) -> Ve
     reference
 }
 
-/// Decode bytes that may be damaged with every kernel; all must agree on the error or on the elements.
+/// Decodes bytes that may be damaged with every kernel; all must agree on the error or on the elements.
 fn decode_damaged(block: &[u8], geometry: FloatFields, length: usize) -> Option<Vec<u8>> {
     let results = Kernel::available().into_iter().map(|kernel| {
         kernel.run(|| {

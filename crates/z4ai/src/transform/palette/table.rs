@@ -119,7 +119,7 @@ impl Palette {
         self.entries.iter().flat_map(|entry| entry.to_le_bytes().into_iter().take(self.width)).collect()
     }
 
-    /// Read the stored form.
+    /// Reads the stored form.
     pub(crate) fn from_bytes(bytes: &[u8], width: usize) -> Result<Self> {
         if !matches!(width, 2 | 4 | 8) || !bytes.len().is_multiple_of(width) {
             return Err(Error::corrupt("a palette holds whole elements of 2, 4 or 8 bytes"));
@@ -178,7 +178,7 @@ impl Palette {
         (unknown >> 15 == 0).then_some(indices)
     }
 
-    /// Put the elements of a block back.
+    /// Puts the elements of a block back.
     pub(crate) fn decode(&self, low: &[u8], high: &[u8], out: &mut [u8]) -> Result<()> {
         let count = out.len() / self.width;
         let high_length = if self.len() > 256 { count } else { 0 };
@@ -249,7 +249,7 @@ impl EntryIndices {
         slot
     }
 
-    /// Add an element; whether it is new.
+    /// Adds an element; whether it is new.
     fn insert(&mut self, element: u64) -> bool {
         let slot = self.slot(element);
         let new = self.slots[slot].is_none();

@@ -92,7 +92,7 @@ impl Transform for RecordsModel {
                 codes.push(FieldCode::Given(Box::new(GivenModel::read(reader, &layout, place)?)));
                 continue;
             }
-            // One level only: a model inside a model inside a model would be a way to exhaust the stack.
+            // One level only, so that no frame nests models until the stack overflows.
             if let Some(&(Self::TAG | DifferenceModel::TAG | ReferenceModel::TAG | StoredModel::TAG)) =
                 reader.peek().first()
             {

@@ -204,7 +204,7 @@ fn split_bits((records, record, source, target): Sides, elements: &mut [u8], gro
     }
 }
 
-/// And back.
+/// The reverse of [`split_bits`].
 #[inline(always)]
 fn join_bits((elements, group, source, target): Sides, records: &mut [u8], record: usize) {
     for (record, elements) in records.chunks_exact_mut(record).zip(elements.chunks_exact(group)) {

@@ -1,6 +1,6 @@
-//! The classes of chunks, by how many bits their differences have in all. The encoder is free to draw the
-//! lines between them; it looks at some chunks and merges levels that are not worth telling apart: telling
-//! costs bits of its own.
+//! The classes of chunks, by how many bits their differences have in all. The encoder chooses the boundaries
+//! between classes: it looks at some chunks and merges levels that are not worth a class of their own, since
+//! naming the class of each chunk costs bits.
 
 use super::counts::{ChunkScratch, View};
 use super::element::Word;
@@ -14,7 +14,7 @@ const LEVELS_PER_OCTAVE: u32 = 16;
 const COST_LEVELS: usize = LEVELS_PER_OCTAVE as usize * 12;
 /// Chunks that are looked at. Deltas: half -0.002 %, double -0.009 %.
 const CLASS_SAMPLE: usize = 4096;
-/// Of these so many by one thread at a time.
+/// Of these, those that one thread looks at by itself.
 const CHUNKS_PER_TASK: usize = 512;
 
 /// The class of each level.
@@ -64,7 +64,7 @@ impl Range {
 }
 
 impl Classes {
-    /// Draws the lines for whole elements against as many.
+    /// Chooses the boundaries between classes for whole elements against as many.
     pub fn choose<W: Word>(bytes: &[u8], reference: &[u8], view: View) -> Self {
         let length = REFERENCE_CHUNK * W::BYTES;
         let stride = (bytes.len() / length).div_ceil(CLASS_SAMPLE) | 1;

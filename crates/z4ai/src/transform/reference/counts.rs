@@ -165,8 +165,8 @@ impl Default for Counts {
     }
 }
 
-/// Neighbours are counted in so many tables in turn: where most are equal, each increment of a single one
-/// would depend on the store before it.
+/// Tables that neighbours are counted in, one after the other: where most are equal, the increments of a
+/// single table would each wait for the store before.
 const BANKS: usize = 4;
 
 /// These tables for one class.

@@ -1,7 +1,7 @@
 //! Chunks in which a few elements have the smallest difference, one step towards zero, and the others none,
-//! as decay leaves them. Which elements these are is all that is to be said, and one number says it: the
-//! place of their set among all sets of as many. It is shorter than a symbol for each element, and nothing
-//! has to be decoded for those without a difference.
+//! as decay leaves them. Such a chunk is coded enumeratively: as one number, the rank of the set of changed
+//! elements among all sets of that size. That is shorter than a symbol for each element, and elements without
+//! a difference need no decoding.
 
 use super::{CHUNK_CLASSES, EXPONENT_NUMBERS, REFERENCE_CHUNK};
 use crate::entropy::bits::{BitReader, BitWriter};
@@ -50,8 +50,7 @@ fn parts_of(count: usize) -> (u32, u64) {
     (low, (last >> low) + 1)
 }
 
-/// The rests of so many sets are written as one number, so that no more than a part of a bit is lost for
-/// each.
+/// Sets whose rests are written as one number, so that each loses only a fraction of a bit to rounding.
 const SETS_TOGETHER: usize = 7;
 
 /// In how many bits every number below this one can be written.

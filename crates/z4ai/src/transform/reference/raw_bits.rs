@@ -162,7 +162,7 @@ pub(crate) struct RawReader<'a> {
     pub state: RawLanes,
     pub words: &'a [u8],
     pub lanes: usize,
-    /// Whether more was taken than there is.
+    /// Whether more was taken than the stream holds.
     overrun: bool,
 }
 

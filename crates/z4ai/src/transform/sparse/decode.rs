@@ -38,7 +38,7 @@ pub(crate) fn dense_count(bitmap: &[u8], count: usize) -> Result<usize> {
     Ok(count as usize + rest.iter().map(|byte| byte.count_ones() as usize).sum::<usize>())
 }
 
-/// Put zeros and dense elements of a block together again.
+/// Puts zeros and dense elements of a block together again.
 pub(crate) fn decode(
     bitmap: &[u8],
     zero_signs: &[u8],

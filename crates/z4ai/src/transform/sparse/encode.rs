@@ -47,7 +47,7 @@ impl Zeros {
     }
 }
 
-/// Take the zeros out of a block of whole elements.
+/// Takes the zeros out of a block of whole elements.
 pub(crate) fn encode(elements: &[u8], width: usize, is_float: bool) -> Sparse {
     match width {
         1 => encode_width::<1>(elements, is_float),
@@ -99,7 +99,7 @@ fn zero_signs<const WIDTH: usize>(elements: &[[u8; WIDTH]], zeros: Zeros) -> Vec
     bits.finish()
 }
 
-/// ZeroSignBits appended from the low end of each byte up.
+/// Bits appended from the low end of each byte up.
 struct ZeroSignBits {
     bytes: Vec<u8>,
     /// Those that do not fill a byte yet.

@@ -30,7 +30,7 @@ impl Transform for SparseModel {
         let Some(dtype) = section.dtype else {
             return Err(Error::corrupt("sparse elements without a dtype"));
         };
-        // One level only: a model inside a model inside a model would be a way to exhaust the stack.
+        // One level only, so that no frame nests models until the stack overflows.
         let Some(&(FloatModel::TAG | PlanesModel::TAG)) = reader.peek().first() else {
             return Err(Error::corrupt("sparse elements are coded as floats or planes"));
         };

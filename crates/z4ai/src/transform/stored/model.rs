@@ -1,4 +1,4 @@
-//! There is nothing to share and nothing to do.
+//! The model of stored data, which has no parameters.
 
 use crate::error::{Error, Result};
 use crate::frame::wire::Reader;

@@ -8,6 +8,7 @@ mod rans;
 mod reference;
 mod sparse;
 
+pub(in crate::arch) use eight::EightInts;
 pub(in crate::arch) use float::{low_bits, low_bits_from};
 pub(in crate::arch) use rans::encode::encode_groups;
 pub(in crate::arch) use rans::{WORDS_TO_LANES, look_up};

@@ -13,6 +13,6 @@ impl Steps for Avx512 {
 
     fn decode_signs(self, decoder: &mut SignDecoder, run: &mut SignRun) {
         // SAFETY: an `Avx512` exists only where the CPU has these instructions.
-        unsafe { signs::decode(run, &mut decoder.stream) };
+        unsafe { signs::decode(self.0, run, &mut decoder.stream) };
     }
 }

@@ -112,12 +112,12 @@ pub(in crate::arch) fn short_decay(base: __m256i, movement: Movement) -> __m256i
     _mm256_add_epi16(_mm256_add_epi16(_mm256_mulhi_epi16(mantissa, high), rounded), whole)
 }
 
-/// The same number, of which compilers know nothing. They would widen a constant factor before a loop and
-/// then have to multiply in wide registers.
+/// Hides a constant factor from the optimiser, which would widen it before a loop and then have to multiply
+/// in wide registers.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn in_place(mut factor: __m256i) -> __m256i {
-    // SAFETY: no instruction does nothing.
+    // SAFETY: the assembly is a comment.
     unsafe { asm!("/* {} */", inout(ymm_reg) factor, options(nomem, nostack, preserves_flags)) };
     factor
 }

@@ -126,8 +126,7 @@ fn decode<W: Word, const DECAY: bool>(
     bytes
 }
 
-/// Asks for the memory of a piece that comes some time after the one at this place: CPUs foresee no more than
-/// the rest of a page.
+/// Prefetches the piece some distance behind this one: hardware prefetchers stop at the end of a page.
 #[inline(always)]
 pub(in crate::arch) fn prefetch_piece<W: Word>(piece: *const u8) {
     for line in 0..RAW_PIECE * W::BYTES / 64 {

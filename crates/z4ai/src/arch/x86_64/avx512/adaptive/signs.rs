@@ -5,7 +5,7 @@
 use super::lanes::MaskedWordRegisters;
 use crate::arch::adaptive::lanes::FilterRegisters;
 use crate::arch::eight::EightLanes;
-use crate::arch::x86_64::avx2::look_up;
+use crate::arch::x86_64::avx2::{Avx2, EightInts, look_up};
 use crate::entropy::mixing::{PROBABILITY_BITS, SUM_BITS, SUMS};
 use crate::entropy::rans::{MIXED_LANES, MixedDecoder};
 use crate::transform::adaptive::{BIASES, FILTER_PLACES, NEIGHBOURHOODS, SignRun};
@@ -13,14 +13,14 @@ use std::arch::x86_64::*;
 
 /// Classes of magnitudes that elements have.
 const MET_MAGNITUDE_CLASSES: usize = 6;
-/// What makes the sum of odds a number from 0 on.
+/// Added to the sum of odds, which is from 0 on then.
 const MIDDLE: i32 = (SUMS as i32 / 2) << SUM_BITS;
 
 /// Decodes the signs of a run.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]
-pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
+pub(in crate::arch) fn decode(kernel: Avx2, run: &mut SignRun, decoder: &mut MixedDecoder) {
     let steps = run.steps;
     assert!(run.classes.len() >= steps && run.lessons.len() >= steps);
     assert!(run.places.iter().all(|place| place + steps <= run.columns.len()));
@@ -30,10 +30,8 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
     let places = run.places.map(|place| unsafe { columns.add(place) });
     let sources = places.map(<*mut i32>::cast_const);
     let all = |number: i32| _mm256_set1_epi32(number);
-    // SAFETY: the caller vouches for the instructions; there are eight rows.
-    let (mut rows, mut kernels) = unsafe {
-        (__m256i::load(run.rows.as_ptr()), FilterRegisters::<__m256i>::new(run.kernels, run.lanes))
-    };
+    let mut rows = EightInts::load(kernel, run.rows).register();
+    let mut filters = FilterRegisters::<EightInts>::new(kernel, run.filters, run.lanes);
     let last = run.first.checked_sub(1).and_then(|last| run.signs.get(last));
     let mut left = last.copied().unwrap_or(0);
     let mut corner = run.above.of(run.first.wrapping_sub(1), run.signs);
@@ -52,14 +50,14 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
         // SAFETY: `step` is below the number of steps, with which the lengths above agree; indices are made
         // to be inside their tables.
         let negative = unsafe {
-            let column = __m256i::load_each(&sources, step);
+            let column = EightInts::load_each(kernel, &sources, step).register();
             let most = FILTER_PLACES as i32 - 1;
-            let place = _mm256_slli_epi32::<3>(_mm256_min_epu32(kernels.each, all(most)));
+            let place = _mm256_slli_epi32::<3>(_mm256_min_epu32(filters.each.register(), all(most)));
             let neighbours = _mm256_maskz_set1_epi32(above, 1);
             let neighbours = _mm256_mask_or_epi32(neighbours, corner, neighbours, all(4));
             let neighbours = _mm256_mask_or_epi32(neighbours, left, neighbours, all(2));
             let by_place = _mm256_or_si256(place, neighbours);
-            let place_odds = match kernels.common {
+            let place_odds = match filters.common {
                 // The eight that it can be are looked up in a register.
                 Some(place) => {
                     let eight = run.place_odds.as_ptr().add(NEIGHBOURHOODS * place.clamp(0, most) as usize);
@@ -81,7 +79,7 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
             let lesson = _mm256_or_si256(lesson, by_bias);
             _mm256_storeu_si256(run.lessons.as_mut_ptr().add(step).cast(), lesson);
 
-            // All classes are looked up; which of them counts is known long before.
+            // All classes are looked up: the lanes of each are known long before the sum is.
             let of_class = |number: usize| {
                 let lanes = _mm256_cmpeq_epi32_mask(class, all(number as i32));
                 _mm256_maskz_mov_epi32(lanes, chances[number].look_up(sum))
@@ -99,10 +97,11 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
             let side = _mm256_mask_blend_epi32(negative, all(-1 << 15), all(1 << 15));
             let further = _mm256_sub_epi32(side, column);
             let further = _mm256_add_epi32(_mm256_slli_epi32::<2>(further), further);
-            _mm256_add_epi32(column, _mm256_srai_epi32::<6>(further)).store_each(&places, step);
+            let column = _mm256_add_epi32(column, _mm256_srai_epi32::<6>(further));
+            EightInts::new(kernel, column).store_each(&places, step);
             let side = _mm256_mask_blend_epi32(negative, all(-1 << 11), all(1 << 11));
             rows = _mm256_add_epi32(side, _mm256_sub_epi32(rows, _mm256_srai_epi32::<4>(rows)));
-            kernels.advance();
+            filters.advance();
             negative
         };
         if let Some(target) = run.signs.get_mut(run.first + step) {
@@ -111,8 +110,7 @@ pub(in crate::arch) fn decode(run: &mut SignRun, decoder: &mut MixedDecoder) {
         (left, corner) = (negative, above);
     }
     let mut new_rows = [0; MIXED_LANES];
-    // SAFETY: there are eight rows.
-    unsafe { rows.store(new_rows.as_mut_ptr()) };
+    EightInts::new(kernel, rows).store(&mut new_rows);
     for lane in (0..MIXED_LANES).filter(|lane| run.lanes >> lane & 1 == 1) {
         run.rows[lane] = new_rows[lane];
     }

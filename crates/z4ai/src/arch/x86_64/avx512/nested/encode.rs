@@ -222,8 +222,8 @@ struct LevelBits {
 }
 
 impl LevelBits {
-    /// Appends `count` bits, above which there are zeros. Whether that fills a word is as good as random, so
-    /// there is no branch.
+    /// Appends `count` bits, above which there are zeros. Branch-free: whether a word fills up is
+    /// unpredictable.
     ///
     /// # Safety
     ///

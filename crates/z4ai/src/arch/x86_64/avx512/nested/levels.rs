@@ -86,13 +86,13 @@ struct RankMasks {
     ranks: [MaybeUninit<Line>; MASKS],
 }
 
-/// Memory that will be needed after the levels, asked for line by line while they are read.
+/// Memory that is needed after the levels, prefetched line by line while they are read.
 #[derive(Clone, Copy)]
 struct Soon([*const u8; 2]);
 
 impl Soon {
-    /// The share of one level: a line for each mask, or what is at hand anyway where there is nothing left to
-    /// ask for.
+    /// The share of one level: a cache line for each mask, or one that is in the cache anyway where nothing
+    /// is left to prefetch.
     fn share(level: usize, masks: usize, soon: [&[u8]; 2], at_hand: *const u8) -> Self {
         let start = level * masks * MASK_LANES;
         Self(soon.map(|bytes| bytes.get(start..).map_or(at_hand, <[u8]>::as_ptr)))
@@ -107,8 +107,8 @@ impl Soon {
 }
 
 /// Decodes the next `count` symbols of a chunk into the front of `symbols`, or does nothing and says so:
-/// where the block might end before the streams do, in which case errors are for others to find. `soon` is
-/// memory that the caller will need then.
+/// where the block might end before the streams do, whose errors the portable code finds. `soon` is memory
+/// that the caller needs afterwards.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi2,popcnt"
 )]

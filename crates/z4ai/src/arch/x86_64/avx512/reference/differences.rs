@@ -100,12 +100,12 @@ pub(in crate::arch) fn short_decay(base: __m512i, movement: Movement) -> __m512i
     _mm512_mask_add_epi16(rounded, wrapped, rounded, _mm512_set1_epi16(1))
 }
 
-/// The same number, of which compilers know nothing. They would widen a constant factor before a loop and
-/// then have to multiply in wide registers.
+/// Hides a constant factor from the optimiser, which would widen it before a loop and then have to multiply
+/// in wide registers.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn in_place(mut factor: __m512i) -> __m512i {
-    // SAFETY: no instruction does nothing.
+    // SAFETY: the assembly is a comment.
     unsafe { asm!("/* {} */", inout(zmm_reg) factor, options(nomem, nostack, preserves_flags)) };
     factor
 }
@@ -154,7 +154,7 @@ fn pack_longs(longs: [__m512i; 4]) -> __m512i {
     _mm512_inserti64x4::<1>(first, _mm512_castsi512_si256(second))
 }
 
-/// The indices of each byte that so many others lie before, of 128.
+/// The indices of every `STRIDE`-th byte of 128.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn every<const STRIDE: usize>() -> __m512i {

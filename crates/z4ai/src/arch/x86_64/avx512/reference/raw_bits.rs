@@ -217,8 +217,8 @@ fn ones_above(widths: __m512i) -> __m512i {
     shifted_left(_mm512_set1_epi32(-1), widths)
 }
 
-/// `_mm512_sllv_epi32`. Compilers know that numbers shifted by more than their bits are zero, and take care
-/// of that once more.
+/// `_mm512_sllv_epi32`, in assembly: compilers lower the intrinsic to a generic shift and a selection of zero
+/// for shifts beyond 31 bits, which the instruction gives by itself.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn shifted_left(numbers: __m512i, widths: __m512i) -> __m512i {
@@ -230,7 +230,7 @@ fn shifted_left(numbers: __m512i, widths: __m512i) -> __m512i {
     shifted
 }
 
-/// `_mm256_srlv_epi32`, likewise.
+/// `_mm256_srlv_epi32`, in assembly for the same reason.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
 fn shifted_right(numbers: __m256i, widths: __m256i) -> __m256i {
