@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import resource
 import socket
 import sys
 import tempfile
@@ -15,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 OURS, TORCH, TORCH_ZSTD = "ztensor.dcp", "torch", "torch + zstd"
+#: The knobs of ours.
+DENSE, ALONE = "ztensor.dcp, effort default", "ztensor.dcp, base=None"
+OPTIONS: dict[str, dict[str, Any]] = {OURS: {}, DENSE: {"effort": "default"}, ALONE: {"base": None}}
 
 
 def run(world: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -54,10 +56,10 @@ def _rank(
 
 def writer(tool: str, place: Path, name: str) -> tuple[Any, Any]:
     """A tool's writer, and the id that it saves under."""
-    if tool == OURS:
+    if tool in OPTIONS:
         from ztensor.dcp import Writer
 
-        return Writer(place), name
+        return Writer(place, **OPTIONS[tool]), name
     from torch.distributed.checkpoint import FileSystemWriter
 
     path = place / name
@@ -70,7 +72,7 @@ def writer(tool: str, place: Path, name: str) -> tuple[Any, Any]:
 
 def reader(tool: str, place: Path, name: str) -> tuple[Any, Any]:
     """A tool's reader, and the id that it loads."""
-    if tool == OURS:
+    if tool in OPTIONS:
         from ztensor.dcp import Reader
 
         return Reader(place), name
@@ -156,22 +158,37 @@ def save(rank: int, tool: str, place: Path, megabytes: int, rounds: int) -> dict
     return seconds
 
 
+def _memory() -> dict[str, float]:
+    """Megabytes of memory of this process: now, at its peak, and of files that are mapped, such as code."""
+    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+    return {words[0].rstrip(":"): int(words[1]) / 1024 for words in lines if words[-1] == "kB"}
+
+
 def load(rank: int, tool: str, place: Path, megabytes: int, name: str) -> dict[str, float]:
-    """Seconds of a load, and how much more memory it took at its peak than the tensors themselves."""
+    """Seconds of a load, how much more memory it took at its peak than the tensors themselves, and how much of that is code that was
+    not used before.
+    """
     import torch.distributed as dist
     import torch.distributed.checkpoint as dcp
 
     state = _state(rank, megabytes, 0.0, dist.get_world_size())
     # Modules are imported before: torch's own were with torch.
     reader(tool, place, name)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Forgets the peak of what came before.
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _memory()
     dist.barrier()
     start = time.perf_counter()
     storage, checkpoint = reader(tool, place, name)
     dcp.load(state, storage_reader=storage, checkpoint_id=checkpoint)
     seconds = time.perf_counter() - start
     dist.barrier()
-    return {"seconds": seconds, "peak": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
+    after = _memory()
+    return {
+        "seconds": seconds,
+        "peak": after["VmHWM"] - before["VmRSS"],
+        "code": after["RssFile"] - before["RssFile"],
+    }
 
 
 if __name__ == "__main__":

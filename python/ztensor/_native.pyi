@@ -429,9 +429,10 @@ class Store:
         parts: Sequence[bytes],
         files: Sequence[tuple[str, bytes]],
         *,
+        base: str | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> AddReport:
-        """Makes what several writers stored, and some files, a checkpoint."""
+        """Makes what several writers stored, and some files, a checkpoint. These may be differences to base as well."""
     def get(self, name: str, output: _Path, *, progress: Progress = None) -> GetReport:
         """Restores a checkpoint byte for byte: a folder to a folder that is new or empty, a single file to a file or into a folder."""
     def open(self, name: str, file: str | None = None, *, verify: bool = True, limits: Limits | None = None) -> Reader:
@@ -444,6 +445,8 @@ class Store:
         """The names of the checkpoints."""
     def log(self, run: str = "") -> builtins.list[Listing]:
         """The checkpoints in the order in which they were added."""
+    def last(self, run: str = "") -> str | None:
+        """The checkpoint below a run, or of all, that was added last."""
     @overload
     def info(self, name: None = None) -> StoreInfo:
         """What is known of a checkpoint, or of the store itself."""

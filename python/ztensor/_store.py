@@ -104,7 +104,8 @@ class FileInfo(TypedDict, total=False):
     path: str
     bytes: int
     mode: int
-    sha256: str
+    #: ``None`` where the digests of its tensors are enough: the files of ranks.
+    sha256: str | None
     tensors: int
     folder: bool
     target: str

@@ -17,6 +17,8 @@ import dataclasses
 import io
 import json
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,11 @@ _BYTES = "ztensor.dcp/bytes"
 _BOXES = "boxes.zt"
 _PLANNER = "planner.json"
 _VERSION = 1
+#: How the names of files end that hold weights, or list where they are.
+_WEIGHTS = (
+    *(".bin", ".ckpt", ".distcp", ".gguf", ".h5", ".hdf5", ".keras", ".msgpack", ".npy", ".npz", ".onnx", ".ot", ".pt"),
+    *(".pth", ".safetensors", ".z4ai", ".z4dm", ".zstn", ".zt", ".index.json"),
+)
 #: PyTorch's names of element types.
 _TORCH_NAMES: dict[str, str | None] = {row["name"]: row["torch"] for row in _native.element_types()}
 
@@ -85,7 +92,10 @@ class Writer(StorageWriter):
     :param name: the checkpoint's name; ``checkpoint_id`` of ``dcp.save`` goes before it.
     :param base: what is similar is stored as differences to this checkpoint: ``"auto"`` takes the last one beside it (``run-7/…``),
         ``None`` none.
+    :param effort: the trade between size and speed: ``"fast"``, ``"default"`` or ``"max"``.
     :param metadata: text, numbers, lists and dicts that are kept with the checkpoint.
+    :param files: what belongs to the model besides its tensors: a folder, such as ``save_pretrained`` makes of a configuration and a
+        tokenizer, whose files that hold no weights are kept with each step; or a list of files. The coordinator reads them.
     """
 
     def __init__(
@@ -94,14 +104,17 @@ class Writer(StorageWriter):
         name: str | None = None,
         *,
         base: str | None = "auto",
-        effort: Effort = None,
+        effort: Effort = "fast",
         metadata: dict[str, Any] | None = None,
+        files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
         storage_options: StorageOptions = None,
     ) -> None:
         super().__init__()
         self._place = _Place(store, storage_options)
         self._name = name
+        self._files = files if files is None or isinstance(files, str | os.PathLike) else list(files)
         self._base = base
+        self._found: str | None = None
         self._effort = effort
         self._metadata = dict(metadata or {})
         self._is_coordinator = False
@@ -124,6 +137,8 @@ class Writer(StorageWriter):
         if is_coordinator and name in self._place.open(create=True):
             hint = "Choose another name, or remove it first."
             raise invalid(f'there is a checkpoint "{name}" in {self._place.location} already. {hint}')
+        if is_coordinator:
+            _beside(self._files)
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Leaves the plan as it is."""
@@ -133,7 +148,10 @@ class Writer(StorageWriter):
         """Tells each rank its number and the base."""
         base = self._base
         if base == "auto":
-            base = self._last_beside()
+            base = self._place.open(create=False).last(self._checkpoint().rpartition("/")[0])
+        elif base is not None and base not in self._place.open(create=False):
+            raise invalid(f'there is no checkpoint "{base}" in {self._place.location} to take differences to')
+        self._found = base
         return [dataclasses.replace(plan, storage_data={"rank": rank, "base": base}) for rank, plan in enumerate(plans)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
@@ -201,7 +219,9 @@ class Writer(StorageWriter):
             [
                 (_BOXES, save({}, {**values, "ztensor.boxes": index})),
                 (_PLANNER, json.dumps(planner, ensure_ascii=False, separators=(",", ":")).encode()),
+                *((name, file.read_bytes()) for name, file in _beside(self._files).items()),
             ],
+            base=self._found,
             metadata=self._metadata,
         )
 
@@ -218,12 +238,6 @@ class Writer(StorageWriter):
         if not self._name:
             raise invalid("the checkpoint needs a name: checkpoint_id of dcp.save, or name of ztensor.dcp.Writer")
         return self._name
-
-    def _last_beside(self) -> str | None:
-        """The checkpoint of the same run that was stored last."""
-        run = self._checkpoint().rpartition("/")[0]
-        log = self._place.open(create=False).log(run)
-        return log[-1]["name"] if log else None
 
 
 class Reader(StorageReader):
@@ -243,15 +257,20 @@ class Reader(StorageReader):
         super().__init__()
         self._place = _Place(source, storage_options)
         self._name = name
-        self._reader: _native.Reader | None = None
-        self._objects: dict[str, tuple[str, int, int]] = {}
+        self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_reader": None}
+        return {**self.__dict__, "_reader": None, "_described": None, "_files": {}}
+
+    def _forget(self) -> None:
+        """Each opening reads the manifest: what is open is kept until another checkpoint is read."""
+        self._reader: _native.Reader | None = None
+        self._described: dict[str, Any] | None = None
+        self._files: dict[str, _native.Reader] = {}
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Begins a save or a load of the checkpoint of this name."""
-        self._reader = None
+        self._forget()
         if checkpoint_id is not None:
             self._name = os.fspath(checkpoint_id)
 
@@ -268,8 +287,7 @@ class Reader(StorageReader):
             chunk = ChunkStorageMetadata(offsets=torch.Size([0] * len(size)), sizes=size)
             state[about.name] = TensorStorageMetadata(TensorProperties(dtype=dtype), size, [chunk])
         planner = self._planner()
-        self._objects = {name: (file, start, length) for name, file, start, length in planner.get("objects", ())}
-        state.update({name: BytesStorageMetadata() for name in self._objects})
+        state.update({name: BytesStorageMetadata() for name, *_ in planner.get("objects", ())})
         paths = planner.get("planner")
         return Metadata(
             state_dict_metadata=state,
@@ -279,11 +297,7 @@ class Reader(StorageReader):
         )
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
-        """Learns where objects are."""
-        # Only the coordinator reads the metadata; the others get it from there.
-        if not self._objects:
-            objects = self._planner().get("objects", ())
-            self._objects = {name: (file, start, length) for name, file, start, length in objects}
+        """Does nothing: what a rank asks for tells what has to be opened."""
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
         """Leaves the plan as it is."""
@@ -298,12 +312,15 @@ class Reader(StorageReader):
         reader = self._open()
         names = {item.storage_index.fqn for item in plan.items if item.type != LoadItemType.BYTE_IO}
         dtypes = {about.name: _dtype(about) for about in reader.metadata(sorted(names))}
+        objects: dict[str, tuple[str, int, int]] = {}
+        if any(item.type == LoadItemType.BYTE_IO for item in plan.items):
+            objects = {name: (file, start, length) for name, file, start, length in self._planner().get("objects", ())}
         direct: list[tuple[str, list[int], list[int], torch.Tensor]] = []
         done: list[tuple[Any, torch.Tensor, torch.Tensor]] = []
         for item in plan.items:
             name = item.storage_index.fqn
             if item.type == LoadItemType.BYTE_IO:
-                planner.load_bytes(item, io.BytesIO(self._object(name)))
+                planner.load_bytes(item, io.BytesIO(self._object(name, objects)))
                 continue
             target = planner.resolve_tensor(item).detach()
             dtype = dtypes[name]
@@ -336,6 +353,11 @@ class Reader(StorageReader):
 
     def _planner(self) -> dict[str, Any]:
         """What only loading needs to know; nothing where the tensors were not saved by a :class:`Writer`."""
+        if self._described is None:
+            self._described = self._read_planner()
+        return self._described
+
+    def _read_planner(self) -> dict[str, Any]:
         rest = self._path.rpartition("://")[2]
         if not (self._name or Path(self._path).is_dir() or "//" in rest):
             return {}
@@ -350,12 +372,14 @@ class Reader(StorageReader):
             raise invalid(f'"{self._path}/{_PLANNER}" was written by a later release. Update ztensor.')
         return dict(planner)
 
-    def _object(self, name: str) -> bytes:
-        if name not in self._objects:
+    def _object(self, name: str, objects: dict[str, tuple[str, int, int]]) -> bytes:
+        if name not in objects:
             raise invalid(f'"{self._path}" has no object "{name}"')
-        file, start, length = self._objects[name]
-        reader = _native.Reader(f"{self._path}/{file}", storage_options=self._place.storage_options)
-        return bytes(reader.read_slice(_BYTES, slice(start, start + length)))
+        file, start, length = objects[name]
+        if file not in self._files:
+            path = f"{self._path}/{file}"
+            self._files[file] = _native.Reader(path, storage_options=self._place.storage_options)
+        return bytes(self._files[file].read_slice(_BYTES, slice(start, start + length)))
 
 
 def _dtype(about: _native.TensorMetadata) -> torch.dtype | None:
@@ -387,6 +411,29 @@ def _describe(
             own.append([files[place["file"]], place["offset"], *chunk.offsets, *chunk.sizes])
         boxes.append([name, element or str(about.properties.dtype).removeprefix("torch."), list(about.size), own])
     return boxes, objects, values
+
+
+def _beside(files: str | os.PathLike[str] | list[str | os.PathLike[str]] | None) -> dict[str, Path]:
+    """The files that are kept beside the tensors, by their paths in the checkpoint."""
+    found: dict[str, Path] = {}
+    if isinstance(files, str | os.PathLike):
+        folder = Path(files)
+        if not folder.is_dir():
+            raise invalid(f'files="{folder}" is no folder. Name one, or a list of files.')
+        for file in sorted(folder.rglob("*")):
+            path = file.relative_to(folder)
+            hidden = any(part.startswith(".") for part in path.parts)
+            if file.is_file() and not hidden and not path.name.lower().endswith(_WEIGHTS):
+                found[path.as_posix()] = file
+    for file in map(Path, files if isinstance(files, list) else ()):
+        if not file.is_file() or file.name in found:
+            problem = "twice" if file.name in found else "which is no file"
+            raise invalid(f'files= names "{file.name}" {problem}')
+        found[file.name] = file
+    for name in found:
+        if name in (_BOXES, _PLANNER) or re.fullmatch(r"rank-\d+\.\w+", name):
+            raise invalid(f'files= has "{name}", which is the name of a file that a checkpoint of several ranks has')
+    return found
 
 
 def _chunk_name(name: str, chunk: ChunkStorageMetadata, size: torch.Size) -> str:

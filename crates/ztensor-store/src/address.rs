@@ -63,19 +63,9 @@ impl Checkpoint {
 
     /// The file or the files with tensors at a path inside the checkpoint, each by its path; messages show them below `address`.
     fn files_at(&self, inside: &str, address: &Path) -> Result<Vec<(String, Source)>> {
-        let regular = |path: &&str| {
-            self.manifest()
-                .files
-                .iter()
-                .any(|file| file.path == **path && matches!(file.kind, FileKind::Regular { .. }))
-        };
-        let all: Vec<&str> = self
-            .manifest()
-            .files
-            .iter()
-            .map(|file| file.path.as_str())
-            .filter(|path| regular(path))
-            .collect();
+        let files = self.manifest().files.iter();
+        let regular = files.filter(|file| matches!(file.kind, FileKind::Regular { .. }));
+        let all: Vec<&str> = regular.map(|file| file.path.as_str()).collect();
         let below = |path: &&str| {
             let rest = path.strip_prefix(inside);
             inside.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

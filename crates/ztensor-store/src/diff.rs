@@ -70,23 +70,43 @@ impl Store {
         let mut files: Vec<&str> = first.files.keys().chain(second.files.keys()).copied().collect();
         files.sort_unstable();
         files.dedup();
-        let other = files.into_iter().filter(|path| first.files.get(path) != second.files.get(path));
+        let other = files.into_iter().filter(|path| match (first.files.get(path), second.files.get(path)) {
+            (Some(one), Some(other)) => !one.equals(other),
+            _ => true,
+        });
         difference.files.extend(other.map(str::to_owned));
         Ok(difference)
     }
 }
 
-/// Tensors by name, each with its parts, and the digests of files without any by path.
+/// Tensors by name, each with its parts, and files without any by path.
 struct Contents<'a> {
     tensors: BTreeMap<&'a str, Vec<&'a Entry>>,
-    files: BTreeMap<&'a str, &'a [u8; 32]>,
+    files: BTreeMap<&'a str, Plain<'a>>,
+}
+
+/// A file without tensors.
+struct Plain<'a> {
+    sha256: Option<&'a [u8; 32]>,
+    /// The digests of its pieces.
+    pieces: Vec<&'a [u8; 32]>,
+}
+
+impl Plain<'_> {
+    /// Whether both have the same bytes; where one has no digest of its own, whether they have the same pieces.
+    fn equals(&self, other: &Plain<'_>) -> bool {
+        match (self.sha256, other.sha256) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.pieces == other.pieces,
+        }
+    }
 }
 
 impl Contents<'_> {
     fn of(manifest: &Manifest) -> Contents<'_> {
         let mut contents = Contents { tensors: BTreeMap::new(), files: BTreeMap::new() };
         for file in &manifest.files {
-            let FileKind::Regular { pieces, sha256, .. } = &file.kind else { continue };
+            let FileKind::Regular { pieces, sha256, skeleton, .. } = &file.kind else { continue };
             let mut empty = true;
             let parts = part_numbers(pieces.iter().map(|piece| piece.tensor.as_deref()));
             for (piece, part) in pieces.iter().zip(parts) {
@@ -100,7 +120,9 @@ impl Contents<'_> {
                 found.push(&manifest.entries[piece.entry]);
             }
             if empty {
-                contents.files.insert(&file.path, sha256);
+                let numbers = skeleton.iter().copied().chain(pieces.iter().map(|piece| piece.entry));
+                let pieces = numbers.map(|entry| &manifest.entries[entry].digest).collect();
+                contents.files.insert(&file.path, Plain { sha256: sha256.as_ref(), pieces });
             }
         }
         contents

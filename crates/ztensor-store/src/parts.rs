@@ -1,12 +1,14 @@
 //! Checkpoints of several writers, such as the ranks of a training job: each stores files of its own as a *part*, which nothing refers to, and one of them
 //! makes all parts a checkpoint in one commit. Without it the packs of the parts are garbage, which `gc` collects.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 
+use crate::backend::Reach;
 use crate::content::given::Given;
 use crate::content::{AddOptions, AddStats, Base, Builder, Known};
 use crate::id::Id;
@@ -15,6 +17,9 @@ use crate::protocol::{Commit, Current};
 use crate::record::{Entry, File, FileKind, Manifest, Pack, Piece, Record, Stamp};
 use crate::store::Store;
 use ztensor::{Attributes, Error, Kind, Result, Source, Value};
+
+/// Checkpoints that were written last, of which the last that was added is looked for: one that a prune stored anew is as young as its new generation.
+const YOUNGEST: usize = 4;
 
 /// Files of one writer that are stored, but belong to no checkpoint yet.
 #[derive(Clone, Debug)]
@@ -26,8 +31,40 @@ pub struct Part {
 }
 
 impl Store {
+    /// The checkpoint of a run, `run/…`, that was added last; of all checkpoints for no run. A few manifests are read, however many there are: the storage's
+    /// clock tells which.
+    pub fn last_of(&self, run: &str) -> Result<Option<Name>> {
+        let folder = match run {
+            "" => "checkpoints/".to_owned(),
+            run => Name::new(run)?.folder(),
+        };
+        let mut highest: HashMap<Name, (u64, Duration)> = HashMap::new();
+        for object in self.protocol().backend().list(&folder, Reach::Tree)? {
+            let Some((name, generation)) = Name::of_key(&object.key) else { continue };
+            if !name.is_hidden() {
+                let found = highest.entry(name).or_insert((generation, object.stat.written));
+                *found = (*found).max((generation, object.stat.written));
+            }
+        }
+        let mut names: Vec<(Name, (u64, Duration))> = highest.into_iter().collect();
+        names.sort_by_cached_key(|(name, (_, written))| Reverse((*written, name.step())));
+        for group in names.chunks(YOUNGEST) {
+            let keys: Vec<(Name, u64)> =
+                group.iter().map(|(name, (generation, _))| (name.clone(), *generation)).collect();
+            let live = self.protocol().listed_all(&keys)?.into_iter().zip(group);
+            // Stamps have whole seconds, and some storage tells no more.
+            let added = live.filter_map(|(current, (name, (_, written)))| {
+                Some(((current?.manifest.stamp.time, *written, name.step()), name))
+            });
+            if let Some((_, last)) = added.max_by_key(|(added, _)| *added) {
+                return Ok(Some(last.clone()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Stores files for a checkpoint that several writers make together. Bases and duplicates are looked for in one checkpoint only where `options` name
-    /// one: a thousand writers need not read the manifests of all.
+    /// one: a thousand writers need not read the manifests of all. One that was removed meanwhile is done without.
     pub fn add_part(
         &self,
         files: Vec<(String, Arc<Source>)>,
@@ -42,13 +79,16 @@ impl Store {
         let checkpoints: Vec<Arc<Current>> = match &options.base {
             Base::Auto => self.live()?,
             Base::None => Vec::new(),
-            Base::Checkpoint(base) => vec![Arc::new(self.protocol().current(base)?)],
+            Base::Checkpoint(base) => match self.protocol().current(base) {
+                Err(error) if error.kind() == Kind::Gone => Vec::new(),
+                current => vec![Arc::new(current?)],
+            },
         };
         let endangered = self.protocol().proposals()?.endangered();
         let known = Known::new(self.protocol(), &name, checkpoints, &options.base, endangered);
         let options = AddOptions { metadata: Attributes::new(), dry_run: false, ..options.clone() };
         let (mut manifest, mut stats, pin) =
-            Builder::new(self.protocol(), &known, &options).build(&scan, &slot, progress)?;
+            Builder::new(self.protocol(), &known, &options).lean().build(&scan, &slot, progress)?;
         stats.seconds = started.elapsed().as_secs_f64();
         manifest.metadata = described(&stats, pin.as_ref().map(|pin| pin.name()));
         let record = Record::Manifest(manifest).encode(self.protocol().store())?;

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sha2::{Digest as _, Sha256};
-
 use crate::backend::{self, Backend, Reach, check_honesty};
 use crate::content::cut::count_tensors;
 use crate::content::given::Given;
@@ -16,7 +14,7 @@ use crate::content::{AddOptions, AddStats, Base, Builder, Checkpoint, GetStats, 
 use crate::id::{Id, Surroundings, System};
 use crate::name::Name;
 use crate::protocol::{Commit, Current, GcOptions, GcReport, Pin, Protocol};
-use crate::record::{FileKind, Pack};
+use crate::record::{FileKind, Pack, PackHasher};
 use crate::settings::Settings;
 use ztensor::{Attributes, Error, Kind, Result, Source};
 
@@ -413,7 +411,7 @@ impl Store {
             Some(stat) if stat.length != pack.length => return wrong(Kind::Checksum, "its length is wrong"),
             Some(_) => {}
         }
-        let mut hasher = Sha256::new();
+        let mut hasher = PackHasher::like(pack.digest);
         let mut position = 0;
         let mut window = Vec::new();
         while position < pack.length {
@@ -425,7 +423,7 @@ impl Store {
             position += window.len() as u64;
             progress(window.len() as u64)?;
         }
-        match hasher.finalize()[..] == pack.sha256[..] {
+        match hasher.finish() == pack.digest {
             true => Ok(None),
             false => wrong(Kind::Checksum, "its bytes are not those that were written"),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ztensor::{Attributes, Kind, Source, Writer};
 use ztensor_store::protocol::GcOptions;
+use ztensor_store::record::FileKind;
 use ztensor_store::{AddOptions, Base, CreateOptions, Name, Part, Store};
 
 fn file(tensors: &[(&str, &[f32])]) -> Arc<Source> {
@@ -57,6 +58,15 @@ fn parts_become_one_checkpoint_or_nothing() {
     }
     assert_eq!(commit("step-1", &[&first, &second]).unwrap_err().kind(), Kind::Duplicate);
 
+    // Files of tensors have no digest of their own: what is restored is compared with those of the tensors.
+    let is_lean =
+        |file: &ztensor_store::record::File| matches!(file.kind, FileKind::Regular { sha256: None, .. });
+    assert!(checkpoint.manifest().files.iter().all(is_lean));
+    store.get("step-1", folder.path().join("restored"), &mut |_| Ok(())).unwrap();
+    let restored = std::fs::read(folder.path().join("restored/rank-0.zt")).unwrap();
+    let original = file(&[("a", &one), ("same", &shared)]);
+    assert_eq!(restored, *original.bytes(0, original.len()).unwrap());
+
     // The next step is a difference to the one that is named; what nobody commits is collected, and what is there stays.
     let moved: Vec<f32> = one.iter().map(|value| value * 1.000_001).collect();
     let base = Base::Checkpoint(Name::new("step-1").unwrap());
@@ -71,6 +81,26 @@ fn parts_become_one_checkpoint_or_nothing() {
     store.gc(GcOptions { now: true, force: true, dry_run: false }).unwrap();
     assert_eq!(store.stats().unwrap().packs, kept);
     assert!(store.verify(true, &mut |_| Ok(())).unwrap().is_empty());
+
+    // A changed byte in a pack is found, and nothing that it damages is restored.
+    let pack = store.checkpoint("step-2").unwrap().manifest().packs.last().unwrap().id;
+    let file = place.join(ztensor_store::record::Pack::key(pack));
+    let sound = std::fs::read(&file).unwrap();
+    let restore = |output: &str| {
+        let output = folder.path().join(output);
+        let restored = store.get("step-2", &output, &mut |_| Ok(()));
+        restored.map(|_| std::fs::read(output.join("rank-0.zt")).unwrap())
+    };
+    let original = restore("sound").unwrap();
+    for place in (64..sound.len()).step_by(sound.len() / 7) {
+        let mut changed = sound.clone();
+        changed[place] ^= 4;
+        std::fs::write(&file, changed).unwrap();
+        assert!(!store.verify(false, &mut |_| Ok(())).unwrap().is_empty());
+        // Where nothing noticed, what was changed lies around the pieces.
+        assert_eq!(restore(&format!("damaged-{place}")).unwrap_or(original.clone()), original);
+    }
+    std::fs::write(&file, sound).unwrap();
 
     // A part that was collected cannot be committed any more.
     assert_eq!(commit("step-3", &[&lost]).unwrap_err().kind(), Kind::Conflict);

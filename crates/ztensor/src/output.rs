@@ -4,6 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::source::is_url;
@@ -34,6 +35,8 @@ pub struct Output {
     /// Where the buffer's first byte goes.
     sent: u64,
     owner: Owner,
+    /// Puts on the disk what was written so far.
+    ahead: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 enum Sink {
@@ -87,7 +90,7 @@ impl Output {
     }
 
     fn over(sink: Sink) -> Output {
-        Output { sink, buffer: Vec::new(), sent: 0, owner: Owner::current() }
+        Output { sink, buffer: Vec::new(), sent: 0, owner: Owner::current(), ahead: None }
     }
 
     /// The process that writes.
@@ -233,11 +236,39 @@ impl Output {
         }
     }
 
+    /// Lets a thread put on the disk what was written so far, so that little is left to wait for when the file is published. Does nothing while the last
+    /// such call is at work.
+    pub fn sync_ahead(&mut self) -> Result<()> {
+        if self.ahead.as_ref().is_some_and(|ahead| !ahead.is_finished()) {
+            return Ok(());
+        }
+        self.wait_ahead()?;
+        if let Sink::New { file, temporary: Some(_), .. } = &self.sink {
+            let file = file.try_clone()?;
+            // Without a thread for it everything is synced at the end.
+            self.ahead = std::thread::Builder::new().spawn(move || disk::sync(&file)).ok();
+        }
+        Ok(())
+    }
+
+    /// Waits for the thread, whose failure would not be told again.
+    fn wait_ahead(&mut self) -> Result<()> {
+        let Some(ahead) = self.ahead.take() else { return Ok(()) };
+        let synced = ahead.join().unwrap_or_else(|_| Err(std::io::Error::other("a thread failed")));
+        match &self.sink {
+            Sink::New { target: path, .. } | Sink::Existing { path, .. } => {
+                synced.map_err(|cause| write_error(path, cause))
+            }
+            Sink::Memory(_) => Ok(()),
+        }
+    }
+
     /// Publishes a new file under its name. With `durable`, or when it replaces a file, its bytes reach the disk first, so that a crash
     /// of the machine leaves the old file or the new one.
     pub fn publish(mut self, durable: bool) -> Result<()> {
         self.owner.check()?;
         self.flush()?;
+        self.wait_ahead()?;
         match self.sink {
             Sink::Memory(_) => Ok(()),
             Sink::Existing { file, path } => disk::sync(&file).map_err(|cause| write_error(&path, cause)),
@@ -260,6 +291,7 @@ impl Output {
     pub fn publish_new(mut self) -> Result<bool> {
         self.owner.check()?;
         self.flush()?;
+        self.wait_ahead()?;
         let Sink::New { file, temporary: Some(temporary), target } = self.sink else {
             return Err(Error::argument("only a new file can be published under a free name"));
         };

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -156,22 +158,85 @@ class Dying(Writer):
         self._die("after")
 
 
+class DyingAtSight(Writer):
+    """A writer whose coordinator is killed in the middle of the commit: once there are more files of a kind in the store."""
+
+    pattern = ""
+
+    def finish(self, metadata: Any, results: Any) -> None:
+        folder = Path(self._place.location)
+        before = len(list(folder.glob(self.pattern)))
+
+        def watch() -> None:
+            while len(list(folder.glob(self.pattern))) == before:
+                pass
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        threading.Thread(target=watch, daemon=True).start()
+        super().finish(metadata, results)
+
+
 def save_and_die(
     rank: int,
     store: str,
     name: str,
     moment: str,
     victim: int,
-    background: bool,
+    background: str | None,
     options: dict[str, Any] | None = None,
 ) -> Any:
-    """Saves with a rank that dies."""
+    """Saves with a rank that dies: the rank itself, or where a process of its own saves, that one."""
+    from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
+
     model, optimizer = model_and_optimizer(0, 2)
     writer = Dying(store, storage_options=options)
     writer.moment, writer.victim = moment, victim
     state = state_of(model, optimizer, 2)
-    if background:
-        dcp.async_save(state, storage_writer=writer, checkpoint_id=name).result()
-    else:
+    if background is None:
         dcp.save(state, storage_writer=writer, checkpoint_id=name)
+    else:
+        kind = AsyncCheckpointerType(background)
+        dcp.async_save(state, storage_writer=writer, checkpoint_id=name, async_checkpointer_type=kind).result()
     return "saved"
+
+
+def save_until_seen(rank: int, store: str, name: str, pattern: str) -> Any:
+    """Saves with a coordinator that is killed in the middle of the commit."""
+    model, optimizer = model_and_optimizer(0, 2)
+    writer = DyingAtSight(store)
+    writer.pattern = pattern
+    dcp.save(state_of(model, optimizer, 2), storage_writer=writer, checkpoint_id=name)
+    return "saved"
+
+
+def save_and_tell(rank: int, store: str, name: str, folder: str, options: dict[str, Any]) -> Any:
+    """Saves, and leaves word which process the rank is."""
+    Path(folder, f"pid-{rank}").write_text(str(os.getpid()))
+    dist.barrier()
+    return save(rank, store, name, 0, 2, options)
+
+
+def save_with_torch(rank: int, folder: str) -> Any:
+    """Saves a folder by torch's own writer. Returns the whole state."""
+    model, optimizer = model_and_optimizer(0, 2)
+    state = state_of(model, optimizer, 2)
+    dcp.save(state, checkpoint_id=folder)
+    return whole(state)
+
+
+def save_a_model(rank: int, store: str, names: list[str], folder: str) -> Any:
+    """Saves a model of transformers and its configuration under several names. Returns its weights, and what each save stored."""
+    from torch.distributed.fsdp import fully_shard
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    for layer in model.model.layers:
+        fully_shard(layer)
+    fully_shard(model)
+    stored = []
+    for name in names:
+        writer = Writer(store, files=folder)
+        dcp.save({"model": model.state_dict(), "step": 1}, storage_writer=writer, checkpoint_id=name)
+        stored.append(writer.last_report and writer.last_report["stored_bytes"])
+    return whole(model.state_dict()), stored

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jobs
 import pytest
+import ranks
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.filesystem import _StorageInfo
@@ -93,6 +95,31 @@ def test_a_folder_of_torch_reads_like_any_model(tmp_path: Path) -> None:
     import safetensors.torch
 
     assert torch.equal(safetensors.torch.load_file(output)["model.weight"], state["model"]["weight"])
+
+
+def test_what_four_ranks_saved_by_torch_opens_converts_and_is_stored(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    saved = ranks.run(4, jobs.save_with_torch, str(folder))[0]
+    assert not isinstance(saved, BaseException), saved
+    expected = {"columns": saved["columns"], "everywhere": saved["everywhere"], "few": saved["few"]}
+    expected |= {f"model.{name}": tensor for name, tensor in saved["model"].items()}
+    for name, moments in saved["optimizer"]["state"].items():
+        expected |= {f"optimizer.state.{name}.{key}": moment for key, moment in moments.items()}
+    run = [sys.executable, "-m", "ztensor"]
+    store, output = tmp_path / "store", tmp_path / "model.zt"
+    for command in (
+        ["store", "init", store],
+        ["store", "add", folder, "-n", "a", "--store", store],
+        ["convert", folder, "-o", output],
+    ):
+        done = subprocess.run([*run, *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    shown = json.loads(subprocess.run([*run, "info", "--json", folder], check=True, capture_output=True).stdout)
+    assert {tensor["name"] for tensor in shown["result"]["tensors"]} >= set(expected)
+    for path in (folder, output, f"{store}//a"):
+        reader = ztensor.Reader(path)
+        for name, tensor in expected.items():
+            assert torch.equal(reader.read_torch(name), tensor), (path, name)
 
 
 def test_boxes_of_any_cut_are_assembled_and_sliced(tmp_path: Path) -> None:

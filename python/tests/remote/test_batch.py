@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,31 @@ def test_a_killed_worker_costs_nothing(
         assert back.read_bytes() == Path(report.url.removeprefix("file://")).read_bytes()
         back.unlink()
     assert {report.status for report in archive_many(urls, store, **words)} == {"already"}
+
+
+def test_conversion_and_verification_on_ray(cluster: None, files: list[Path], tmp_path: Path) -> None:
+    from ztensor.ray import convert_many, verify_many
+
+    urls = [*map(str, files[:3]), str(tmp_path / "missing.pt")]
+    reports = {report.url: report for report in convert_many(urls, tmp_path / "out", to="zt")}
+    assert [reports[url].status for url in urls] == ["done", "done", "done", "failed"]
+    again = {report.url: report.status for report in convert_many(urls, tmp_path / "out", to="zt")}
+    assert [again[url] for url in urls] == ["already", "already", "already", "failed"]
+    damaged = tmp_path / "damaged.zt"
+    damaged.write_bytes(Path(reports[urls[0]].result).read_bytes()[:-100])
+    made = [reports[url].result for url in urls[:3]]
+    checked = {report.url: bool(report) for report in verify_many([*made, damaged], memory=1 << 20)}
+    assert checked == {**dict.fromkeys(made, True), str(damaged): False}
+
+
+def test_the_command_on_ray(files: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "urls.txt").write_text("\n".join(map(str, files[:3])))
+    command = [sys.executable, "-m", "ztensor", "batch", "add", "--list", tmp_path / "urls.txt"]
+    command += ["--store", tmp_path / "store", "--engine", "ray", "--cpus", "1", "--prefix", "all"]
+    variables = {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": str(Path(ztensor.__file__).parent.parent)}
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **variables})
+    assert result.returncode == 0 and "3 of 3 are there" in result.stderr, result.stderr
+    assert sorted(ledger(tmp_path / "store", "all")) == sorted(map(str, files[:3]))
 
 
 def _raylet() -> str:

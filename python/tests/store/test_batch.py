@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +103,34 @@ def test_a_worker_that_dies(tmp_path: Path) -> None:
     assert sorted(ledger(tmp_path / "store")) == sorted(paths)
 
 
+@pytest.mark.parametrize(
+    ("failures", "kind", "status", "attempts"),
+    [
+        (2, "io", "done", 3),
+        (3, "io", "failed", 3),
+        (1, "malformed", "failed", 1),
+    ],
+)
+def test_what_may_pass_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, kind: str, status: str, attempts: int
+) -> None:
+    left = [failures]
+
+    class Flaky(Store):
+        def add(self, *arguments: Any, **options: Any) -> Any:
+            if left[0]:
+                left[0] -= 1
+                raise ztensor.batch._native_error(kind, "not now")
+            return super().add(*arguments, **options)
+
+    monkeypatch.setattr(ztensor.batch, "Store", Flaky)
+    monkeypatch.setattr(ztensor.batch, "_PAUSE", 0.001)
+    [path] = files(tmp_path, 1)
+    [report] = archive_many([path], tmp_path / "store", retries=2)
+    assert (report.status, report.attempts) == (status, attempts)
+    assert (report.kind, path in ledger(tmp_path / "store")) == (None if report else kind, bool(report))
+
+
 def test_names() -> None:
     assert name_of("s3://bucket/a%20b/c.gguf") == "s3/bucket/a%20b/c.gguf"
     assert name_of("https://user:secret@host/m.pt?x=1", "run") != name_of("https://host/m.pt?x=2", "run")
@@ -126,6 +156,12 @@ def test_the_command(tmp_path: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0 and result.stdout.count("done: ") == 2 and "2 of 2" in result.stderr
     assert subprocess.run(command, capture_output=True, text=True).stdout.count("already: ") == 2
+    head = [*command[:3], "batch"]
+    listed = ["--list", str(tmp_path / "urls.txt"), "--json"]
+    converted = subprocess.run([*head, "convert", *listed, "-o", tmp_path / "out"], capture_output=True, text=True)
+    made = [json.loads(line)["result"] for line in converted.stdout.splitlines()]
+    assert converted.returncode == 0 and all(Path(path).suffix == ".zt" for path in made) and len(made) == 2
+    assert subprocess.run([*head, "verify", *listed], capture_output=True).returncode == 0
     (tmp_path / "urls.txt").write_text(str(tmp_path / "missing"))
     result = subprocess.run([*command, "--json"], capture_output=True, text=True)
     assert result.returncode == 1 and '"kind": "not_found"' in result.stdout

@@ -141,18 +141,18 @@ impl Store {
         parts::add(&self.store, stem, tensors, name, &add_options(base, None, effort)?)
     }
 
-    /// Makes what several writers stored, and some files, a checkpoint.
-    #[pyo3(signature = (name, parts, files, *, metadata=None))]
+    /// Makes what several writers stored, and some files, a checkpoint. These may be differences to base as well.
+    #[pyo3(signature = (name, parts, files, *, base=None, metadata=None))]
     fn commit_parts<'py>(
         &self,
         py: Python<'py>,
         name: &str,
         parts: Vec<pyo3::pybacked::PyBackedBytes>,
         files: Vec<(String, pyo3::pybacked::PyBackedBytes)>,
+        base: Option<&str>,
         metadata: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let metadata = metadata.map(attributes::from_dict).transpose()?.unwrap_or_default();
-        parts::commit(py, &self.store, name, parts, files, metadata)
+        parts::commit(py, &self.store, name, parts, files, &add_options(base, metadata, None)?)
     }
 
     /// Restores a checkpoint.
@@ -212,6 +212,13 @@ impl Store {
         };
         listed.sort_by_cached_key(|listing| (listing.time, number(listing.name.as_str())));
         listed.iter().map(|listing| reports::listing(py, listing)).collect()
+    }
+
+    /// The checkpoint below a run, or of all, that was added last.
+    #[pyo3(signature = (run=""))]
+    fn last(&self, py: Python<'_>, run: &str) -> PyResult<Option<String>> {
+        let last = py.work(|| self.store.last_of(run)).or_raise()?;
+        Ok(last.map(|name| name.to_string()))
     }
 
     /// What is known of a checkpoint, or of the store itself.

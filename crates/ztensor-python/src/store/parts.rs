@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use ztensor::index::Data;
-use ztensor::{Attributes, OpenOptions, Source};
-use ztensor_store::{AddOptions, Base, Store};
+use ztensor::{OpenOptions, Source};
+use ztensor_store::{AddOptions, Store};
 
 use super::reports;
 use crate::errors::OrRaise;
@@ -49,21 +49,20 @@ pub(super) fn add<'py>(
     )
 }
 
-/// Makes parts and files a checkpoint.
+/// Makes parts and files a checkpoint, with the metadata of the options.
 pub(super) fn commit<'py>(
     py: Python<'py>,
     store: &Store,
     name: &str,
     parts: Vec<PyBackedBytes>,
     files: Vec<(String, PyBackedBytes)>,
-    metadata: Attributes,
+    options: &AddOptions,
 ) -> PyResult<Bound<'py, PyDict>> {
     let files = files.into_iter().map(|(path, bytes)| (path, Arc::new(Source::from_bytes(bytes)))).collect();
-    let options = AddOptions { base: Base::None, ..AddOptions::default() };
     let stats = py.interruptible(Progress::default(), |advance| {
         let mut records: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
-        records.push(store.add_part(files, name, &options, advance)?.record);
-        store.commit_parts(name, &records, metadata)
+        records.push(store.add_part(files, name, options, advance)?.record);
+        store.commit_parts(name, &records, options.metadata.clone())
     })?;
     reports::added(py, name, &stats)
 }

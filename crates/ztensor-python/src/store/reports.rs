@@ -68,7 +68,8 @@ pub(super) fn checkpoint<'py>(py: Python<'py>, manifest: &Manifest) -> Report<'p
     let file = |file: &ztensor_store::record::File| match &file.kind {
         FileKind::Regular { length, pieces, mode, sha256, .. } => {
             let tensors = pieces.iter().filter(|piece| piece.tensor.is_some()).count();
-            let digest: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest =
+                sha256.map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
             dict!(py, "path": &file.path, "bytes": length, "mode": mode, "sha256": digest, "tensors": tensors)
         }
         FileKind::Folder { mode } => dict!(py, "path": &file.path, "folder": true, "mode": mode),

@@ -86,7 +86,7 @@ impl Backend for Directory {
     }
 
     fn put(&self, key: &str) -> Result<Box<dyn Upload + '_>> {
-        Ok(Box::new(FileUpload(Output::create(&self.ready_path(key)?)?)))
+        Ok(Box::new(FileUpload { output: Output::create(&self.ready_path(key)?)?, asked: 0 }))
     }
 
     fn create(&self, key: &str, bytes: &[u8]) -> Result<Creation> {
@@ -150,15 +150,27 @@ impl Backend for Directory {
     }
 }
 
-struct FileUpload(Output);
+/// Bytes after which what was written begins to go to the disk: it is written while what follows is being encoded.
+const AHEAD: u64 = 16 << 20;
+
+struct FileUpload {
+    output: Output,
+    /// How far the file was when that was asked for last.
+    asked: u64,
+}
 
 impl Upload for FileUpload {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.write(bytes)
+        self.output.write(bytes)?;
+        if self.output.position() - self.asked >= AHEAD {
+            self.asked = self.output.position();
+            self.output.sync_ahead()?;
+        }
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
-        match self.0.publish_new()? {
+        match self.output.publish_new()? {
             true => Ok(()),
             false => Err(Error::new(Kind::Conflict, "a random key is taken: the random numbers repeat")),
         }

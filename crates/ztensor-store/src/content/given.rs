@@ -32,7 +32,7 @@ impl Given {
             kind: FileKind::Regular {
                 mode: modes.get(&path).copied().unwrap_or(MODE),
                 length: source.len(),
-                sha256: [0; 32],
+                sha256: None,
                 skeleton: None,
                 pieces: Vec::new(),
             },

@@ -7,6 +7,7 @@ mod computed;
 mod cost;
 pub(crate) mod cut;
 pub(crate) mod given;
+mod intact;
 mod kin;
 mod known;
 mod pack;

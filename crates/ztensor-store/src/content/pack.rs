@@ -1,11 +1,9 @@
 //! Packs on their way into the store: pieces are written as they are encoded, so that encoding and uploading overlap.
 
-use sha2::{Digest as _, Sha256};
-
 use crate::backend::{Backend, Upload};
 use crate::id::Id;
 use crate::protocol::Protocol;
-use crate::record::Pack;
+use crate::record::{Pack, PackHasher};
 use ztensor::zt::enclose_bytes;
 use ztensor::{Attributes, Result, Value};
 
@@ -26,7 +24,7 @@ pub(crate) struct PackWriter<'a> {
 struct Open<'a> {
     id: Id,
     upload: Box<dyn Upload + 'a>,
-    hasher: Sha256,
+    hasher: PackHasher,
     position: u64,
     front: u64,
 }
@@ -55,7 +53,8 @@ impl<'a> PackWriter<'a> {
             let id = self.protocol.id()?;
             let (front, _) = enclose_bytes(PIECES, 0, &self.attributes)?;
             let upload = self.backend.put(&Pack::key(id))?;
-            let mut open = Open { id, upload, hasher: Sha256::new(), position: 0, front: front.len() as u64 };
+            let mut open =
+                Open { id, upload, hasher: PackHasher::new(), position: 0, front: front.len() as u64 };
             open.write(&front)?;
             self.open = Some(open);
         }
@@ -77,7 +76,7 @@ impl<'a> PackWriter<'a> {
         open.write(&back)?;
         let Open { id, upload, hasher, position, .. } = open;
         upload.finish()?;
-        self.finished.push(Pack { id, length: position, sha256: hasher.finalize().into() });
+        self.finished.push(Pack { id, length: position, digest: hasher.finish() });
         Ok(())
     }
 }

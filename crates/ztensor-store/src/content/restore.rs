@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
-
 use super::checkpoint::Checkpoint;
+use super::intact::Intact;
 use crate::record::{File, FileKind};
 use ztensor::{Error, Kind, Output, Result, Source};
 
@@ -81,11 +80,12 @@ fn restore_file(
     path: &Path,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
-    let FileKind::Regular { mode, sha256, .. } = &file.kind else { return Ok(0) };
+    let FileKind::Regular { mode, .. } = &file.kind else { return Ok(0) };
     let source = checkpoint.source(&file.path)?;
     let mut output = Output::create(path)?;
-    let digest = copy(&source, &mut |bytes| output.write(bytes), progress)?;
-    if digest != *sha256 {
+    let mut intact = Intact::new(checkpoint.manifest(), file);
+    copy(&source, &mut intact, &mut |bytes| output.write(bytes), progress)?;
+    if !intact.finish() {
         return Err(damaged(&file.path).with_path(path).with_hint("Nothing was written under this name."));
     }
     output.publish(false)?;
@@ -93,15 +93,17 @@ fn restore_file(
     Ok(source.len())
 }
 
-/// Compares a file's bytes with its digest, without writing them anywhere.
+/// Compares a file's bytes with its digests, without writing them anywhere.
 pub(crate) fn check(
     checkpoint: &Checkpoint,
     file: &File,
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let FileKind::Regular { sha256, .. } = &file.kind else { return Ok(()) };
+    let FileKind::Regular { .. } = &file.kind else { return Ok(()) };
     let source = checkpoint.source(&file.path)?;
-    match copy(&source, &mut |_| Ok(()), progress)? == *sha256 {
+    let mut intact = Intact::new(checkpoint.manifest(), file);
+    copy(&source, &mut intact, &mut |_| Ok(()), progress)?;
+    match intact.finish() {
         true => Ok(()),
         false => Err(damaged(&file.path)),
     }
@@ -110,10 +112,10 @@ pub(crate) fn check(
 /// Hands out a source window by window, decoding the next while one is hashed and written.
 fn copy(
     source: &Source,
+    intact: &mut Intact<'_>,
     write: &mut dyn FnMut(&[u8]) -> Result<()>,
     progress: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<[u8; 32]> {
-    let mut hasher = Sha256::new();
+) -> Result<()> {
     let mut position = 0;
     let read = |position: &mut u64| -> Option<Result<std::borrow::Cow<'_, [u8]>>> {
         let length = (*position < source.len()).then(|| source.window(*position))?;
@@ -126,12 +128,12 @@ fn copy(
         let window = window?;
         rayon::in_place_scope(|scope| {
             scope.spawn(|_| next = read(&mut position));
-            hasher.update(&window);
+            intact.update(&window);
             write(&window)?;
             progress(window.len() as u64)
         })?;
     }
-    Ok(hasher.finalize().into())
+    Ok(())
 }
 
 fn damaged(path: &str) -> Error {

@@ -125,7 +125,7 @@ fn found(path: String, place: PathBuf, metadata: &fs::Metadata) -> Result<Found>
     let kind = FileKind::Regular {
         mode: mode(metadata),
         length: metadata.len(),
-        sha256: [0; 32],
+        sha256: None,
         skeleton: None,
         pieces: Vec::new(),
     };

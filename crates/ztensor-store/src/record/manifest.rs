@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Stamp;
 use super::encoding::{Encoding, put_encoding, take_encoding};
-use super::fields::{Fields, Items, as_bytes, as_id, as_list, as_number, as_text, put};
+use super::fields::{Fields, Items, as_bytes, as_list, as_number, as_text, put};
+use super::pack::{Pack, PackDigest, pack_value, take_pack};
 use super::path::check_paths;
+use super::{FORMAT, LEAN, Stamp, WITH_RECIPES};
 use crate::id::Id;
 use crate::name::Name;
 use ztensor::{Attributes, Error, Kind, Result, Value};
@@ -66,8 +67,8 @@ pub enum FileKind {
         mode: u32,
         /// The number of bytes.
         length: u64,
-        /// Their digest.
-        sha256: [u8; 32],
+        /// Their digest; `None` where those of its entries are enough.
+        sha256: Option<[u8; 32]>,
         /// The entry with the bytes between and behind the pieces.
         skeleton: Option<usize>,
         /// Entries, in the order of the file.
@@ -94,31 +95,6 @@ pub struct Piece {
     pub entry: usize,
     /// The tensor it is.
     pub tensor: Option<String>,
-}
-
-/// A pack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pack {
-    /// Its key.
-    pub id: Id,
-    /// Its length.
-    pub length: u64,
-    /// The digest of all of it.
-    pub sha256: [u8; 32],
-}
-
-impl Pack {
-    /// The key of a pack.
-    pub fn key(id: Id) -> String {
-        let digits = id.to_string();
-        format!("packs/{}/{digits}.zt", &digits[..2])
-    }
-
-    /// The pack of a key.
-    pub fn of_key(key: &str) -> Option<Id> {
-        let (_, file) = key.rsplit_once('/')?;
-        Id::parse(file.strip_suffix(".zt")?).filter(|id| Pack::key(*id) == key)
-    }
 }
 
 /// A stored piece.
@@ -161,9 +137,15 @@ impl Manifest {
         self.packs.iter().map(|pack| pack.id).collect()
     }
 
-    /// Whether an entry is computed by a recipe.
-    pub(super) fn has_recipes(&self) -> bool {
-        self.entries.iter().any(|entry| matches!(entry.encoding, Encoding::Derived { .. }))
+    /// The format of the record: the lowest that has what is in it.
+    pub(super) fn format(&self) -> u64 {
+        let is_lean = |file: &File| matches!(file.kind, FileKind::Regular { sha256: None, .. });
+        let is_derived = |entry: &Entry| matches!(entry.encoding, Encoding::Derived { .. });
+        let is_quick = |pack: &Pack| matches!(pack.digest, PackDigest::Xxh3(_));
+        if self.packs.iter().any(is_quick) || self.files.iter().any(is_lean) {
+            return LEAN;
+        }
+        if self.entries.iter().any(is_derived) { WITH_RECIPES } else { FORMAT }
     }
 
     /// Bytes of all files.
@@ -220,8 +202,11 @@ impl Manifest {
         let Value::Bool(single) = fields.take("single")? else {
             return Err(Error::malformed("\"single\" is neither true nor false"));
         };
-        let files = fields.list("files")?.into_iter().map(take_file).collect::<Result<_>>()?;
-        let packs = fields.list("packs")?.into_iter().map(take_pack).collect::<Result<_>>()?;
+        let lean = format >= LEAN;
+        let files = fields.list("files")?.into_iter().map(|file| take_file(file, lean));
+        let files = files.collect::<Result<_>>()?;
+        let packs = fields.list("packs")?.into_iter().map(|pack| take_pack(pack, lean));
+        let packs = packs.collect::<Result<_>>()?;
         let mut entries = Vec::new();
         for value in fields.list("entries")? {
             entries.push(take_entry(value, &entries, format)?);
@@ -326,7 +311,8 @@ fn file_value(file: &File) -> Value {
             let skeleton = skeleton.map_or(Value::Null, |entry| Value::from(entry as u64));
             let pieces = pieces.iter().map(piece_value).collect();
             items.extend([Value::from(0u64), Value::from(u64::from(*mode)), Value::from(*length)]);
-            items.extend([Value::Bytes(sha256.to_vec()), skeleton, Value::List(pieces)]);
+            let sha256 = sha256.map_or(Value::Null, |digest| Value::Bytes(digest.to_vec()));
+            items.extend([sha256, skeleton, Value::List(pieces)]);
         }
         FileKind::Folder { mode } => items.extend([Value::from(1u64), Value::from(u64::from(*mode))]),
         FileKind::Link { target } => items.extend([Value::from(2u64), Value::from(target.as_str())]),
@@ -334,7 +320,8 @@ fn file_value(file: &File) -> Value {
     Value::List(items)
 }
 
-fn take_file(value: Value) -> Result<File> {
+/// Reads a file. Records before `lean` ones have a digest of each.
+fn take_file(value: Value, lean: bool) -> Result<File> {
     let mut items = Items::new(value)?;
     let path = as_text(items.next()?)?;
     let mode = |items: &mut Items| -> Result<u32> {
@@ -345,7 +332,10 @@ fn take_file(value: Value) -> Result<File> {
         0 => FileKind::Regular {
             mode: mode(&mut items)?,
             length: items.number()?,
-            sha256: as_bytes(items.next()?)?,
+            sha256: match items.next()? {
+                Value::Null if lean => None,
+                digest => Some(as_bytes(digest)?),
+            },
             skeleton: match items.next()? {
                 Value::Null => None,
                 number => Some(as_index(number)?),
@@ -372,21 +362,6 @@ fn take_piece(value: Value) -> Result<Piece> {
     let tensor = items.optional().map(as_text).transpose()?;
     items.finish()?;
     Ok(Piece { gap, entry, tensor })
-}
-
-fn pack_value(pack: &Pack) -> Value {
-    Value::List(vec![
-        Value::Bytes(pack.id.0.to_vec()),
-        Value::from(pack.length),
-        Value::Bytes(pack.sha256.to_vec()),
-    ])
-}
-
-fn take_pack(value: Value) -> Result<Pack> {
-    let mut items = Items::new(value)?;
-    let pack = Pack { id: as_id(items.next()?)?, length: items.number()?, sha256: as_bytes(items.next()?)? };
-    items.finish()?;
-    Ok(pack)
 }
 
 fn entry_value(entry: &Entry) -> Value {

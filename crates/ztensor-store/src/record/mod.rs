@@ -4,12 +4,15 @@
 mod encoding;
 mod fields;
 mod manifest;
+mod pack;
 mod path;
 
 pub(crate) use encoding::float;
 pub use encoding::{Encoding, Operand};
-pub use manifest::{Entry, File, FileKind, Manifest, Pack, Piece};
+pub use manifest::{Entry, File, FileKind, Manifest, Piece};
 pub(crate) use manifest::{depth, needed};
+pub(crate) use pack::PackHasher;
+pub use pack::{Pack, PackDigest};
 pub(crate) use path::{check_paths, check_target};
 
 use std::collections::BTreeSet;
@@ -27,9 +30,10 @@ pub(crate) const LONGEST: u64 = 64 << 20;
 const LONGEST_CONTENT: u64 = 64 << 20;
 const MAGIC: &[u8; 4] = b"ZTM\x01";
 const DIGEST: usize = 32;
-/// The lowest format, and that of manifests with recipes.
+/// The lowest format, that of manifests with recipes, and that of manifests whose packs, or some files, have no sha256.
 const FORMAT: u64 = 1;
 const WITH_RECIPES: u64 = 2;
+const LEAN: u64 = 3;
 const DEPTH: usize = 32;
 
 /// Which generation of which name a record is.
@@ -64,8 +68,11 @@ impl Record {
     /// The record's bytes in a store.
     pub fn encode(&self, store: Id) -> Result<Vec<u8>> {
         let mut map = Attributes::new();
-        let has_recipes = matches!(self, Record::Manifest(manifest) if manifest.has_recipes());
-        put(&mut map, "format", if has_recipes { WITH_RECIPES } else { FORMAT });
+        let format = match self {
+            Record::Manifest(manifest) => manifest.format(),
+            _ => FORMAT,
+        };
+        put(&mut map, "format", format);
         put(&mut map, "store", Value::Bytes(store.0.to_vec()));
         let kind = match self {
             Record::Manifest(manifest) => {
@@ -105,7 +112,7 @@ impl Record {
         };
         let mut fields = Fields::new(map);
         let format = fields.number("format")?;
-        if !(FORMAT..=WITH_RECIPES).contains(&format) {
+        if !(FORMAT..=LEAN).contains(&format) {
             return Err(Error::unsupported(format!("this is version {format} of a store's records"))
                 .with_hint("Update ztensor."));
         }

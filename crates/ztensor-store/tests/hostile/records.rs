@@ -3,7 +3,9 @@
 use crate::{content, enclose, mutations};
 use ztensor::recipe::{Number, Quantiser, Recipe, Rounding};
 use ztensor::{Attributes, Value};
-use ztensor_store::record::{Encoding, Entry, File, FileKind, Manifest, Operand, Pack, Piece, Record, Stamp};
+use ztensor_store::record::{
+    Encoding, Entry, File, FileKind, Manifest, Operand, Pack, PackDigest, Piece, Record, Stamp,
+};
 use ztensor_store::{Id, Name};
 
 const STORE: Id = Id([1; 16]);
@@ -44,7 +46,7 @@ fn manifest() -> Manifest {
     };
     let regular = |path: &str, length, skeleton, pieces| File {
         path: path.into(),
-        kind: FileKind::Regular { mode: 0o644, length, sha256: [5; 32], skeleton, pieces },
+        kind: FileKind::Regular { mode: 0o644, length, sha256: Some([5; 32]), skeleton, pieces },
     };
     Manifest {
         parent: Some((Name::new("run/0").unwrap(), [8; 32])),
@@ -62,7 +64,7 @@ fn manifest() -> Manifest {
                 ],
             ),
         ],
-        packs: vec![Pack { id: Id([4; 16]), length: 200, sha256: [6; 32] }],
+        packs: vec![Pack { id: Id([4; 16]), length: 200, digest: PackDigest::Sha256([6; 32]) }],
         entries: vec![
             entry(Encoding::Frame, 48, 30, 64),
             entry(Encoding::Delta { base: 0 }, 48, 20, 94),
@@ -85,6 +87,29 @@ fn records_survive() {
         assert!(Record::decode(&bytes, Id([7; 16])).is_err(), "a record of another store is taken");
         assert_eq!(enclose(&content(&record.encode(STORE).unwrap())), bytes);
     }
+}
+
+#[test]
+fn files_without_digests_and_quick_digests_of_packs_are_of_the_third_format() {
+    let mut quick = manifest();
+    quick.packs[0].digest = PackDigest::Xxh3([6; 16]);
+    let mut lean = manifest();
+    for file in &mut lean.files {
+        if let FileKind::Regular { sha256, .. } = &mut file.kind {
+            *sha256 = None;
+        }
+    }
+    for manifest in [quick, lean] {
+        let record = Record::Manifest(manifest);
+        let bytes = record.encode(STORE).unwrap();
+        assert_eq!(Record::decode(&bytes, STORE).unwrap(), record);
+        let Value::Map(mut map) = content(&bytes) else { panic!() };
+        assert_eq!(map.insert("format".into(), 2u64.into()), Some(3u64.into()));
+        assert!(Record::decode(&enclose(&Value::Map(map)), STORE).is_err());
+    }
+    let bytes = Record::Manifest(manifest()).encode(STORE).unwrap();
+    let Value::Map(map) = content(&bytes) else { panic!() };
+    assert_eq!(map.get("format"), Some(&2u64.into()));
 }
 
 #[test]

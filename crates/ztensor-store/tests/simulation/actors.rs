@@ -6,7 +6,7 @@ use std::time::Duration;
 use ztensor::{Kind, Result};
 use ztensor_store::backend::Backend;
 use ztensor_store::protocol::{Commit, GcOptions, Protocol, Slot};
-use ztensor_store::record::{Manifest, Pack};
+use ztensor_store::record::{Manifest, Pack, PackDigest};
 use ztensor_store::{Id, Name, Surroundings};
 
 pub const GRACE: Duration = Duration::from_secs(1000);
@@ -83,7 +83,7 @@ pub fn put_pack(protocol: &Protocol) -> Result<Pack> {
     let mut upload = protocol.backend().put(&Pack::key(id))?;
     upload.write(b"pack")?;
     upload.finish()?;
-    Ok(Pack { id, length: 4, sha256: [0; 32] })
+    Ok(Pack { id, length: 4, digest: PackDigest::Xxh3([0; 16]) })
 }
 
 fn manifest(protocol: &Protocol, slot: &Slot, packs: Vec<Pack>) -> Result<Manifest> {

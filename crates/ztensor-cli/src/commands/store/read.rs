@@ -169,7 +169,8 @@ impl Info {
             match &file.kind {
                 FileKind::Regular { length, mode, sha256, .. } => {
                     let count = file.tensors();
-                    let digest: String = sha256.iter().map(|byte| format!("{byte:02x}")).collect();
+                    let digest = sha256
+                        .map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
                     files.push(json!({ "path": file.path, "bytes": length, "mode": mode, "sha256": digest, "tensors": count }));
                     rows.add_row([file.path.clone(), size(*length), count.to_string()]);
                 }

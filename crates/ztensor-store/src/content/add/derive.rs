@@ -36,7 +36,8 @@ impl Builder<'_> {
         original: &Original,
         runs: &[Run],
     ) -> Result<Option<Parent>> {
-        if self.options.deepest == 0 {
+        // What ranks have are boxes of tensors, under names that no other checkpoint has.
+        if self.options.deepest == 0 || self.lean {
             return Ok(None);
         }
         let mut order: Vec<usize> = (0..runs.len())
