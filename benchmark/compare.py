@@ -1,7 +1,7 @@
 """Compare the speed of two revisions of the codec on this machine, in one run, interleaved.
 
     python benchmark/compare.py OLD [NEW] --sets DIRECTORY [--deltas DIRECTORY] [--rounds 7] [--filter bf16]
-    python benchmark/compare.py OLD [NEW] --sets DIRECTORY [--deltas DIRECTORY] --instructions [--filter bf16] [--efforts fast default]
+    python benchmark/compare.py OLD [NEW] --sets DIRECTORY [--deltas DIRECTORY] --instructions [--efforts fast default]
 
 Both revisions are built from Git, as they are and with AVX-512 left out, so that the AVX2 kernels run. Their examples `table` and
 `delta` then take turns on one thread: old, new, and old once more, which tells how noisy the machine is. The table has the best
@@ -10,8 +10,8 @@ of all rounds: new over old, and in brackets the old ones of the second turn ove
 it was none.
 
 `--instructions` counts instead what compressing and decompressing each set or delta execute, under valgrind, which other programs
-cannot disturb. It knows no AVX-512, so these are the AVX2 kernels; and it would count each step of a string instruction, so the C library
-is told to do without them.
+cannot disturb. It knows no AVX-512, so these are the AVX2 kernels; and it would count each step of a string instruction, so the C
+library is told to do without them.
 """
 
 from __future__ import annotations
