@@ -8,7 +8,7 @@ use ztensor::folder::all_files;
 use ztensor::scan::{Part, Scan as Found, Trust, Verdict};
 
 use super::bases::Bases;
-use crate::display::{note_unreadable, say, say_json};
+use crate::display::{counted, note_unreadable, say, say_json};
 use crate::{Outcome, Result};
 
 #[derive(Args)]
@@ -28,12 +28,18 @@ impl Scan {
     pub(crate) fn run(self) -> Result {
         let mut worst = Verdict::Safe;
         let mut documents = Vec::new();
+        let mut left_out = 0;
         for (file, named) in self.expanded()? {
             let file = &file;
             let found = match self.bases.options().scan(file) {
                 Ok(found) => found,
-                // Configuration and documentation; a file that was named is another matter.
-                Err(error) if !named && error.kind() == ztensor::Kind::UnknownFormat => continue,
+                // Configuration and documentation; a file that was named, or is named like one that holds code, is another matter.
+                Err(error)
+                    if error.kind() == ztensor::Kind::UnknownFormat && !named && !may_hold_code(file) =>
+                {
+                    left_out += 1;
+                    continue;
+                }
                 Err(error) => {
                     worst = worst.max(Verdict::CouldNotTell);
                     note_unreadable(file, &error, self.json.then_some(&mut documents));
@@ -51,6 +57,8 @@ impl Scan {
         }
         if self.json {
             say_json(&documents.into())?;
+        } else if left_out > 0 {
+            say(&format!("{} of no format with a place for code", counted(left_out, "other file")))?;
         }
         Ok(match worst {
             Verdict::Safe => Outcome::Done,
@@ -72,6 +80,17 @@ impl Scan {
         }
         Ok(files)
     }
+}
+
+/// Whether a file's name is one of pickles, or of what may have some inside.
+fn may_hold_code(file: &Path) -> bool {
+    const ENDS: [&str; 28] = [
+        "7z", "bin", "bz2", "ckpt", "dill", "gz", "h5", "hdf5", "joblib", "keras", "lz4", "mar", "nemo",
+        "npy", "npz", "p", "pickle", "pkl", "pt", "pth", "rar", "tar", "tbz2", "tgz", "xz", "z", "zip",
+        "zst",
+    ];
+    let end = file.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase);
+    end.is_some_and(|end| ENDS.contains(&end.as_str()))
 }
 
 /// What was found in one file, for people: the verdict last, where the eye ends.

@@ -10,6 +10,16 @@ pub(crate) fn inflate(stored: &[u8], out: &mut [u8]) -> Result<()> {
     finish(&mut Decompress::new(false), stored, out)
 }
 
+/// Inflates the first bytes of a stream, fewer if it ends earlier, whatever stands behind it.
+#[cfg(feature = "pytorch")]
+pub(crate) fn inflate_start(stored: &[u8], most: usize) -> Result<Vec<u8>> {
+    let mut stream = Decompress::new(false);
+    let mut out = super::allocate(most as u64)?;
+    stream.decompress(stored, &mut out, FlushDecompress::None).map_err(damaged)?;
+    out.truncate(stream.total_out() as usize);
+    Ok(out)
+}
+
 /// Inflates a zip member, leaves out its first bytes and checks the whole against its checksum.
 pub(super) fn inflate_tail(stored: &[u8], member: &PackedMember, out: &mut [u8]) -> Result<()> {
     let mut stream = Decompress::new(false);

@@ -26,7 +26,7 @@ pub(crate) fn unpack(stored: &[u8], member: &PackedMember, out: &mut [u8]) -> Re
 }
 
 /// Decodes the first `wanted` bytes of a member of `length` that is not deflated, fewer if there are fewer.
-#[cfg(feature = "npz")]
+#[cfg(any(feature = "npz", feature = "pytorch"))]
 pub(crate) fn start(packing: Packing, stored: &[u8], length: u64, wanted: u64) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     stream(packing, stored, length, wanted)?.take(wanted).read_to_end(&mut out).map_err(damaged)?;

@@ -33,12 +33,14 @@ pub(crate) use checksum::Hasher;
 pub(crate) use content::check_last as check_content;
 #[cfg(feature = "zip")]
 pub(crate) use deflate::inflate;
+#[cfg(feature = "pytorch")]
+pub(crate) use deflate::inflate_start;
 pub use frame::{codec_dtype, options as codec_options};
 pub(crate) use frame::{
     compress as compress_z4ai, compress_watched as compress_z4ai_watched, failure as z4ai_failure,
     options as z4ai_options,
 };
-#[cfg(feature = "npz")]
+#[cfg(any(feature = "npz", feature = "pytorch"))]
 pub(crate) use member::start as member_start;
 #[cfg(feature = "zip")]
 pub(crate) use member::unpack as unpack_member;

@@ -98,6 +98,17 @@ pub(crate) fn matches(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06")
 }
 
+/// Whether a file ends as an archive does: with a directory that has a member, where readers look for one.
+#[cfg(feature = "pytorch")]
+pub(crate) fn ends_with_one(source: &Source) -> bool {
+    /// The end of a directory, behind which a comment of 64 KiB may stand.
+    const END: u64 = 22 + (64 << 10);
+    let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
+    let locator = ZipLocator::new().max_search_space(END);
+    let located = locator.locate_in_reader(Positioned(source), &mut buffer, source.len());
+    located.is_ok_and(|archive| matches!(archive.entries(&mut buffer).next_entry(), Ok(Some(_))))
+}
+
 /// Whether any member's name in the central directory satisfies a condition: enough to tell the formats apart. Archives that
 /// cannot be listed have none; `members` says why.
 pub(crate) fn any_name(source: &Source, mut condition: impl FnMut(&[u8]) -> bool) -> bool {

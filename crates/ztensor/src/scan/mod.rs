@@ -60,7 +60,7 @@ pub struct Scan {
 pub struct Part {
     /// The archive member, the array, or the place in the stream.
     pub name: String,
-    /// `pickle`, `keras`, or `member` for a part of an archive that cannot be read.
+    /// `pickle`, `keras`, or, where it cannot be read, `member` of an archive or `file`.
     pub kind: &'static str,
     /// Every distinct name that would be imported, in the order of appearance.
     pub globals: Vec<ScannedGlobal>,
@@ -176,29 +176,44 @@ fn scan_source(source: &Source, open: &dyn Fn() -> Result<Reader>, limits: Limit
         return Err(Error::new(Kind::Truncated, "the file is empty"));
     }
     let mut budget = Budget::new(limits);
-    let head = source.head(HEAD)?.into_owned();
-    if let Some(parts) = known_places(source, &head, "", 0, &mut budget)? {
+    let (found, behind) = places(source, &mut budget)?;
+    if let Some(mut parts) = found {
+        parts.extend(behind);
         return Ok(Scan { parts });
     }
     let reader = match open() {
         Ok(reader) => reader,
+        Err(error) if !behind.is_empty() => {
+            let unread = Part::unread(place(""), "file", &error);
+            return Ok(Scan { parts: [vec![unread], behind].concat() });
+        }
         Err(error) if error.kind() == Kind::UnknownFormat => {
             return unknown(source, error, &mut budget).map(|parts| Scan { parts });
         }
         Err(error) => return Err(error),
     };
     // What would be loaded of an archive is its original.
-    if let (Some(_), Some(original)) = (reader.archived(), reader.sources().first()) {
-        let head = original.head(HEAD)?.into_owned();
-        if let Some(parts) = known_places(original, &head, "", 0, &mut budget)? {
-            return Ok(Scan { parts });
-        }
-    }
-    let parts = match reader.format() {
+    let (found, in_original) = match (reader.archived(), reader.sources().first()) {
+        (Some(_), Some(original)) => places(original, &mut budget)?,
+        _ => (None, Vec::new()),
+    };
+    let mut parts = found.unwrap_or_else(|| match reader.format() {
         Format::Hdf5 => keras::attributes(reader.attributes()),
         _ => Vec::new(),
-    };
+    });
+    parts.extend(in_original);
+    parts.extend(behind);
     Ok(Scan { parts })
+}
+
+/// The places for code that a file has by its first bytes, `None` if it has none; and those in an archive behind them.
+fn places(source: &Source, budget: &mut Budget) -> Result<(Option<Vec<Part>>, Vec<Part>)> {
+    let head = source.head(HEAD)?.into_owned();
+    let behind = match zip::matches(&head) {
+        true => Vec::new(),
+        false => archives::at_the_end(source, budget)?,
+    };
+    Ok((known_places(source, &head, "", 0, budget)?, behind))
 }
 
 /// Scans what can be told by its first bytes to be a place for code; `None` if it is none.

@@ -48,9 +48,9 @@ fn pickle(
     let mut machine = Machine::lenient(bytes);
     let error = machine.run(origin, budget).err();
     let length = error.is_none().then(|| machine.position());
-    let arena = &machine.arena;
     let mut part = Part::new(name, "pickle");
-    part.error = error.map(|error| error.to_string());
+    part.error = error.map(|error| error.to_string()).or(machine.unfollowed.take());
+    let arena = &machine.arena;
     part.opcodes = machine.calls.by_opcode().into_iter().filter(|(_, count)| *count > 0).collect();
 
     let nested = nested(arena);

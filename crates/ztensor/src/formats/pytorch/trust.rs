@@ -19,9 +19,9 @@ pub enum Trust {
 const DANGEROUS_MODULES: &[&str] = &[
     // Processes, threads, signals and the interpreter.
     "_aix_support", "_ctypes", "_osx_support", "_posixsubprocess", "_pyrepl", "_signal", "_thread", "_winapi",
-    "_xxsubinterpreters", "asynchat", "asyncio", "asyncore", "atexit", "commands", "concurrent", "ctypes", "faulthandler", "gc",
+    "_interpreters", "_xxsubinterpreters", "asynchat", "asyncio", "asyncore", "atexit", "commands", "concurrent", "ctypes", "faulthandler", "gc",
     "multiprocessing", "nt", "os", "pexpect", "pipes", "popen2", "posix", "pty", "select", "selectors", "signal", "site",
-    "subprocess", "sys", "sysconfig", "thread", "threading", "tracemalloc", "uuid",
+    "subprocess", "sys", "sysconfig", "thread", "threading", "tkinter", "Tkinter", "_tkinter", "tracemalloc", "uuid", "winreg", "_winreg",
     // Code that compiles, finds, traces or runs other code.
     "_frozen_importlib", "_frozen_importlib_external", "_imp", "_operator", "antigravity", "bdb", "cProfile", "cgitb", "code", "codeop",
     "compileall", "doctest", "functools", "idlelib", "imp", "importlib", "inspect", "lib2to3", "linecache", "marshal",
@@ -63,7 +63,8 @@ const DANGEROUS_PARTS: &[&str] = &[
 /// Single functions of that kind in packages that are otherwise not known.
 #[rustfmt::skip]
 const DANGEROUS_FUNCTIONS: &[(&str, &str)] = &[
-    ("numpy", "DataSource"), ("numpy", "fromfile"), ("numpy", "load"), ("numpy", "memmap"), ("numpy", "save"), ("numpy", "savez"),
+    ("copy_reg", "add_extension"), ("copy_reg", "constructor"), ("copy_reg", "pickle"), ("copyreg", "add_extension"),
+    ("copyreg", "constructor"), ("copyreg", "pickle"), ("numpy", "DataSource"), ("numpy", "fromfile"), ("numpy", "load"), ("numpy", "memmap"), ("numpy", "save"), ("numpy", "savez"),
     ("pandas", "eval"), ("pandas", "read_pickle"), ("torch", "compile"), ("torch", "load"), ("torch", "save"),
     ("torch.serialization", "load"), ("torch.serialization", "save"), ("torch._ops", "load_library"),
 ];

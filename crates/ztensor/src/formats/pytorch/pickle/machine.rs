@@ -54,6 +54,8 @@ pub(crate) struct Machine<'a> {
     pub(super) lenient: bool,
     /// Names whose attributes the pickle changes: what they stand for is then no longer theirs to say.
     pub changed_globals: Vec<Id>,
+    /// Why an unpickler would stop at a place that a lenient machine went past.
+    pub unfollowed: Option<String>,
     pub(super) cursor: Cursor<'a>,
     pub(super) stack: Vec<Id>,
     /// Heights of the stack at each MARK.
@@ -68,6 +70,7 @@ impl<'a> Machine<'a> {
             calls: Calls::default(),
             lenient: false,
             changed_globals: Vec::new(),
+            unfollowed: None,
             cursor: Cursor::new(bytes),
             stack: Vec::new(),
             marks: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::arena::{Call, Id, Node};
+use super::arena::{Arena, Call, Id, Node};
 use super::literal::{self, Integer};
 use super::machine::Machine;
 use crate::error::{Error, Kind, Result};
@@ -223,7 +223,12 @@ impl<'a> Machine<'a> {
         match self.memo.get(number) {
             Some(id) => self.push_shared(id),
             None => {
-                Err(Error::malformed(format!("the pickle recalls memo {number}, which it did not store")))
+                let what = format!("the pickle recalls memo {number}, which it did not store");
+                if !self.lenient {
+                    return Err(Error::malformed(what));
+                }
+                self.unfollowed.get_or_insert(what);
+                self.push_shared(Arena::NONE)
             }
         }
     }
