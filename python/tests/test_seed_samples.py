@@ -1,10 +1,15 @@
-"""Every code sample of the documents that define the API, run as it is written there. Each test first makes the files and names
+"""Every line of code in the documents that define the API, run as it is written there. Each test first makes the files and names
 that its sample takes for granted.
 """
 
 from __future__ import annotations
 
 import inspect
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,7 @@ import ztensor
 import ztensor.numpy
 import ztensor.torch
 
+PROJECT = Path(__file__).resolve().parents[2]
 WEIGHTS = {"layer1.weight": (8, 4), "weights": (1024, 768), "weight": (1024, 768), "bias": (768,)}
 
 
@@ -39,9 +45,32 @@ def run(sample: str, **given: Any) -> dict[str, Any]:
     return names
 
 
+def on_this_machine(sample: str) -> str:
+    """A sample for an accelerator, where there is none."""
+    found = {'"cuda:0"': torch.cuda.is_available(), '"mps"': torch.backends.mps.is_available()}
+    for device in (device for device, there in found.items() if not there):
+        sample = sample.replace(device, '"cpu"')
+    return sample
+
+
 def test_migrating_from_safetensors() -> None:
-    run("from ztensor.torch import save_file, load_file")
-    run("from ztensor.numpy import save_file, load_file")
+    theirs = run("""
+        # Before
+        from safetensors.torch import save_file, load_file
+    """)
+    ours = run("""
+        # After — one-line change
+        from ztensor.torch import save_file, load_file
+    """)
+    tensors = {"weight": torch.randn(3, 4), "bias": torch.zeros(3)}
+    for left in (theirs, ours):
+        left["save_file"](tensors, "migrated.safetensors", metadata={"format": "pt"})
+        loaded = left["load_file"]("migrated.safetensors")
+        assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors.items())
+    run("""
+        from ztensor.torch import save_file, load_file # PyTorch tensors
+        from ztensor.numpy import save_file, load_file # NumPy arrays
+    """)
 
 
 def test_save_file() -> None:
@@ -62,14 +91,14 @@ def test_load_file() -> None:
         from ztensor.torch import load_file
         loaded = load_file("model.zt") # zero-copy (default)
         loaded = load_file("model.safetensors") # any format
-        loaded = load_file("model.zt", copy=True) # independent copies
     """)
     assert left["loaded"]["weight"].shape == (1024, 768)
-    if torch.cuda.is_available():
-        run("""
-            from ztensor.torch import load_file
-            loaded = load_file("model.zt", device="cuda:0") # load to GPU
-        """)
+    for sample in (
+        'loaded = load_file("model.zt", device="cuda:0") # load to GPU',
+        'loaded = load_file("model.zt", copy=True) # independent copies',
+    ):
+        left = run(on_this_machine(sample), load_file=left["load_file"])
+        assert left["loaded"]["weight"].shape == (1024, 768)
 
 
 def test_bytes() -> None:
@@ -141,45 +170,58 @@ def test_reader() -> None:
 
 
 def test_reading() -> None:
-    left = run("""
-        from ztensor import Reader
-        reader = Reader("model.zt")
+    reader = ztensor.Reader("model.zt")
+    left = run(
+        """
         t = reader.read("weights") # -> ztensor.Tensor
         d = reader.read(["weight", "bias"]) # -> dict[str, ztensor.Tensor]
         t = reader.read("weights", copy=True) # independent copy
-        arr = reader.read_numpy("weights") # -> np.ndarray
-        d2 = reader.read_numpy(["weight", "bias"]) # -> dict[str, np.ndarray]
-        arr = reader.read_numpy("weights", copy=True) # independent copy
-        t3 = reader.read_torch("weights") # -> torch.Tensor
-        d3 = reader.read_torch(["weight", "bias"]) # -> dict[str, torch.Tensor]
-        t3 = reader.read_torch("weights", copy=True) # independent copy
-    """)
+        """,
+        reader=reader,
+    )
     assert isinstance(left["t"], ztensor.Tensor)
     assert all(isinstance(value, ztensor.Tensor) for value in left["d"].values())
+    left = run(
+        """
+        arr = reader.read_numpy("weights") # -> np.ndarray
+        d = reader.read_numpy(["weight", "bias"]) # -> dict[str, np.ndarray]
+        arr = reader.read_numpy("weights", copy=True) # independent copy
+        """,
+        reader=reader,
+    )
     assert isinstance(left["arr"], np.ndarray)
-    assert all(isinstance(value, np.ndarray) for value in left["d2"].values())
-    assert isinstance(left["t3"], torch.Tensor)
-    assert list(left["d3"]) == ["weight", "bias"]
+    assert all(isinstance(value, np.ndarray) for value in left["d"].values())
+    left = run(
+        on_this_machine("""
+        t = reader.read_torch("weights") # -> torch.Tensor
+        d = reader.read_torch(["weight", "bias"]) # -> dict[str, torch.Tensor]
+        t = reader.read_torch("weights", device="cuda:0") # load to GPU
+        t = reader.read_torch("weights", copy=True) # independent copy
+        """),
+        reader=reader,
+    )
+    assert isinstance(left["t"], torch.Tensor)
+    assert list(left["d"]) == ["weight", "bias"]
 
 
 def test_read_into() -> None:
     ztensor.torch.save_file({"layer.0.weight": torch.randn(1024, 768), "layer.0.bias": torch.randn(768)}, "layers.zt")
     left = run(
-        """
-        dst = torch.empty(1024, 768, dtype=torch.float32, device="cpu")
+        on_this_machine("""
+        dst = torch.empty(1024, 768, dtype=torch.float32, device="mps")
         reader.read_into("layer.0.weight", dst)
         reader.read_into({
             "layer.0.weight": weight_view,
             "layer.0.bias": bias_view,
         })
-        """,
+        """),
         torch=torch,
         reader=ztensor.Reader("layers.zt"),
         weight_view=torch.empty(1024, 768),
         bias_view=np.empty(768, dtype=np.float32),
     )
-    assert torch.equal(left["dst"], left["weight_view"])
-    assert torch.equal(left["dst"], left["reader"].read_torch("layer.0.weight"))
+    assert torch.equal(left["dst"].cpu(), left["weight_view"])
+    assert torch.equal(left["dst"].cpu(), left["reader"].read_torch("layer.0.weight"))
     np.testing.assert_array_equal(left["bias_view"], left["reader"].read_numpy("layer.0.bias"))
 
 
@@ -189,10 +231,10 @@ def test_the_arena_pattern(compression: bool) -> None:
     ztensor.torch.save_file(layers, "model.zt", compression=compression)
     seen = {}
     run(
-        """
+        on_this_machine("""
         reader = ztensor.Reader("model.zt")
         for layer_idx in range(num_layers):
-            arena = torch.empty(layer_bytes, dtype=torch.uint8, device="cpu")
+            arena = torch.empty(layer_bytes, dtype=torch.uint8, device="mps")
             offset = 0
             views = {}
             for name in layer_tensor_names(layer_idx):
@@ -203,7 +245,7 @@ def test_the_arena_pattern(compression: bool) -> None:
                 offset += nbytes
             reader.read_into(views)
             seen.update(views)
-        """,
+        """),
         ztensor=ztensor,
         torch=torch,
         num_layers=3,
@@ -212,7 +254,7 @@ def test_the_arena_pattern(compression: bool) -> None:
         torch_dtype=torch.float32,
         seen=seen,
     )
-    assert all(torch.equal(seen[name], tensor) for name, tensor in layers.items())
+    assert all(torch.equal(seen[name].cpu(), tensor) for name, tensor in layers.items())
 
 
 def test_context_managers() -> None:
@@ -223,7 +265,7 @@ def test_context_managers() -> None:
             weights = r["weights"]
         from ztensor import Writer
         with Writer("output.zt") as w:
-            w.write_numpy("weights", weights.numpy())
+            w.write_numpy("weights", weights)
             w.write_numpy("bias", bias)
             # finish() called automatically
         """,
@@ -233,31 +275,47 @@ def test_context_managers() -> None:
     assert ztensor.open("output.zt").keys() == ["weights", "bias"]
 
 
-def test_writer() -> None:
-    run(
-        """
-        w = ztensor.Writer("output.zt")
+WRITES = {
+    "tensor": """
         t = ztensor.Tensor({"data": np.ones((3, 4), dtype=np.float32)})
         w.write("weights", t)
-        w.write_numpy("weights.2", np_array)
+    """,
+    "array": """
+        w.write_numpy("weights", np_array)
         w.write_numpy("compressed", np_array, compress=True)
         w.write_numpy("verified", np_array, checksum="crc32c")
-        w.write_torch("weights.3", torch_tensor)
-        w.write_torch("compressed.2", torch_tensor, compress=True)
-        w.add("old", np_array)
-        size = w.finish()
-        w = ztensor.Writer.append("model.zt")
+    """,
+    "torch": """
+        w.write_torch("weights", torch_tensor)
+        w.write_torch("compressed", torch_tensor, compress=True)
+    """,
+    "alias": 'w.add("weights", np_array)',
+}
+
+
+@pytest.mark.parametrize("sample", WRITES.values(), ids=WRITES.keys())
+def test_writer(sample: str) -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    writer = ztensor.Writer("output.zt")
+    run(sample, w=writer, ztensor=ztensor, np=np, np_array=array, torch_tensor=torch.ones(2, 3, dtype=torch.bfloat16))
+    assert writer.finish() == Path("output.zt").stat().st_size
+    assert ztensor.open("output.zt").read_numpy("weights").size in (6, 12)
+
+
+def test_appending() -> None:
+    left = run(
+        """
+        w = Writer.append("model.zt")
         w.write_numpy("extra_layer", new_weights)
         w.finish()
         """,
-        ztensor=ztensor,
-        np=np,
-        np_array=np.arange(6.0).reshape(2, 3),
-        torch_tensor=torch.ones(3, 3, dtype=torch.bfloat16),
+        Writer=ztensor.Writer,
         new_weights=np.zeros(4),
     )
-    assert len(ztensor.open("output.zt")) == 7
     assert ztensor.open("model.zt").keys() == [*WEIGHTS, "extra_layer"]
+    # "Duplicate tensor names raise an error."
+    with ztensor.Writer.append("model.zt") as writer, pytest.raises(ztensor.ZTensorError, match="extra_layer"):
+        writer.write_numpy("extra_layer", left["new_weights"])
 
 
 def test_models() -> None:
@@ -369,6 +427,34 @@ def test_codec_buffers() -> None:
     )
 
 
+def test_codec_deltas() -> None:
+    before = torch.randn(40_000).bfloat16()
+    after = (before + 1e-3).view(torch.int16).numpy().tobytes()
+    reference = before.view(torch.int16).numpy().tobytes()
+    left = run(
+        """
+        import z4ai
+        blob = z4ai.compress_delta(current_ckpt_bytes, reference=prev_ckpt_bytes, dtype="bf16")
+        restored = z4ai.decompress_delta(blob, reference=prev_ckpt_bytes)
+        assert bytes(restored) == current_ckpt_bytes # lossless
+        """,
+        current_ckpt_bytes=after,
+        prev_ckpt_bytes=reference,
+    )
+    assert len(left["blob"]) < len(after)
+    left = run(
+        """
+        # store checkpoint N as the bit-exact delta from checkpoint N-1
+        delta = z4ai.compress_delta(step_2000, reference=step_1000)
+        restored = z4ai.decompress_delta(delta, reference=step_1000) # exact == step_2000
+        """,
+        z4ai=z4ai,
+        step_1000=reference,
+        step_2000=after,
+    )
+    assert left["restored"] == after
+
+
 def test_codec_arrays() -> None:
     run("""
         import numpy as np, z4ai
@@ -465,3 +551,74 @@ def test_state_dicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """,
         model=torch.nn.Linear(64, 64),
     )
+
+
+@pytest.fixture
+def disabled_afterwards() -> Iterator[None]:
+    yield
+    z4ai.disable_hf()
+
+
+@pytest.mark.usefixtures("disabled_afterwards")
+def test_from_pretrained() -> None:
+    import tokenizers
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=8, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4
+    )
+    saved = transformers.LlamaForCausalLM(config)
+    z4ai.save_pretrained(saved, "your-org/model")
+    words = tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer(words)).save_pretrained("your-org/model")
+    left = run("""
+        from z4ai import enable_hf
+        enable_hf() # before importing transformers
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        model = AutoModelForCausalLM.from_pretrained("your-org/model", variant="z4ai")
+        tok = AutoTokenizer.from_pretrained("your-org/model")
+    """)
+    assert torch.equal(left["model"].lm_head.weight, saved.lm_head.weight)
+    assert left["tok"]("a")["input_ids"] == [0]
+
+
+def test_at_the_shell() -> None:
+    weights = torch.randn(40_000).bfloat16().view(torch.int16).numpy().tobytes()
+    Path("weights.bin").write_bytes(weights)
+    sample = """
+        z4ai compress weights.bin -o weights.z4ai
+        z4ai decompress weights.z4ai -o weights.bin
+        z4ai info weights.z4ai # ratio + per-plane breakdown
+    """
+    said = [
+        subprocess.run([sys.executable, "-m", *shlex.split(line, comments=True)], capture_output=True, text=True)
+        for line in sample.strip().splitlines()
+    ]
+    assert [done.returncode for done in said] == [0, 0, 0], said
+    assert Path("weights.bin").read_bytes() == weights
+    assert "1." in said[2].stdout and "Bytes by plane" in said[2].stdout
+
+
+def test_benchmarks_are_called_as_documented() -> None:
+    """They take minutes, so only their arguments are read here; benchmark/records holds what came of them."""
+    import bench
+
+    for line in """
+        python benchmark/bench.py run --dist llama-1b --runs 5 --warmup 2
+        python benchmark/bench.py run --size 512 --dist large --runs 5 --warmup 2
+        python benchmark/bench.py run --size 512 --dist mixed --runs 5 --warmup 2
+        python benchmark/bench.py run --size 512 --dist small --runs 5 --warmup 2
+        python benchmark/bench.py sweep --runs 5 --warmup 2
+    """.strip().splitlines():
+        _, script, *arguments = shlex.split(line)
+        assert (PROJECT / script).is_file()
+        options = bench.parser().parse_args(arguments)
+        assert (options.runs, options.warmup) == (5, 2)
+
+
+def test_extras_that_the_documents_name() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "ztensor"
+    # pip install ztensor[bfloat16]; pip install "z4ai[maxratio]"; pip install "z4ai[hf]"
+    assert {"bfloat16", "maxratio", "hf"} <= project["optional-dependencies"].keys()
+    assert {"ztensor", "z4ai"} <= project["scripts"].keys()

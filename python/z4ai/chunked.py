@@ -42,3 +42,7 @@ def decompress(blob: Buffer, *, out: Any = None, threads: int = 0, max_output: i
 def is_chunked(blob: Buffer) -> bool:
     """Whether some bytes begin like a frame, all of which are cut into blocks."""
     return _peek_is_z4ai(blob)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -21,3 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         argv = sys.argv[1:]
     return run_z4ai(["z4ai", *argv])
+
+
+def __dir__() -> list[str]:
+    return __all__

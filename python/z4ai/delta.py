@@ -19,3 +19,7 @@ __all__ = ["compress", "decompress", "peek_is_delta"]
 def peek_is_delta(blob: Buffer) -> bool:
     """Whether some bytes are a frame that needs a reference."""
     return native.is_delta(blob)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -163,3 +163,7 @@ def _bytes_loader(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(data, *rest, **options)
 
     return load_compressed
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -102,3 +102,7 @@ def peek_is_model_delta(blob: Buffer) -> bool:
     except ztensor.ZTensorError as error:
         return error.kind == "wrong_base"
     return reader.archive is not None
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -92,3 +92,7 @@ def save_pretrained(
     original, compressed = total["original_bytes"], total["compressed_bytes"]
     ratios = {"ratio": original / max(1, compressed), "saved_pct": 100 * (1 - compressed / max(1, original))}
     return stats({**total, **ratios, "seconds": time.perf_counter() - start})
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -201,3 +201,7 @@ def as_bytes(data: Buffer) -> bytes | bytearray:
     """Bytes as they are, other buffers as a copy."""
     # Not bytes(data), which would make bytes of a number, too.
     return data if isinstance(data, bytes | bytearray) else memoryview(data).tobytes()  # type: ignore[arg-type]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -81,7 +81,7 @@ def open(
 
 
 #: Imported when they are first used: each needs its framework.
-_MODULES = ("batch", "jax", "numpy", "torch")
+_MODULES = ("batch", "dcp", "jax", "numpy", "ray", "torch")
 
 
 def __getattr__(name: str) -> Any:

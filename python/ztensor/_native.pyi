@@ -518,7 +518,7 @@ class Writer:
     def write_numpy(
         self,
         name: str,
-        data: _Array,
+        data: _Array | Tensor,
         *,
         compress: Compression = None,
         checksum: Checksum = "none",
@@ -542,7 +542,7 @@ class Writer:
     def add(
         self,
         name: str,
-        data: _Array,
+        data: _Array | Tensor,
         compress: Compression = None,
         checksum: Checksum = "none",
         *,
@@ -755,7 +755,7 @@ def printable(text: str) -> str:
 def remove_tensors(input: _Path, output: _Path, names: Sequence[str]) -> None:
     """Writes a copy of a .zt file without some of its tensors; encodings, checksums and attributes of the others are kept."""
 
-def replace_tensor(path: _Path, name: str, data: _Array) -> None:
+def replace_tensor(path: _Path, name: str, data: _Array | Tensor) -> None:
     """Replaces the data of a dense, uncompressed tensor inside a .zt file by an array of the same type and byte size.
 
     Who has the file open keeps the old data.

@@ -428,3 +428,7 @@ def _variables(options: StorageOptions) -> dict[str, str]:
         _VARIABLES[name]: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in (options or {}).items()
     }
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -473,3 +473,7 @@ def _planner_paths(planner_data: Any) -> list[Any] | None:
     if not known:
         raise invalid("the planner's data cannot be stored: only that of DefaultSavePlanner is known")
     return [[name, list(path)] for name, path in planner_data.items()]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -171,3 +171,7 @@ def _placed(value: Any, device: Any) -> Any:
 
 def _arrays(tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value if isinstance(value, _native.Tensor) else np.asarray(value) for name, value in tensors.items()}
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -219,3 +219,7 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
 def _is_floating(array: Any) -> bool:
     # Types that ml_dtypes adds are of no kind that NumPy knows.
     return isinstance(array, np.ndarray) and (array.dtype.kind == "f" or "float" in array.dtype.name)
+
+
+def __dir__() -> list[str]:
+    return __all__

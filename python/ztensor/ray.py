@@ -113,3 +113,7 @@ def verify_many(
     """Checks many files, with the options of :func:`ztensor.batch.verify_many`."""
     executor = RayExecutor(num_cpus=num_cpus, memory=memory, max_retries=max_retries)
     return batch.verify_many(urls, executor, **options)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -406,3 +406,7 @@ def check(
 
 def _is_floating(tensor: Any) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+
+
+def __dir__() -> list[str]:
+    return __all__

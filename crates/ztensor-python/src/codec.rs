@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use z4ai::{Dtype, Effort, ErrorKind, Options};
 use ztensor::{DType, ElementType, Error, Kind, Known, LogicalType};
 
+use crate::classes::tensor::PyTensor;
 use crate::element;
 use crate::errors::{OrRaise, argument, to_python};
 use crate::memory::array::{ArrayBytes, Region, new_bytes, overlap};
@@ -200,6 +201,9 @@ impl Typed {
     pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Option<Typed>> {
         if torch::is_tensor(value)? {
             return Typed::of_tensor(value).map(Some);
+        }
+        if value.is_instance_of::<PyTensor>() {
+            return Typed::of(&value.call_method0(intern!(value.py(), "__array__"))?);
         }
         let Ok(array) = value.cast::<PyUntypedArray>() else { return Ok(None) };
         let descriptor = array.dtype();

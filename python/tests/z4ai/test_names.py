@@ -102,6 +102,9 @@ def test_dir_shows_the_api_and_nothing_else(run_python: Callable[[str], str]) ->
             owner = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", "ztensor")
             assert owner.split(".")[0] in ("ztensor", "z4ai"), name
     assert "np" not in dir(z4ai) and "os" not in dir(ztensor)
+    assert {"dcp", "jax", "numpy", "ray", "torch"} <= set(dir(ztensor))
+    for module in (ztensor.torch, ztensor.numpy, z4ai.chunked, z4ai.delta, z4ai.model_delta, z4ai.safetensors):
+        assert dir(module) == sorted(module.__all__)
     program = "import sys, ztensor; ztensor.numpy.load_file; assert 'torch' not in sys.modules; print(ztensor.torch.load_file)"
     assert "load_file" in run_python(program)
     with pytest.raises(AttributeError, match="nothing"):

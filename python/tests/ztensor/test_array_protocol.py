@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import z4ai
 import ztensor
 from ztensor import Tensor, ZTensorError
 from ztensor.numpy import save_file
@@ -157,3 +158,26 @@ def test_items_values_and_get(tmp_path: Path) -> None:
     assert np.array_equal(reader.get("w"), VALUES) and reader.get("x") is None and reader.get("x", 7) == 7
     assert np.array_equal(reader.read_tensors(["w"])["w"], VALUES)
     assert reader.metadata("w").layout == reader.metadata("w").format == "dense"
+
+
+def test_it_is_written_and_compressed_like_an_array(tmp_path: Path) -> None:
+    """What a reader gives for a name was an array in ztensor 1.2, and went where arrays go."""
+    values = {"weight": np.arange(64, dtype=np.float32).reshape(8, 8), "half": np.ones(5, ml_dtypes.bfloat16)}
+    save_file(values, tmp_path / "model.zt")
+    reader = ztensor.Reader(tmp_path / "model.zt")
+    with ztensor.Writer(tmp_path / "copy.zt") as writer:
+        writer.write_numpy("weight", reader["weight"], checksum="crc32c")
+        writer.add("half", reader["half"], True)
+        with pytest.raises(TypeError, match="no NumPy array but list"):
+            writer.write_numpy("list", [1.0])  # type: ignore[arg-type]
+    copy = ztensor.Reader(tmp_path / "copy.zt")
+    assert all(np.array_equal(copy.read_numpy(name), array) for name, array in values.items())
+    ztensor.replace_tensor(tmp_path / "copy.zt", "weight", (reader["weight"] + 1).astype(np.float32))
+    ztensor.replace_tensor(tmp_path / "copy.zt", "weight", reader["weight"])
+    assert np.array_equal(ztensor.Reader(tmp_path / "copy.zt").read_numpy("weight"), values["weight"])
+    for name, array in values.items():
+        assert z4ai.compress_array(reader[name]) == z4ai.compress_array(array)
+        assert np.array_equal(z4ai.decompress_array(z4ai.compress_array(reader[name])), array)
+    blocks = ztensor.Tensor({"data": np.zeros(18, np.uint8)}, shape=[32], dtype="uint8", format="gguf.q4_0/1")
+    with pytest.raises(ztensor.ZTensorError, match="not one array"):
+        z4ai.compress_array(blocks)

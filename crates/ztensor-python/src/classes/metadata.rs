@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use ztensor::Layout;
 use ztensor::index::{Component, Object};
 
 use crate::attributes;
@@ -88,7 +89,11 @@ impl TensorMetadata {
         let name = self.name.as_str().into_pyobject(py)?.repr()?;
         let shape = PyList::new(py, self.object()?.shape.iter())?.repr()?;
         let kind = self.r#type()?.map_or(String::new(), |kind| format!(" type='{kind}'"));
-        Ok(format!("<TensorMetadata name={name} shape={shape} dtype='{}'{kind}>", self.dtype()?))
+        let layout = match &self.object()?.layout {
+            Layout::Dense => String::new(),
+            layout => format!(" format='{layout}'"),
+        };
+        Ok(format!("<TensorMetadata name={name} shape={shape} dtype='{}'{kind}{layout}>", self.dtype()?))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use ztensor::convert::FileKind;
@@ -97,7 +96,7 @@ impl Writer {
         self.put(py, &Incoming::object(name, tensor)?, &words)
     }
 
-    /// Writes a dense tensor from a NumPy array.
+    /// Writes a dense tensor from a NumPy array; a ztensor.Tensor, as readers give it, is written as it is.
     ///
     /// codec: None stores it raw, "z4ai" is the codec for weights, "zstd" the general one. effort: "fast", "default" or "max", for z4ai. level: 1 to
     /// 22, for zstd. checksum: "none", "crc32c" or "sha256". compress is the older word: True is zstd, a number a zstd level, a text a codec or an
@@ -108,7 +107,7 @@ impl Writer {
         &self,
         py: Python<'_>,
         name: &str,
-        data: &Bound<'_, PyUntypedArray>,
+        data: &Bound<'_, PyAny>,
         compress: Option<&Bound<'_, PyAny>>,
         checksum: Option<&str>,
         codec: Option<&str>,
@@ -116,7 +115,7 @@ impl Writer {
         level: Option<i32>,
     ) -> PyResult<()> {
         let words = Words { codec, effort, level, checksum, alias: ("compress", compress) };
-        self.put(py, &Incoming::array(name, data)?, &words)
+        self.put(py, &Incoming::numpy(name, data)?, &words)
     }
 
     /// Writes a dense tensor from a torch.Tensor, wherever it is and however it is strided.
@@ -144,7 +143,7 @@ impl Writer {
         &self,
         py: Python<'_>,
         name: &str,
-        data: &Bound<'_, PyUntypedArray>,
+        data: &Bound<'_, PyAny>,
         compress: Option<&Bound<'_, PyAny>>,
         checksum: Option<&str>,
         codec: Option<&str>,
@@ -152,7 +151,7 @@ impl Writer {
         level: Option<i32>,
     ) -> PyResult<()> {
         let words = Words { codec, effort, level, checksum, alias: ("compress", compress) };
-        self.put(py, &Incoming::array(name, data)?, &words)
+        self.put(py, &Incoming::numpy(name, data)?, &words)
     }
 
     /// Sets metadata of the file; Reader.file_metadata reads it.

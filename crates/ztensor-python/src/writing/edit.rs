@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 
 use crate::errors::{OrRaise, argument};
@@ -28,9 +27,9 @@ pub(crate) fn replace_tensor(
     py: Python<'_>,
     path: PathBuf,
     name: &str,
-    data: &Bound<'_, PyUntypedArray>,
+    data: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    let tensor = Incoming::array(name, data)?;
+    let tensor = Incoming::numpy(name, data)?;
     let (element, bytes) = tensor.data().ok_or_else(|| argument("the array has no data"))?;
     py.work(|| ztensor::replace_tensor(&path, name, element, bytes)).or_raise()
 }

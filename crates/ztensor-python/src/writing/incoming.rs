@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ztensor::{Attributes, ElementType, Error, Layout, Shape, TensorInput};
@@ -59,6 +60,19 @@ impl Incoming {
             torch::to_array(tensor).map_err(|error| about(name, tensor.py(), error))?;
         let (_, bytes) = bytes_of(&array).map_err(|error| about(name, tensor.py(), error))?;
         Ok(Incoming::dense(name, shape.into(), element, bytes))
+    }
+
+    /// A NumPy array, or what a reader gives for one.
+    pub(crate) fn numpy(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Incoming> {
+        if let Ok(array) = value.cast::<PyUntypedArray>() {
+            return Incoming::array(name, array);
+        }
+        if let Ok(tensor) = value.cast::<PyTensor>() {
+            return Incoming::object(name, tensor);
+        }
+        let kind = value.get_type().name()?;
+        let what = format!("\"{name}\" is no NumPy array but {kind}; write_torch takes PyTorch's tensors");
+        Err(PyTypeError::new_err(what))
     }
 
     /// A NumPy array, a PyTorch tensor or a `ztensor.Tensor`.
