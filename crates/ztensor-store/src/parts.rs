@@ -16,7 +16,7 @@ use crate::name::Name;
 use crate::protocol::{Commit, Current};
 use crate::record::{Entry, File, FileKind, Manifest, Pack, Piece, Record, Stamp};
 use crate::store::Store;
-use ztensor::{Attributes, Error, Kind, Result, Source, Value};
+use ztensor::{Attributes, Error, Hints, Kind, Result, Source, Value};
 
 /// Checkpoints that were written last, of which the last that was added is looked for: one that a prune stored anew is as young as its new generation.
 const YOUNGEST: usize = 4;
@@ -134,7 +134,11 @@ impl Store {
                 Kind::Conflict,
                 format!("\"{name}\" was added or removed by somebody else at the same time"),
             )
-            .with_hint("Two jobs may have the same name: look at `ztensor store list`.")),
+            .with_hints(Hints::new(
+                "Two jobs may have the same name: look at `Store::list`.",
+                "Two jobs may have the same name: look at Store.list().",
+                "Two jobs may have the same name: look at `ztensor store list`.",
+            ))),
             Commit::Doomed(_) => {
                 self.protocol().bury(&manifest.stamp)?;
                 Err(Error::new(Kind::Conflict, "what was stored was collected before it was committed")

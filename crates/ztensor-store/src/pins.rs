@@ -2,7 +2,7 @@
 
 use crate::name::Name;
 use crate::store::Store;
-use ztensor::{Error, Result};
+use ztensor::{Error, Hints, Result};
 
 /// A pin that is in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,11 @@ impl Store {
     pub fn end_pin(&self, name: &str) -> Result<()> {
         let pin = Name::stated(name).ok().filter(Name::is_hidden);
         let pin = pin.ok_or_else(|| {
-            Error::argument(format!("\"{}\" is no pin", name.escape_debug()))
-                .with_hint("Pins are named .pin/ and 32 digits; `ztensor store pin` lists them.")
+            Error::argument(format!("\"{}\" is no pin", name.escape_debug())).with_hints(Hints::new(
+                "Pins are named .pin/ and 32 digits; `Store::pins` lists them.",
+                "Pins are named .pin/ and 32 digits; Store.pins() lists them.",
+                "Pins are named .pin/ and 32 digits; `ztensor store pin` lists them.",
+            ))
         })?;
         self.protocol().remove(&pin)
     }

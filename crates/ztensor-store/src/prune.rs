@@ -8,7 +8,7 @@ use crate::content::{AddOptions, Base, Builder, Checkpoint, Known, contents, han
 use crate::name::Name;
 use crate::protocol::Current;
 use crate::store::{Listing, Store};
-use ztensor::{Error, Result};
+use ztensor::{Error, Hints, Result};
 
 /// What stays. A checkpoint stays if any rule keeps it.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +37,11 @@ impl Store {
     /// removed.
     pub fn prune(&self, run: &str, keep: &Keep, dry_run: bool) -> Result<Pruned> {
         if keep.last == 0 && keep.every.is_none() && keep.names.is_empty() {
-            return Err(Error::argument("nothing says what stays")
-                .with_hint("Say --keep-last, --keep-every or --keep-name."));
+            return Err(Error::argument("nothing says what stays").with_hints(Hints::new(
+                "Set `Keep::last`, `Keep::every` or `Keep::names`.",
+                "Say keep_last=, keep_every= or keep_name=.",
+                "Say --keep-last, --keep-every or --keep-name.",
+            )));
         }
         if keep.every == Some(0) {
             return Err(Error::argument("every 0th checkpoint is none").with_hint("Say a number of steps."));

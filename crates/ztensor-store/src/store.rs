@@ -16,7 +16,7 @@ use crate::name::Name;
 use crate::protocol::{Commit, Current, GcOptions, GcReport, Pin, Protocol};
 use crate::record::{FileKind, Pack, PackHasher};
 use crate::settings::Settings;
-use ztensor::{Attributes, Error, Kind, Result, Source};
+use ztensor::{Attributes, Error, Hints, Kind, Result, Source};
 
 /// How often an add is made anew because a collector was faster.
 const TRIES: usize = 3;
@@ -141,8 +141,13 @@ impl Store {
     /// Opens the store on any storage.
     pub fn open_on(backend: Arc<dyn Backend>, surroundings: Arc<dyn Surroundings>) -> Result<Store> {
         let settings = Settings::read(backend.as_ref())?.ok_or_else(|| {
-            Error::new(Kind::NotFound, format!("there is no store in {}", backend.describe()))
-                .with_hint("Make one: `ztensor store init`, or Store(..., create=True).")
+            Error::new(Kind::NotFound, format!("there is no store in {}", backend.describe())).with_hints(
+                Hints::new(
+                    "Make one: `Store::create`.",
+                    "Make one: Store(..., create=True).",
+                    "Make one: `ztensor store init`.",
+                ),
+            )
         })?;
         let protocol = Protocol::new(backend, surroundings, settings.id, settings.grace);
         Ok(Store { protocol, settings, honest: AtomicBool::new(false), manifests: Mutex::default() })
@@ -229,7 +234,11 @@ impl Store {
                         Kind::Conflict,
                         format!("\"{name}\" was added or removed by somebody else at the same time"),
                     )
-                    .with_hint("Look at `ztensor store list`, and try again."));
+                    .with_hints(Hints::new(
+                        "Look at `Store::list`, and try again.",
+                        "Look at Store.list(), and try again.",
+                        "Look at `ztensor store list`, and try again.",
+                    )));
                 }
                 Commit::Doomed(_) => slot = self.protocol.bury(&manifest.stamp)?,
             }

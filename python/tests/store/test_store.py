@@ -330,3 +330,22 @@ def test_a_directory_that_takes_no_more(store: Store, tmp_path: Path) -> None:
     assert [path for path in Path(store.location).rglob("*") if path.name.startswith(".") and path.is_file()] == []
     store.get("run/step-2", tmp_path / "again")
     assert files_of(tmp_path / "again") == files_of(tmp_path / "checkpoint-2")
+
+
+def test_hints_are_calls_and_at_the_shell_commands(tmp_path: Path) -> None:
+    with pytest.raises(ztensor.ZTensorError) as nowhere:
+        ztensor.Store(tmp_path / "models")
+    store = ztensor.Store(tmp_path / "models", create=True)
+    with pytest.raises(ztensor.ZTensorError) as absent:
+        store.remove("step-1")
+    with pytest.raises(ztensor.ZTensorError) as unlimited:
+        store.prune()
+    hints = [str(caught.value.hint) for caught in (nowhere, absent, unlimited)]
+    assert hints == [
+        "Make one: Store(..., create=True).",
+        "Store.list() tells what it has.",
+        "Say keep_last=, keep_every= or keep_name=.",
+    ]
+    command = [sys.executable, "-m", "ztensor", "store", "remove", "step-1", "--store", str(store.location)]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.returncode == 2 and "`ztensor store list` shows what it has" in told.stderr

@@ -16,7 +16,7 @@ pub use directory::Directory;
 pub use memory::Memory;
 
 use crate::id::Surroundings;
-use ztensor::{Error, Kind, Result};
+use ztensor::{Error, Hints, Kind, Result};
 
 /// Length and time of writing of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub fn check_honesty(backend: &dyn Backend, surroundings: &dyn Surroundings) -> 
         Kind::Unsupported,
         format!("{} accepts a conditional create and ignores the condition, so commits could be lost", backend.describe()),
     )
-    .with_hint("Use another server, or make the store with --single-writer and let only one process change it at a time."))
+    .with_hints(Hints::new("Use another server, or make the store for a single writer and let only one process change it at a time.", "Use another server, or make the store with single_writer=True and let only one process change it at a time.", "Use another server, or make the store with --single-writer and let only one process change it at a time.")))
 }
 
 /// Probes whose answers were lost before the storage counts as unreachable.

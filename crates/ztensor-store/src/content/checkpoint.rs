@@ -9,7 +9,7 @@ use crate::name::Name;
 use crate::protocol::{Current, Protocol};
 use crate::record::{Entry, File, FileKind, Manifest};
 use ztensor::source::Piece;
-use ztensor::{Error, Kind, Limits, OpenOptions, Reader, Result, Source};
+use ztensor::{Error, Hints, Kind, Limits, OpenOptions, Reader, Result, Source};
 
 /// What stands between a file and a tensor where two files have tensors of one name.
 const SEPARATOR: &str = "::";
@@ -49,7 +49,11 @@ impl Checkpoint {
         let found = self.manifest().files.iter().find(|file| file.path == path);
         found.ok_or_else(|| {
             Error::new(Kind::NotFound, format!("the checkpoint \"{}\" has no file \"{path}\"", self.name()))
-                .with_hint("`ztensor store info` lists its files.")
+                .with_hints(Hints::new(
+                    "`Checkpoint::manifest` lists its files.",
+                    "Store.info(name) lists its files.",
+                    "`ztensor store info` lists its files.",
+                ))
         })
     }
 
@@ -173,7 +177,11 @@ impl Checkpoint {
                 Kind::NoSuchTensor,
                 format!("the checkpoint \"{}\" has no tensor \"{tensor}\"", self.name()),
             )
-            .with_hint("List the names with keys().")
+            .with_hints(Hints::new(
+                "`Checkpoint::tensors` lists the names.",
+                "List the names with keys().",
+                "`ztensor info` lists the names.",
+            ))
         })?;
         Ok((reader, tensor.to_owned()))
     }

@@ -7,7 +7,7 @@ use super::{Protocol, busy};
 use crate::id::Id;
 use crate::name::Name;
 use crate::record::{Manifest, Pack, Record, Stamp};
-use ztensor::{Error, Kind, Result};
+use ztensor::{Error, Hints, Kind, Result};
 
 /// Tries at a new generation, each of which leaves a manifest behind.
 const REANCHORS: usize = 4;
@@ -41,7 +41,11 @@ impl Protocol {
             None => 0,
             Some((_, Record::Manifest(_), _)) => {
                 return Err(Error::new(Kind::Duplicate, format!("there is a checkpoint \"{name}\" already"))
-                    .with_hint("Choose another name, or remove it first: `ztensor store remove`."));
+                    .with_hints(Hints::new(
+                        "Choose another name, or remove it first: `Store::remove`.",
+                        "Choose another name, or remove it first: Store.remove(name).",
+                        "Choose another name, or remove it first: `ztensor store remove`.",
+                    )));
             }
             Some((top, _, _)) => after(name, top)?,
         };
@@ -66,8 +70,11 @@ impl Protocol {
         let unsure = |error: Error| {
             let context =
                 format!("the manifest of \"{name}\" was created, but what became of it is not known");
-            Error::new(Kind::OutcomeUnknown, format!("{context}: {error}"))
-                .with_hint("Look at `ztensor store verify` when the storage answers again.")
+            Error::new(Kind::OutcomeUnknown, format!("{context}: {error}")).with_hints(Hints::new(
+                "Look at `Store::verify` when the storage answers again.",
+                "Look at Store.verify() when the storage answers again.",
+                "Look at `ztensor store verify` when the storage answers again.",
+            ))
         };
         self.look_around(name, *generation, *origin, &packs).map_err(unsure)
     }

@@ -3,7 +3,7 @@
 use super::Protocol;
 use crate::backend::Creation;
 use crate::record::LONGEST;
-use ztensor::{Error, Kind, Result};
+use ztensor::{Error, Hints, Kind, Result};
 
 /// Answers that are lost, or that say that somebody else is at it, one after the other, before the outcome counts as unknown.
 const TRIES: u32 = 6;
@@ -57,5 +57,9 @@ fn unknown(key: &str) -> Error {
         Kind::OutcomeUnknown,
         format!("whether \"{key}\" was created could not be found out: the storage does not answer"),
     )
-    .with_hint("Look at `ztensor store list` when it does, and try again.")
+    .with_hints(Hints::new(
+        "Look at `Store::list` when it does, and try again.",
+        "Look at Store.list() when it does, and try again.",
+        "Look at `ztensor store list` when it does, and try again.",
+    ))
 }

@@ -11,7 +11,7 @@ use crate::backend::Reach;
 use crate::id::Id;
 use crate::name::Name;
 use crate::record::{Pack, Record};
-use ztensor::{Error, Kind, Result};
+use ztensor::{Error, Hints, Kind, Result};
 
 /// Pins that were not renewed for so long are ended.
 const PINS_LAST: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -102,7 +102,11 @@ impl Protocol {
                 Kind::InvalidArgument,
                 format!("{bytes} of the {total} bytes in packs would be deleted, which is more than half"),
             )
-            .with_hint("If that is what you want, say --force.")),
+            .with_hints(Hints::new(
+                "If that is what you want, set `force` in the options.",
+                "If that is what you want, say force=True.",
+                "If that is what you want, say --force.",
+            ))),
             false => Ok(()),
         };
         let length = |packs: &BTreeSet<Id>| -> u64 {

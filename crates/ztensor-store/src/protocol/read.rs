@@ -10,7 +10,7 @@ use crate::backend::Reach;
 use crate::id::Id;
 use crate::name::Name;
 use crate::record::{LONGEST, Manifest, Pack, Record, root_digest};
-use ztensor::{Error, Kind, Result};
+use ztensor::{Error, Hints, Kind, Result};
 
 /// What a name means now.
 #[derive(Clone, Debug)]
@@ -45,7 +45,11 @@ impl Protocol {
             }
         }
         Err(Error::new(Kind::Gone, format!("the checkpoint \"{name}\" is gone: its packs were deleted"))
-            .with_hint("`ztensor store verify` says more."))
+            .with_hints(Hints::new(
+                "`Store::verify` says more.",
+                "Store.verify() says more.",
+                "`ztensor store verify` says more.",
+            )))
     }
 
     /// A pack of a manifest that is not there.

@@ -6,7 +6,7 @@ use super::{PATIENCE, Protocol, busy};
 use crate::id::Id;
 use crate::name::Name;
 use crate::record::{Record, Stamp};
-use ztensor::{Error, Kind, Result};
+use ztensor::{Error, Hints, Kind, Result};
 
 impl Protocol {
     /// Removes the checkpoint that has this name now (8). A checkpoint that somebody adds under the name meanwhile is left alone.
@@ -49,11 +49,17 @@ impl Protocol {
 }
 
 pub(super) fn not_found(name: &Name) -> Error {
-    Error::new(Kind::NotFound, format!("the store has no checkpoint \"{name}\""))
-        .with_hint("`ztensor store list` shows what it has.")
+    Error::new(Kind::NotFound, format!("the store has no checkpoint \"{name}\"")).with_hints(Hints::new(
+        "`Store::list` tells what it has.",
+        "Store.list() tells what it has.",
+        "`ztensor store list` shows what it has.",
+    ))
 }
 
 pub(super) fn removed(name: &Name) -> Error {
-    Error::new(Kind::Gone, format!("the checkpoint \"{name}\" was removed"))
-        .with_hint("`ztensor store list` shows what the store has.")
+    Error::new(Kind::Gone, format!("the checkpoint \"{name}\" was removed")).with_hints(Hints::new(
+        "`Store::list` tells what it has.",
+        "Store.list() tells what it has.",
+        "`ztensor store list` shows what it has.",
+    ))
 }

@@ -18,7 +18,7 @@ use crate::content::known::plain_key;
 use crate::protocol::{Protocol, Slot};
 use crate::record::{Encoding, Entry, File, FileKind, Manifest, Pack, depth};
 use ztensor::archive::Run;
-use ztensor::{ElementType, Error, Kind, Result, Shape};
+use ztensor::{ElementType, Error, Hints, Kind, Result, Shape};
 
 /// Re-anchored is what holds on to at least this many halves of the bytes that it would take afresh. At two, an anchor that a few deltas share would be
 /// replaced by another of the same size.
@@ -229,5 +229,9 @@ fn check_contents(protocol: &Protocol, manifest: &Manifest, numbers: &[usize]) -
 
 fn differs() -> Error {
     Error::new(Kind::Checksum, "a tensor does not decode to the bytes that were added: the store is damaged")
-        .with_hint("Nothing was replaced. `ztensor store verify --decode` names what is damaged.")
+        .with_hints(Hints::new(
+            "Nothing was replaced. `Store::verify` names what is damaged.",
+            "Nothing was replaced. Store.verify(decode=True) names what is damaged.",
+            "Nothing was replaced. `ztensor store verify --decode` names what is damaged.",
+        ))
 }
