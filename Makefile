@@ -51,10 +51,11 @@ lint: .venv/.test check-features ## Check formatting, lints, names, types, featu
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# Each format alone, and none; without the network; with the oldest Rust that Cargo.toml promises.
+# Each format alone, and none, which files of the others have to say; without the network; with the oldest Rust that Cargo.toml promises.
 check-features: ## Compile with few features, and with the oldest Rust
 	for features in "" gguf hdf5 npz onnx pytorch safetensors; do \
 		cargo clippy --quiet --package ztensor --no-default-features --features "$$features" -- -D warnings; done
+	cargo test --quiet --package ztensor --no-default-features --lib formats::unknown
 	cargo clippy --quiet --package ztensor-cli --no-default-features -- -D warnings
 	.ci/platforms msrv
 

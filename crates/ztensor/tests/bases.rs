@@ -161,7 +161,7 @@ fn deltas_that_are_each_others_bases_end() {
     std::fs::remove_file(&first).unwrap();
     std::fs::remove_file(&second).unwrap();
     assert_eq!(Reader::open(&a).unwrap_err().kind(), Kind::WrongBase);
-    assert!(lineage(folder.path()).unwrap().iter().any(|link| link.base.is_none()));
+    assert!(lineage(folder.path(), &[]).unwrap().iter().any(|link| link.base.is_none()));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_model_that_did_not_change_is_a_delta_of_itself() {
 #[test]
 fn the_lineage_of_a_folder_is_a_tree_and_links_can_be_dropped() {
     let run = Run::new();
-    let links = lineage(run.folder.path()).unwrap();
+    let links = lineage(run.folder.path(), &[]).unwrap();
     let bases: Vec<Option<usize>> = links.iter().map(|link| link.base).collect();
     assert_eq!(bases, [None, Some(0), Some(1), Some(2)]);
     let onto_grandparent = run.folder.path().join("new.z4dm");

@@ -205,3 +205,67 @@ def test_names_of_files_that_are_not_text_are_kept(tmp_path: Path) -> None:
     (tmp_path / "m.safetensors").rename(source)
     run("convert", source)
     assert sorted(os.fsencode(path.name) for path in tmp_path.iterdir()) == [b"caf\xe9.safetensors", b"caf\xe9.zt"]
+
+
+def test_a_file_in_the_list_and_by_name_is_checked_once(model: Path, tmp_path: Path) -> None:
+    plain, other, alone = (tmp_path / name for name in ("plain.safetensors", "other.safetensors", "alone.zt"))
+    for path in (plain, other):
+        save_safetensors({"weight": np.arange(64, dtype=np.float32)}, path)
+    save_file({"weight": np.arange(3.0)}, alone, checksum="crc32c")
+    digests = tmp_path / "digests.txt"
+    run("manifest", plain, other, model, "-o", digests)
+    lines = run("verify", "--manifest", digests, plain, alone).splitlines()
+    assert {Path(line.split(": ")[0]).name: line.split(": ")[1] for line in lines} == {
+        "other.safetensors": "good; sha256 as listed",
+        "model.safetensors": "good; sha256 as listed",
+        "plain.safetensors": "good; 1 tensor; sha256 as listed",
+        "alone.zt": "good; 1 tensor, 1 checksum",
+    }
+    assert len(lines) == 4
+    documents = json.loads(run("verify", "--json", "--manifest", digests, plain))["result"]
+    assert [Path(entry["path"]).name for entry in documents] == ["other.safetensors", model.name, "plain.safetensors"]
+    assert documents[2]["good"] and documents[2]["tensors"] == 1 and len(documents[2]["sha256"]) == 64
+    # What is wrong is said once, too.
+    changed = bytearray(plain.read_bytes())
+    changed[-1] ^= 1
+    plain.write_bytes(changed)
+    text = run("verify", "--manifest", digests, plain, code=1)
+    assert text.count("plain.safetensors") == 1 and "changed: its sha256 is" in text
+
+
+def test_the_lineage_of_a_folder_goes_on_elsewhere(tmp_path: Path) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    elsewhere.mkdir()
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((64, 64)).astype(np.float32)
+    for number, name in enumerate(("base", "stranger", "tuned")):
+        save_safetensors({"weight": weights + np.float32(1e-4 * number)}, elsewhere / f"{name}.safetensors")
+    tuned = elsewhere / "tuned.safetensors"
+    run("delta", "make", tuned, "--base", elsewhere / "base.safetensors", "-o", here / "tuned.z4dm")
+    tuned.unlink()
+    assert "missing: base.safetensors" in run("delta", "log", here)
+    for base in (elsewhere, elsewhere / "base.safetensors"):
+        text = run("delta", "log", here, "--base", base)
+        first, second, *_ = text.splitlines()
+        assert first.startswith(str(elsewhere / "base.safetensors")) and second.startswith("└─ tuned")
+        assert "stranger" not in text and "missing" not in text and "1 model," in text
+    [delta, found] = json.loads(run("delta", "log", here, "--base", elsewhere, "--json"))["result"]
+    assert (delta["elsewhere"], found["elsewhere"]) == (False, True)
+    assert delta["base"]["path"] == found["path"] == str(elsewhere / "base.safetensors")
+
+
+def test_cat_says_that_it_writes_blocks(tmp_path: Path) -> None:
+    blocks = {"data": np.zeros(18 * 4, np.uint8)}
+    tensor = ztensor.Tensor(blocks, shape=[4, 32], dtype="uint8", format="gguf.q4_0/1")
+    path = tmp_path / "model.zt"
+    save_file({"weight": tensor}, path)
+
+    def cat(*options: object) -> str:
+        command = [sys.executable, "-m", "ztensor", "cat", path, "weight", *options, "-o", tmp_path / "x", "--force"]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert "stored as Q4_0" in cat() and "--dequantize f32" in cat()
+    assert cat("--raw") == cat("--dequantize", "f32") == cat("--component", "data") == ""

@@ -23,6 +23,10 @@ impl Bases {
         Bases { paths: paths.iter().map(|path| path.to_path_buf()).collect() }
     }
 
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
     pub(crate) fn candidates(&self) -> Vec<Candidate> {
         self.paths.iter().map(|path| Candidate::from(path.as_path())).collect()
     }

@@ -11,7 +11,7 @@ use ztensor::{ElementType, Layout, Output, Reader, Shape};
 use super::bases::Bases;
 use super::convert::precision;
 use super::force::Force;
-use crate::display::{say, to_pipe};
+use crate::display::{complain, say, to_pipe};
 use crate::{Failure, Outcome, Result, npy};
 
 /// Elements shown on a terminal.
@@ -69,6 +69,15 @@ impl Cat {
                 (component.element.clone(), shape, reader.component_bytes(&self.name, &role)?)
             }
         };
+        // What was asked for is the tensor; what is written are the blocks that it is stored in.
+        let dtype = object.dtype();
+        let chosen = self.raw || self.component.is_some() || self.dequantize.is_some();
+        if !chosen && matches!(object.layout, Layout::Other(_)) && dtype != element.to_string() {
+            complain(&format!(
+                "ztensor: \"{}\" is stored as {dtype}; these are its blocks, as {element}. --dequantize f32 gives the numbers they stand for",
+                self.name
+            ));
+        }
         let to_terminal = self.output.is_none() && std::io::stdout().is_terminal();
         if to_terminal && !self.raw {
             say(&format!("{} {} {}", self.name, element, object.shape))?;

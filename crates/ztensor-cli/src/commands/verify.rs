@@ -1,5 +1,6 @@
 //! `ztensor verify`: what a file stores to check itself by, and where it stores nothing, a digest that the user has from elsewhere.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -44,13 +45,20 @@ impl Verify {
         if let Some(expected) = &self.sha256 {
             return self.against_digest(expected);
         }
-        let mut outcome = Outcome::Done;
         let mut documents = Vec::new();
-        if let Some(manifest) = &self.manifest {
-            outcome = self.against_manifest(manifest, &mut documents)?;
-        }
-        for model in expand(&self.files)? {
-            outcome = outcome.max(self.model(&model, &mut documents)?);
+        let models = expand(&self.files)?;
+        let mut listed = Listed::new(&models);
+        let mut outcome = match &self.manifest {
+            Some(manifest) => self.against_manifest(manifest, &mut listed, &mut documents)?,
+            None => Outcome::Done,
+        };
+        for (model, listed) in models.iter().zip(listed.found) {
+            outcome = outcome.max(match listed {
+                // What became of it has been said.
+                Some(Comparison::Failed) => continue,
+                Some(Comparison::Good(digest)) => self.model(model, Some(&digest), &mut documents)?,
+                None => self.model(model, None, &mut documents)?,
+            });
         }
         if self.json {
             say_json(&documents.into())?;
@@ -58,7 +66,8 @@ impl Verify {
         Ok(outcome)
     }
 
-    fn model(&self, model: &Model, documents: &mut Vec<Json>) -> Result {
+    /// Checks a model, of which a list may have given the digest that it has.
+    fn model(&self, model: &Model, listed: Option<&str>, documents: &mut Vec<Json>) -> Result {
         let file = model.path();
         let checked = match self.bases.open_model(model) {
             Ok(reader) => self.check(file, &reader),
@@ -69,19 +78,32 @@ impl Verify {
         };
         let failures = &checked.failures;
         if self.json {
-            documents.push(json!({
+            let mut document = json!({
                 "path": file.display().to_string(),
                 "tensors": checked.tensors,
                 "checksums": checked.checksums,
                 "failures": failures.iter().map(|(name, error)| json!({
                     "name": name, "kind": error.kind().name(), "reason": error.message(),
                 })).collect::<Vec<_>>(),
-            }));
+            });
+            if let Some(digest) = listed {
+                document["sha256"] = digest.into();
+                document["expected"] = digest.into();
+                document["good"] = true.into();
+            }
+            documents.push(document);
         } else {
             for (_, error) in failures {
                 say(&format!("{}: {}", file.display(), error.told(ztensor::Caller::Shell)))?;
             }
-            say(&format!("{}: {}", file.display(), verdict(&checked)))?;
+            let verdict = match (listed, failures.is_empty()) {
+                (Some(_), true) if checked.checksums == 0 => {
+                    format!("good; {}; sha256 as listed", tensors(checked.tensors))
+                }
+                (Some(_), _) => format!("{}; sha256 as listed", verdict(&checked)),
+                (None, _) => verdict(&checked),
+            };
+            say(&format!("{}: {verdict}", file.display()))?;
         }
         Ok(if failures.is_empty() { Outcome::Done } else { Outcome::Different })
     }
@@ -120,16 +142,21 @@ impl Verify {
         Ok(if found == expected { Outcome::Done } else { Outcome::Different })
     }
 
-    fn against_manifest(&self, path: &Path, documents: &mut Vec<Json>) -> Result {
+    /// Compares the files of a list with the digests in it. Of those that the user named too, only what is wrong is said here.
+    fn against_manifest(&self, path: &Path, listed: &mut Listed, documents: &mut Vec<Json>) -> Result {
         let mut outcome = Outcome::Done;
         for (file, expected) in Manifest::read(path)?.files() {
-            match digest(&file) {
+            let found = digest(&file);
+            let good = found.as_ref().is_ok_and(|found| found == expected);
+            if listed.note(&file, good.then_some(expected)) && good {
+                continue;
+            }
+            match found {
                 Err(error) => {
                     outcome = Outcome::Failed;
                     note_unreadable(&file, &error, self.json.then_some(documents));
                 }
                 Ok(found) => {
-                    let good = found == expected;
                     outcome = outcome.max(if good { Outcome::Done } else { Outcome::Different });
                     match (self.json, good) {
                         (true, _) => documents.push(json!({
@@ -144,6 +171,36 @@ impl Verify {
             }
         }
         Ok(outcome)
+    }
+}
+
+/// How a file compares with the digest in a list.
+enum Comparison {
+    Good(String),
+    Failed,
+}
+
+/// Which of the models that the user named stand in a list of digests too.
+struct Listed {
+    places: HashMap<PathBuf, usize>,
+    found: Vec<Option<Comparison>>,
+}
+
+impl Listed {
+    fn new(models: &[Model]) -> Listed {
+        let place = |(number, model): (usize, &Model)| Some((model.path().canonicalize().ok()?, number));
+        Listed {
+            places: models.iter().enumerate().filter_map(place).collect(),
+            found: models.iter().map(|_| None).collect(),
+        }
+    }
+
+    /// Notes what came of a file in the list: the digest if it is the right one. Returns whether the user named it.
+    fn note(&mut self, file: &Path, digest: Option<&str>) -> bool {
+        let place = file.canonicalize().ok().and_then(|file| self.places.get(&file));
+        let Some(found) = place.and_then(|number| self.found.get_mut(*number)) else { return false };
+        *found = Some(digest.map_or(Comparison::Failed, |digest| Comparison::Good(digest.to_owned())));
+        true
     }
 }
 

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use ztensor::delta::{Link, lineage};
 
+use crate::commands::bases::Bases;
 use crate::display::{counted, say, say_json, size};
 use crate::{Failure, Outcome, Result};
 
@@ -13,6 +14,8 @@ use crate::{Failure, Outcome, Result};
 pub(super) struct Log {
     /// The folder
     folder: PathBuf,
+    #[command(flatten)]
+    bases: Bases,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -23,7 +26,7 @@ impl Log {
         if !self.folder.is_dir() {
             return Err(Failure::new(format!("\"{}\" is not a folder", self.folder.display())));
         }
-        let links = lineage(&self.folder)?;
+        let links = lineage(&self.folder, self.bases.paths())?;
         if self.json {
             return say_json(&links.iter().map(|link| document(link, &links)).collect::<Vec<_>>().into());
         }
@@ -43,10 +46,11 @@ impl Log {
         for (name, about) in lines {
             say(format!("{name:width$}  {about}").trim_end())?;
         }
-        let stored: u64 = links.iter().map(|link| link.stored).sum();
-        let held: u64 = links.iter().map(held).sum();
+        let here: Vec<&Link> = links.iter().filter(|link| !link.elsewhere).collect();
+        let stored: u64 = here.iter().map(|link| link.stored).sum();
+        let held: u64 = here.iter().map(|link| held(link)).sum();
         say("")?;
-        say(&format!("{}, {} in {}", counted(links.len(), "model"), size(held), size(stored)))?;
+        say(&format!("{}, {} in {}", counted(here.len(), "model"), size(held), size(stored)))?;
         Ok(Outcome::Done)
     }
 }
@@ -76,7 +80,11 @@ fn missing(link: &Link) -> Option<String> {
 /// One line for a model and those below it.
 fn draw(links: &[Link], number: usize, front: &str, below: &str, lines: &mut Vec<(String, String)>) {
     let link = &links[number];
-    lines.push((format!("{front}{}", link.model.name()), about(link)));
+    let name = match link.elsewhere {
+        true => link.model.path().display().to_string(),
+        false => link.model.name().to_owned(),
+    };
+    lines.push((format!("{front}{name}"), about(link)));
     let children: Vec<usize> = (0..links.len()).filter(|child| links[*child].base == Some(number)).collect();
     for (place, child) in children.iter().enumerate() {
         let (branch, rest) =
@@ -90,6 +98,7 @@ fn document(link: &Link, links: &[Link]) -> Json {
     json!({
         "path": link.model.path().display().to_string(),
         "name": link.model.name(),
+        "elsewhere": link.elsewhere,
         "stored_bytes": link.stored,
         "original_bytes": held(link),
         "sha256": archive.map(|archive| archive.sha256.clone()),
