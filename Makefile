@@ -57,6 +57,7 @@ check-features: ## Compile with few features, and with the oldest Rust
 		cargo clippy --quiet --package ztensor --no-default-features --features "$$features" -- -D warnings; done
 	cargo test --quiet --package ztensor --no-default-features --lib formats::unknown
 	cargo clippy --quiet --package ztensor-cli --no-default-features -- -D warnings
+	cargo clippy --quiet --package ztensor-python --no-default-features -- -D warnings
 	.ci/platforms msrv
 
 check-platforms: ## Compile for Windows, macOS and WebAssembly

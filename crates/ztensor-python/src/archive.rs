@@ -9,12 +9,12 @@ use pyo3::types::{PyBytes, PyDict};
 use ztensor::archive::{self, ArchiveOptions, Stats};
 use ztensor::delta;
 use ztensor::{Effort, Error, OpenOptions};
-use ztensor_remote::{StorageOptions, with_options};
 
 use crate::classes::limits;
 use crate::classes::limits::Limits;
 use crate::classes::reader;
 use crate::errors::{OrRaise, argument, to_python};
+use crate::network::{StorageOptions, with_options};
 use crate::remote;
 use crate::work::{Progress, Work};
 use crate::writing::save;

@@ -12,6 +12,7 @@ mod delta;
 mod element;
 mod errors;
 mod memory;
+mod network;
 mod reading;
 mod remote;
 mod scan;
@@ -77,7 +78,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        ztensor_remote::install();
+        crate::network::install();
         ztensor_store::install();
         crate::work::watch_forks(module)
     }

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict};
 use ztensor::Output;
 use ztensor::source::{Io, Source, is_url};
-use ztensor_remote::StorageOptions;
 
 use crate::errors::OrRaise;
+use crate::network::{self, StorageOptions};
 use crate::work::{Progress, Work};
 
 /// The options of a call.
@@ -53,11 +53,8 @@ fn collect(given: &Bound<'_, PyDict>, prefix: &str, pairs: &mut Vec<(String, Str
 
 /// Bytes of a file before it is read, by path or URL; 0 where it cannot be told, which whoever opens it says.
 pub(crate) fn length_of(path: &Path) -> u64 {
-    let url = path.to_str().filter(|text| ztensor_remote::is_url(text));
-    match url {
-        Some(url) => {
-            ztensor_remote::length(url, &ztensor_remote::current_options()).ok().flatten().unwrap_or(0)
-        }
+    match network::length(path) {
+        Some(length) => length,
         None if is_url(path) => Source::open(path, Io::Auto).map_or(0, |source| source.len()),
         None => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
     }
@@ -76,7 +73,7 @@ pub(crate) fn read_file<'py>(
         let source = Source::open(&path, Io::Auto)?;
         Ok(source.bytes(0, source.len())?.into_owned())
     };
-    let bytes = py.waiting(|| ztensor_remote::with_options(storage, read))?;
+    let bytes = py.waiting(|| network::with_options(storage, read))?;
     Ok(PyBytes::new(py, &bytes))
 }
 
@@ -89,7 +86,7 @@ pub(crate) fn file_length(
     storage_options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<u64> {
     let storage = options(storage_options)?;
-    py.waiting(|| ztensor_remote::with_options(storage, || Ok(length_of(&path))))
+    py.waiting(|| network::with_options(storage, || Ok(length_of(&path))))
 }
 
 /// Copies a file by path or URL to a path, where it appears whole or not at all. Returns its bytes.
@@ -103,7 +100,7 @@ pub(crate) fn fetch(
 ) -> PyResult<u64> {
     let storage = options(storage_options)?;
     py.interruptible(Progress::default(), |advance| {
-        ztensor_remote::with_options(storage, || copy(&path, &output, advance))
+        network::with_options(storage, || copy(&path, &output, advance))
     })
 }
 

@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyList};
 use ztensor::scan::{Part, Trust};
 
 use crate::classes::limits::{self, Limits};
+use crate::network::with_options;
 use crate::remote;
 use crate::work::Work;
 
@@ -21,7 +22,7 @@ pub(crate) fn scan<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let (limits, storage) = (limits::given(limits), remote::options(storage_options)?);
     let scan = || ztensor::OpenOptions::within(&limits).scan(&path);
-    let found = py.waiting(|| ztensor_remote::with_options(storage, scan))?;
+    let found = py.waiting(|| with_options(storage, scan))?;
     let parts = PyList::empty(py);
     for found in &found.parts {
         parts.append(part(py, found)?)?;

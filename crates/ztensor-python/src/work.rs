@@ -13,6 +13,7 @@ use rayon::ThreadPool;
 use ztensor::Error;
 
 use crate::errors::OrRaise;
+use crate::network::Interruption;
 
 /// Taking the interpreter lock may have to wait for other threads, so it is not done at every step.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
@@ -56,7 +57,7 @@ impl Work for Python<'_> {
             run_watched(task, || match Python::attach(|py| py.check_signals()) {
                 Ok(()) => true,
                 Err(exception) => {
-                    raised = Some((exception, ztensor_remote::Interruption::new()));
+                    raised = Some((exception, Interruption::new()));
                     false
                 }
             })
@@ -93,7 +94,7 @@ impl Work for Python<'_> {
                         Err(exception) => {
                             // It may be at work, or wait for a network.
                             ended.store(true, Ordering::Relaxed);
-                            raised = Some((exception, ztensor_remote::Interruption::new()));
+                            raised = Some((exception, Interruption::new()));
                             false
                         }
                     }

@@ -17,6 +17,18 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from servers import Publish
 
+# Fixtures that start a server which somebody else wrote.
+_SERVERS = {"moto", "seaweed", "azurite"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks tests of slow servers: `pytest -m "not servers"` goes without them, CI runs them all."""
+    for item in items:
+        chosen = getattr(getattr(item, "callspec", None), "params", {}).values()
+        asked = {*getattr(item, "fixturenames", ()), *(value for value in chosen if isinstance(value, str))}
+        if "remote" in item.path.parts and asked & _SERVERS:
+            item.add_marker(pytest.mark.servers)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _credentials() -> Iterator[None]:

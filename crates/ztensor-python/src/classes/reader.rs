@@ -16,6 +16,7 @@ use crate::classes::limits;
 use crate::classes::limits::Limits;
 use crate::classes::metadata::TensorMetadata;
 use crate::errors::{OrRaise, argument};
+use crate::network::with_options;
 use crate::reading::arrays::{self, How, Names};
 use crate::reading::destinations;
 use crate::reading::destinations::Conversion;
@@ -77,7 +78,7 @@ impl Reader {
             ..OpenOptions::within(&limits::given(limits))
         };
         let remote = ztensor::source::is_url(&path);
-        let open = || ztensor_remote::with_options(storage, || options.open(path));
+        let open = || with_options(storage, || options.open(path));
         Reader::new(py, py.working(remote, open)?)
     }
 }

@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use ztensor::archive::ArchiveOptions;
 use ztensor::{Effort, Kind, OpenOptions};
-use ztensor_remote::with_options;
 use ztensor_store::protocol::GcOptions;
 use ztensor_store::{AddOptions, Base, CreateOptions, Keep, Listing, Name};
 
@@ -20,6 +19,7 @@ use crate::attributes;
 use crate::classes::limits::{self, Limits};
 use crate::classes::reader::Reader;
 use crate::errors::{OrRaise, argument};
+use crate::network::with_options;
 use crate::remote;
 use crate::work::{Progress, Work};
 

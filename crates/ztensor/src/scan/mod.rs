@@ -128,11 +128,6 @@ impl Scan {
     pub fn verdict(&self) -> Verdict {
         self.parts.iter().map(Part::verdict).max().unwrap_or(Verdict::Safe)
     }
-
-    /// Whether everything in the file is known to be harmless.
-    pub fn is_safe(&self) -> bool {
-        self.verdict() == Verdict::Safe
-    }
 }
 
 /// Scans a file of any format without running anything in it.

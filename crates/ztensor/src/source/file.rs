@@ -105,6 +105,7 @@ impl Source {
             return Ok(source);
         }
         source.backing = if mapped {
+            file_system::fetch_ends(&file, source.length);
             let map = map::Map::new(&file, source.length)
                 .map_err(|cause| Error::io("cannot map the file", path, cause))?;
             source.file = Mutex::new(Some(Arc::new(file)));

@@ -1,4 +1,4 @@
-//! Which file systems are safe to map. On network and FUSE file systems a file can shrink or a server can vanish while the map is
+//! What the file system is asked. Which are safe to map: on network and FUSE file systems a file can shrink or a server can vanish while the map is
 //! in use, which kills the process with SIGBUS; there, positioned reads return an error instead.
 #![allow(unsafe_code)]
 
@@ -35,3 +35,24 @@ pub(super) fn is_remote(file: &File) -> bool {
 pub(super) fn is_remote(_file: &File) -> bool {
     false
 }
+
+/// Lets the ends of a large file, where formats keep their directories, be read and nothing beside them. Through a map the kernel would read as
+/// much around each of them as it reads ahead, megabytes on some machines, before the first tensor is wanted.
+#[cfg(target_os = "linux")]
+pub(super) fn fetch_ends(file: &File, length: u64) {
+    use rustix::fs::{Advice, fadvise};
+
+    const LARGE: u64 = 16 << 20;
+    const HEAD: u64 = 64 << 10;
+    const TAIL: u64 = 128 << 10;
+
+    if length >= LARGE {
+        for (offset, bytes) in [(0, HEAD), (length - TAIL, TAIL)] {
+            // Refused, it costs speed only.
+            let _ = fadvise(file, offset, std::num::NonZeroU64::new(bytes), Advice::WillNeed);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn fetch_ends(_file: &File, _length: u64) {}

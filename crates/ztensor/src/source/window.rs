@@ -30,33 +30,70 @@ pub(crate) struct Ahead<'a> {
     bytes: Cow<'a, [u8]>,
     /// Where the bytes begin in the source.
     start: u64,
+    /// Where the parser stands in the bytes.
+    position: usize,
     /// Bytes that are read at once at a new place, and the next time if the parser walks on.
     first: u64,
     next: u64,
+    /// Where the bytes at hand end at the latest.
+    most: u64,
 }
 
 impl<'a> Ahead<'a> {
     /// Reads `first` bytes at once to begin with.
     pub(crate) fn new(source: &'a Source, first: u64) -> Ahead<'a> {
-        let whole = if source.is_addressable() { source.slice(0, source.len()) } else { None };
-        Ahead { source, bytes: Cow::Borrowed(whole.unwrap_or_default()), start: 0, first, next: first }
+        Ahead::within(source, first, source.len())
     }
 
-    /// A range of the source.
+    /// The same for a parser that is to go no further than to `most`: what lies behind is never at hand.
+    pub(crate) fn within(source: &'a Source, first: u64, most: u64) -> Ahead<'a> {
+        let most = most.min(source.len());
+        let there = if source.is_addressable() { source.slice(0, most) } else { None };
+        let bytes = Cow::Borrowed(there.unwrap_or_default());
+        Ahead { source, bytes, start: 0, position: 0, first, next: first, most }
+    }
+
+    /// The offset in the source of the next byte.
+    #[inline]
+    pub(crate) fn offset(&self) -> u64 {
+        self.start + self.position as u64
+    }
+
+    /// Bytes from here on that need no read.
+    #[inline]
+    pub(crate) fn at_hand(&self) -> u64 {
+        (self.bytes.len() - self.position) as u64
+    }
+
+    /// The next bytes, which must be at hand.
+    #[inline]
+    pub(crate) fn take(&mut self, length: u64) -> &[u8] {
+        let begin = self.position;
+        self.position += length as usize;
+        &self.bytes[begin..self.position]
+    }
+
+    /// Reads on until so many bytes are at hand.
+    #[cold]
+    pub(crate) fn read_on(&mut self, length: u64) -> Result<()> {
+        self.refill(self.offset(), length)
+    }
+
+    /// A range of the source; the place after it is the next.
     #[inline]
     pub(crate) fn bytes(&mut self, offset: u64, length: u64) -> Result<&[u8]> {
-        if self.held(offset, length).is_none() {
-            self.refill(offset, length)?;
+        match offset.checked_sub(self.start).filter(|position| *position <= self.bytes.len() as u64) {
+            Some(position) => self.position = position as usize,
+            None => self.refill(offset, length)?,
         }
-        Ok(self.held(offset, length).unwrap_or_default())
+        if length > self.at_hand() {
+            self.read_on(length)?;
+        }
+        // So many bytes are at hand, so that the length fits `usize`.
+        Ok(self.take(length))
     }
 
-    #[inline]
-    fn held(&self, offset: u64, length: u64) -> Option<&[u8]> {
-        let start = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        self.bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
-    }
-
+    /// Reads so many bytes from an offset on, which becomes the place, and more behind them.
     #[cold]
     fn refill(&mut self, offset: u64, length: u64) -> Result<()> {
         self.source.check(offset, length)?;
@@ -64,20 +101,21 @@ impl<'a> Ahead<'a> {
         let walks_on = !self.bytes.is_empty() && (self.start..=end).contains(&offset);
         self.next =
             if walks_on { self.next.saturating_mul(2).min(LONGEST.max(self.first)) } else { self.first };
-        let until = offset.saturating_add(length.max(self.next)).min(self.source.len());
+        let until = offset.saturating_add(self.next).min(self.most).max(offset + length);
         let mut bytes = std::mem::take(&mut self.bytes).into_owned();
         // What is here already is not read again.
         match walks_on {
             true => drop(bytes.drain(..(offset - self.start) as usize)),
             false => bytes.clear(),
         }
+        (self.start, self.position) = (offset, 0);
         let here = bytes.len();
         let more = self.source.bytes(offset + here as u64, until - offset - here as u64)?;
         match here {
             0 => bytes = more.into_owned(),
             _ => bytes.extend_from_slice(&more),
         }
-        (self.bytes, self.start) = (Cow::Owned(bytes), offset);
+        self.bytes = Cow::Owned(bytes);
         Ok(())
     }
 }

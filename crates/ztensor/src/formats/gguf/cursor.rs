@@ -34,23 +34,20 @@ pub(super) struct Cursor<'a> {
     source: &'a Source,
     ahead: Ahead<'a>,
     budget: &'a mut Budget,
-    offset: u64,
-    /// Where a header ends at the latest, as it may cost no more.
-    most: u64,
     /// The byte order, known once the version has been read.
     pub(super) order: Order,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(source: &'a Source, budget: &'a mut Budget) -> Self {
-        let most = budget.limits().header_bytes.min(source.len());
-        let ahead = Ahead::new(source, FIRST);
-        Cursor { source, ahead, budget, offset: 0, most, order: Order::Little }
+        // A header may cost no more.
+        let ahead = Ahead::within(source, FIRST, budget.limits().header_bytes);
+        Cursor { source, ahead, budget, order: Order::Little }
     }
 
     /// The offset in the file of the next byte.
     pub(super) fn offset(&self) -> u64 {
-        self.offset
+        self.ahead.offset()
     }
 
     /// The account to charge for what is made of the bytes.
@@ -60,22 +57,23 @@ impl<'a> Cursor<'a> {
 
     /// The next bytes.
     pub(super) fn take(&mut self, length: u64) -> Result<&[u8]> {
-        let offset = self.offset;
-        if length > self.most - offset {
-            self.source.check(offset, length)?;
-            self.budget.check_header(offset.saturating_add(length))?;
+        if length > self.ahead.at_hand() {
+            self.read_on(length)?;
         }
-        self.offset += length;
-        self.ahead.bytes(offset, length)
+        Ok(self.ahead.take(length))
+    }
+
+    /// Reads on, if so many bytes follow in the file and in what a header may take.
+    #[cold]
+    fn read_on(&mut self, length: u64) -> Result<()> {
+        self.source.check(self.offset(), length)?;
+        self.budget.check_header(self.offset().saturating_add(length))?;
+        self.ahead.read_on(length)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let offset = self.offset();
-        let bytes = self.take(N as u64)?;
-        bytes
-            .first_chunk()
-            .copied()
-            .ok_or_else(|| Error::truncated("the header ends early").with_offset(offset))
+        let found = self.take(N as u64)?.first_chunk().copied();
+        found.ok_or_else(|| Error::truncated("the header ends early").with_offset(self.offset()))
     }
 
     pub(super) fn u8(&mut self) -> Result<u8> {
