@@ -14,6 +14,8 @@ use crate::source::assembly::{Announcement, Piece};
 
 /// Bytes that are decoded at once: the reference of as many is in memory.
 const AT_ONCE: usize = 16 << 20;
+/// Fields that have at most this many times the bytes that are read are decoded before.
+const FIELDS: u64 = 4;
 
 /// What a recipe is applied to.
 pub(super) enum Operand {
@@ -84,10 +86,25 @@ impl Derived {
         file.map(Arc::as_ref).ok_or_else(|| Error::malformed("a byte range names a file that is not open"))
     }
 
+    /// The operands, with those fields decoded that are not much longer than what is read: the reference is computed in many parts, twice where its
+    /// digest is checked, and a frame of a few blocks would be decoded for each.
+    fn with_fields(&self, wanted: u64) -> Result<WithFields<'_>> {
+        let decoded = self.operands.iter().map(|operand| match operand {
+            Operand::Field(piece) if piece.held().is_none() && piece.length() / FIELDS <= wanted => {
+                let mut bytes = vec![0; piece.length() as usize];
+                piece.read(0, &mut bytes)?;
+                Ok(Some(bytes))
+            }
+            _ => Ok(None),
+        });
+        Ok(WithFields { derived: self, decoded: decoded.collect::<Result<_>>()? })
+    }
+
     fn decode(&self, start: u64, out: &mut [u8]) -> Result<()> {
         let (recipe, file) = (self.known()?, self.file()?);
         file.check(self.span.offset, self.span.length)?;
-        let compute = |offset: u64, bytes: &mut [u8]| recipe.apply(self, &self.lengths, offset, bytes);
+        let operands = self.with_fields(out.len() as u64)?;
+        let compute = |offset: u64, bytes: &mut [u8]| recipe.apply(&operands, &self.lengths, offset, bytes);
         let fetch = |offset: u64, bytes: &mut [u8]| file.read_into(self.span.offset + offset, bytes);
         let delta = || {
             z4ai::Frame::open(z4ai::Fetch::new(self.span.length, fetch))?
@@ -109,8 +126,27 @@ impl Derived {
     }
 }
 
-impl Operands for Derived {
+/// Operands some of whose fields are decoded.
+struct WithFields<'a> {
+    derived: &'a Derived,
+    decoded: Vec<Option<Vec<u8>>>,
+}
+
+impl Operands for WithFields<'_> {
     fn read(&self, number: usize, start: u64, out: &mut [u8]) -> Result<()> {
+        self.derived.read_operand(number, start, out)
+    }
+
+    fn lent(&self, number: usize) -> Option<&[u8]> {
+        match self.decoded.get(number) {
+            Some(Some(bytes)) => Some(bytes),
+            _ => self.derived.lent_operand(number),
+        }
+    }
+}
+
+impl Derived {
+    fn read_operand(&self, number: usize, start: u64, out: &mut [u8]) -> Result<()> {
         match self.operands.get(number) {
             Some(Operand::Base { reader, tensor, .. }) => reader
                 .component_range_into(&tensor.name, &tensor.role, start, out)
@@ -120,7 +156,7 @@ impl Operands for Derived {
         }
     }
 
-    fn lent(&self, number: usize) -> Option<&[u8]> {
+    fn lent_operand(&self, number: usize) -> Option<&[u8]> {
         match self.operands.get(number)? {
             Operand::Base { reader, tensor, .. } => {
                 let view = reader.component_view(&tensor.name, &tensor.role).ok()??;

@@ -215,7 +215,7 @@ impl<'a> Derivation<'a> {
         let Computed { recipe, operands, frame } = computed;
         let mut encoded = Encoded::Derived { recipe, operands, frame };
         // Samples say well enough what is twice as long; the rest is weighed.
-        if taken as f64 * 2.0 > alone || bytes.len() <= 64 << 10 {
+        if taken as f64 * 2.0 > alone {
             let alone = encode_alone(bytes, &options)?;
             if alone.length(bytes.len()) <= taken {
                 encoded = alone;

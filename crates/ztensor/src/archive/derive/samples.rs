@@ -11,6 +11,9 @@ const SAMPLE: u64 = 16 << 10;
 /// A recipe is not compared with others once the sample takes less than this share of what it takes alone.
 const SURE: f64 = 0.02;
 
+/// Bytes of a delta without differences.
+const NOTHING: usize = 48;
+
 /// What recipes are tried on.
 pub(super) struct Samples {
     pub(super) ranges: Vec<std::ops::Range<usize>>,
@@ -41,15 +44,21 @@ impl Samples {
             for range in &self.ranges {
                 reference.extend(trial.reference(range.start as u64, range.len())?);
             }
-            let (frame, is_delta) = z4ai::compress_delta_if_useful(&self.bytes, &reference, &self.options)
-                .map_err(z4ai_failure)?;
+            // Most recipes that are right leave nothing, and coding takes longer than computing.
+            let (length, is_delta) = match reference == self.bytes {
+                true => (NOTHING, true),
+                false => {
+                    let coded = z4ai::compress_delta_if_useful(&self.bytes, &reference, &self.options);
+                    coded.map(|(frame, is_delta)| (frame.len(), is_delta)).map_err(z4ai_failure)?
+                }
+            };
             let stored = trial.sources.iter().map(|source| match source {
                 Source::Field(Number::I16, _, bytes) => vectors(bytes),
                 // Fields become a little shorter.
                 Source::Field(_, _, bytes) => 0.9 * bytes.len() as f64,
                 Source::Base(..) | Source::Run(..) => 0.0,
             });
-            let cost = frame.len() as f64 + stored.sum::<f64>() / self.scale;
+            let cost = length as f64 + stored.sum::<f64>() / self.scale;
             if is_delta && cost < self.least {
                 (self.least, found) = (cost, Some(trial));
                 if cost < SURE * self.alone {
