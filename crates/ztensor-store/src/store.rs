@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backend::{self, Backend, Reach, check_honesty};
@@ -262,8 +262,16 @@ impl Store {
 
     /// Opens a checkpoint.
     pub fn checkpoint(&self, name: &str) -> Result<Checkpoint> {
-        let current = self.protocol.current(&Name::new(name)?)?;
-        Ok(Checkpoint::new(&self.protocol, Arc::new(current)))
+        let name = Name::new(name)?;
+        let known = |generation| self.manifests().get(&(name.clone(), generation)).cloned();
+        let current = self.protocol.current_unless_known(&name, known)?;
+        let key = (name, current.manifest.stamp.generation);
+        self.manifests().insert(key, Arc::clone(&current));
+        Ok(Checkpoint::new(&self.protocol, current))
+    }
+
+    fn manifests(&self) -> MutexGuard<'_, HashMap<(Name, u64), Arc<Current>>> {
+        self.manifests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Restores a checkpoint: a folder to a folder that is new or empty, a single file to a file, or into a folder that exists.
@@ -281,7 +289,7 @@ impl Store {
         let names = self.protocol.names()?;
         let visible: Vec<(Name, u64)> = names.into_iter().filter(|(name, _)| !name.is_hidden()).collect();
         let unread: Vec<(Name, u64)> = {
-            let known = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = self.manifests();
             visible.iter().filter(|key| !known.contains_key(key)).cloned().collect()
         };
         let mut others = HashMap::new();
@@ -290,14 +298,13 @@ impl Store {
                 let current = current.map(Arc::new);
                 match &current {
                     Some(found) if found.manifest.stamp.generation == key.1 => {
-                        let mut known = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
-                        known.insert(key.clone(), Arc::clone(found));
+                        self.manifests().insert(key.clone(), Arc::clone(found));
                     }
                     _ => drop(others.insert(key.clone(), current)),
                 }
             }
         }
-        let known = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.manifests();
         let found = visible.iter().filter_map(|key| match others.get(key) {
             Some(current) => current.clone(),
             None => known.get(key).cloned(),

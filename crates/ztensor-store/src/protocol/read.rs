@@ -1,6 +1,7 @@
 //! What a name means now, and what to read when a collector was faster.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -26,13 +27,32 @@ pub struct Current {
 impl Protocol {
     /// Reads the manifest of a checkpoint (10).
     pub fn current(&self, name: &Name) -> Result<Current> {
-        match self.highest(name)? {
-            None => Err(not_found(name)),
-            Some((_, Record::Manifest(manifest), bytes)) => {
-                Ok(Current { manifest, root: root_digest(&bytes), length: bytes.len() as u64 })
+        self.current_unless_known(name, |_| None).map(Arc::unwrap_or_clone)
+    }
+
+    /// The manifest of a checkpoint (10), which is read unless `known` has that generation. Records never change, and a generation that was deleted and
+    /// created again is not the highest.
+    pub(crate) fn current_unless_known(
+        &self,
+        name: &Name,
+        known: impl Fn(u64) -> Option<Arc<Current>>,
+    ) -> Result<Arc<Current>> {
+        for _ in 0..PATIENCE {
+            let Some(&top) = self.generations(name)?.last() else { return Err(not_found(name)) };
+            if let Some(current) = known(top) {
+                return Ok(current);
             }
-            Some(_) => Err(removed(name)),
+            match self.generation(name, top)? {
+                Some((Record::Manifest(manifest), bytes)) => {
+                    let (root, length) = (root_digest(&bytes), bytes.len() as u64);
+                    return Ok(Arc::new(Current { manifest, root, length }));
+                }
+                Some(_) => return Err(removed(name)),
+                // Only a generation that is no longer the highest can have vanished.
+                None => {}
+            }
         }
+        Err(super::busy(name))
     }
 
     /// Another generation of the same origin whose packs are all there, for a reader that misses a pack of the one it has (10).
