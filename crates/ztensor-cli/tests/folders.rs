@@ -162,6 +162,12 @@ fn commands_take_folders() {
     let archives = TempDir::new().unwrap();
     expect(0, &[&"archive", &folder.path(), &"-o", &archives.path()]);
     assert_eq!(names(archives.path()), ["unet/m.safetensors.zstn", "vae/model.safetensors.zstn"]);
+    // The name of an archive is not taken for that of a folder.
+    let one = archives.path().join("one.zstn");
+    assert!(expect(2, &[&"archive", &folder.path(), &"-o", &one]).contains("several models; name a folder"));
+    expect(0, &[&"archive", &folder.path().join("unet"), &"-o", &one]);
+    assert!(one.is_file());
+    std::fs::remove_file(one).unwrap();
     let restored = TempDir::new().unwrap();
     expect(0, &[&"restore", &archives.path(), &"-o", &restored.path()]);
     let weights = |folder: &Path| {

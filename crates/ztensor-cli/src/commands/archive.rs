@@ -55,12 +55,17 @@ impl Archive {
         let several = self.files.len() > 1 || self.files.iter().any(|file| file.is_dir());
         let mut work: Vec<(Model, PathBuf, bool)> = Vec::new();
         for path in &self.files {
-            for model in expand(std::slice::from_ref(path))? {
-                // What is an archive in a folder is left alone; named, it is refused.
-                if path.is_dir() && find(model.path())?.is_some() {
-                    continue;
-                }
-                let output = self.output_for(path, &model, several)?;
+            let mut models = expand(std::slice::from_ref(path))?;
+            // What is an archive in a folder is left alone; named, it is refused.
+            if path.is_dir() {
+                let archived: Result<Vec<bool>> =
+                    models.iter().map(|model| Ok(find(model.path())?.is_some())).collect();
+                let mut archived = archived?.into_iter();
+                models.retain(|_| !archived.next().unwrap_or_default());
+            }
+            let alone = self.files.len() == 1 && models.len() == 1;
+            for model in models {
+                let output = self.output_for(path, &model, several, alone)?;
                 if work.iter().any(|(_, other, _)| *other == output) {
                     return Err(Failure::new(format!(
                         "two models would become \"{}\"; archive them one by one",
@@ -68,7 +73,7 @@ impl Archive {
                     )));
                 }
                 let unchanged = holds(&output, &model)?;
-                match (unchanged, self.names_output(path, several)) {
+                match (unchanged, self.output.as_ref() == Some(&output)) {
                     (true, _) => {}
                     (false, true) => self.options.force.allow(&output)?,
                     (false, false) => self.options.force.allow_chosen(&output).map(drop)?,
@@ -117,16 +122,17 @@ impl Archive {
         Ok(Outcome::Done)
     }
 
-    /// Whether the user named the very file.
-    fn names_output(&self, path: &Path, several: bool) -> bool {
-        self.output.as_ref().is_some_and(|output| !several && !path.is_dir() && !output.is_dir())
-    }
-
     /// Where the archive of a model goes that was found at, or in, `path`.
-    fn output_for(&self, path: &Path, model: &Model, several: bool) -> Result<PathBuf> {
+    fn output_for(&self, path: &Path, model: &Model, several: bool, alone: bool) -> Result<PathBuf> {
         let name = archive_name(model.path());
+        let is_one = |output: &Path| output.extension().is_some_and(|end| end == "zstn") && !output.is_dir();
         match &self.output {
             None => Ok(name),
+            Some(output) if path.is_dir() && is_one(output) && alone => Ok(output.clone()),
+            Some(output) if path.is_dir() && is_one(output) => Err(Failure::new(format!(
+                "\"{}\" is the name of one archive, but there are several models; name a folder",
+                output.display()
+            ))),
             Some(output) if path.is_dir() => Ok(output.join(name.strip_prefix(path).unwrap_or(&name))),
             Some(output) if several && !output.is_dir() => {
                 Err(Failure::new("--output names one archive, but there are several files; name a folder"))
