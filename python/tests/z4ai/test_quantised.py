@@ -233,5 +233,5 @@ def test_merges_by_consensus(normalise: bool, count: int) -> None:
     }
     elements = sum(tensor.numel() for tensor in base.values())
     bases = [save(base), *map(save, parents)]
-    # Which of equal changes the sort left out is the rest.
-    assert 8 * stored(save(merged), bases) / elements < 0.4
+    # The rest is which of equal changes the sort left out, and numbers on the edge of two: more with more parents.
+    assert 8 * stored(save(merged), bases) / elements < 0.5
