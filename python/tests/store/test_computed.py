@@ -56,7 +56,9 @@ def test_fp8_with_scales_takes_its_scales(store: Store, tmp_path: Path, scaled, 
     scales = sum(tensor.nbytes for name, tensor in tensors.items() if name.endswith(ending))
     alone = store.add(path, "alone", base=None, dry_run=True)
     report = store.add(path, "fp8")
-    assert (report["parent"], report["computed"]) == ("base", len(WEIGHTS))
+    # The levels, and scales where they follow from the largest magnitudes.
+    assert report["parent"] == "base"
+    assert len(WEIGHTS) <= report["computed"] <= len(tensors)
     assert report["stored_bytes"] < scales + 2500
     assert report["stored_bytes"] < alone["stored_bytes"] / 50
     store.get("fp8", tmp_path / "restored.safetensors")
