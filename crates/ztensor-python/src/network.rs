@@ -17,12 +17,12 @@ mod built {
 
     /// Options for URLs, of which there are none.
     #[derive(Clone, Default)]
-    pub(crate) struct StorageOptions;
+    pub(crate) struct StorageOptions {}
 
     impl StorageOptions {
         pub(crate) fn new(pairs: Vec<(String, String)>) -> Result<StorageOptions> {
             match pairs.is_empty() {
-                true => Ok(StorageOptions),
+                true => Ok(StorageOptions {}),
                 false => {
                     Err(Error::unsupported("storage_options are for URLs, and this build has no network")
                         .with_hint("Install ztensor with its feature \"remote\", which its wheels have."))
