@@ -53,7 +53,7 @@ pub struct Part {
     pub encoded_len: u64,
 }
 
-/// Blocks decoded for the entropy floor.
+/// Blocks decoded for the entropy floor. A round number.
 const SAMPLE_BLOCKS: usize = 4;
 
 impl Info {

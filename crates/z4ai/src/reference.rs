@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use twox_hash::XxHash3_128;
 
-/// Bytes whose digests are taken independently.
+/// Bytes whose digests are taken independently, as the format says.
 const DIGEST_PIECE: usize = 1 << 20;
 
 /// The identity of a delta's reference.

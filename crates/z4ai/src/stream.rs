@@ -103,7 +103,7 @@ pub struct Decoder<R: Read> {
     threads: usize,
 }
 
-/// Bytes asked of the reader at a time.
+/// Bytes asked of the reader at a time. A round number, large beside what a system call costs.
 const READ_SIZE: usize = 1 << 18;
 
 impl<R: Read> Decoder<R> {
@@ -229,7 +229,7 @@ fn parse<T>(
                 if fill(reader, buffer, wanted)? == 0 {
                     return Err(error);
                 }
-                // Growing by a quarter keeps both the number of attempts and what is read too much small.
+                // Growing by a quarter keeps both the number of attempts and the excess small.
                 wanted = wanted.max(buffer.len() / 4);
             }
             Err(error) => return Err(error),

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// Bytes that one thread brings in and fills at a time: they are still in its cache when they are filled.
+/// Bytes that one thread brings in and fills at a time: they are still in its second- or third-level cache
+/// when they are filled. A round number.
 const PIECE: usize = 4 << 20;
 
 /// Memory in parts that threads bring in and fill by themselves. No huge page lies in two of them.
@@ -62,7 +63,7 @@ pub fn bring(memory: &mut [u8]) {
     let _ = memory;
 }
 
-/// Fewer bytes are brought in by whoever fills them.
+/// Fewer bytes are faulted in by whoever fills them. A round number: 16 small pages.
 #[cfg(target_os = "linux")]
 const FEWEST: usize = 64 << 10;
 
@@ -81,11 +82,12 @@ struct Costs {
     pause: AtomicU32,
 }
 
-/// Where small pages have not been timed: 1 µs each.
+/// What small pages are taken to cost until they have been timed: 1 µs each, the order of magnitude of a
+/// fault.
 #[cfg(any(target_os = "linux", test))]
 const USUAL: u32 = 500_000;
-/// Huge pages that turned out slow are tried again after 16 MiB, and after twice as much each time, so that a
-/// load of gigabytes waits for a few.
+/// Huge pages that turned out slow are tried again after 16 MiB, and after twice as much each time up to
+/// 2 GiB, so that a load of gigabytes waits for a few. Round numbers.
 #[cfg(any(target_os = "linux", test))]
 const FIRST_PAUSE: u32 = 8;
 #[cfg(any(target_os = "linux", test))]

@@ -58,7 +58,8 @@ pub struct Description {
     pub length: u64,
 }
 
-/// Bytes that are read where a header begins; few are longer.
+/// Bytes that are read where a header begins; few are longer. A round number: a request to a server costs
+/// more than as many bytes.
 const HEAD: usize = 1 << 14;
 
 impl<S: BlockSource> Frame<S> {

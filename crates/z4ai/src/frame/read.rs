@@ -29,12 +29,13 @@ struct Wanted<'f, 'o> {
     target: &'o mut [u8],
 }
 
-/// Bytes of sections that are decoded together, at least, since short ones do not occupy all threads; and the
-/// most sections, whose models take memory.
+/// Bytes of sections that are decoded together, at least, since short ones do not occupy all threads: a full
+/// section. And the most sections, a guard, since their models take memory.
 const DECODED_TOGETHER: usize = 64 << 20;
 const MOST_MODELS: usize = 64;
 
-/// Gaps between blocks up to so many bytes are read along with these.
+/// Gaps between blocks up to so many bytes are read along with these, rather than in another request. A round
+/// number: a page of memory.
 const GAP: u64 = 4096;
 
 /// Decodes `range` of the data into `out`, which is as long, block by block in parallel.

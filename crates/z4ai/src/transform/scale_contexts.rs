@@ -11,11 +11,11 @@ use crate::transform::float::{FLOAT_CHUNK, ROW_WITHOUT_SHAPE};
 
 /// The most contexts.
 pub(crate) const MOST_SCALE_CONTEXTS: usize = 16;
-/// Elements that scales are compared on, about, and one in how many of them the window is chosen for: an odd
-/// number, which does not stay in a few columns.
+/// About how many elements scales are compared on, and the stride at which these are looked at to choose the
+/// window: an odd number, which does not stay in a few columns. Round numbers.
 const COMPARED_ELEMENTS: usize = 1 << 14;
 const WINDOW_STRIDE: usize = 5;
-/// Bits that a frequency in a table takes, about.
+/// About how many bits a frequency takes in a table's description.
 const FREQUENCY_BITS: u64 = 6;
 
 /// What scales are looked for in.
@@ -192,7 +192,7 @@ impl ContextWindow {
                 #[inline(always)]
                 || scales.fill(start, expected),
             );
-            // There are no more than so many: symbols are bytes, and so are the offsets of rows and columns.
+            // Expectations are few: symbols are bytes, and so are the offsets of rows and columns.
             let some = expected.iter().step_by(WINDOW_STRIDE);
             some.for_each(|&expected| counts[context(expected, -512, last) as usize] += 1);
         }

@@ -11,7 +11,7 @@ pub(crate) use avx512::Avx512;
 use std::arch::x86_64::_mm_prefetch;
 
 /// How far ahead of its use memory is prefetched: bytes of words and of a reference, and heads that are
-/// written.
+/// written. A round number.
 const PREFETCHED: usize = 2048;
 
 /// Asks for the cache line at this address, with a hint of the compiler's (`_MM_HINT_T0` …).

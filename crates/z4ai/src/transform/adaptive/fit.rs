@@ -60,6 +60,6 @@ fn whole_rows(elements: usize, row_length: usize) -> usize {
     if elements < row_length { elements.max(1) } else { elements - elements % row_length }
 }
 
-/// One part in so many of the signs is what coding them must save: it takes as long as everything else
-/// together. At maximum effort: half +0.005 %, double -0.001 %.
+/// Coding signs must save one part in so many of their bits: it takes as long as everything else together. At
+/// maximum effort: half +0.005 %, double -0.001 %.
 const SIGN_GAIN: u64 = 128;

@@ -8,8 +8,8 @@ use crate::entropy::rans::{MIXED_LANES, MIXED_WINDOW, Stretch};
 /// The fewest elements of a block with lanes: each has a state to store. At maximum effort: half +0.002 %,
 /// double -0.002 %.
 const FEWEST_LANE_ELEMENTS: usize = 1 << 13;
-/// The fewest rows, since lanes begin and end one after the other, and the shortest. At maximum effort: half
-/// or double changes no size.
+/// The fewest rows and the shortest rows of a block with lanes, since lanes begin and end one after the
+/// other. At maximum effort: half or double changes no size.
 const FEWEST_LANE_ROWS: usize = 8;
 const SHORTEST_ROW: usize = MIXED_LANES;
 /// The most steps of a stretch, whose elements stay in the first-level cache between their symbols and their

@@ -94,7 +94,7 @@ impl Learning {
 pub(crate) type Moves = [i32; 1024];
 pub(crate) const FURTHEST: i32 = -768;
 
-/// A distance, as far as that matters.
+/// A distance, limited to the range of [`Moves`].
 pub(super) fn bound(distance: i32) -> i32 {
     distance.clamp(FURTHEST, FURTHEST + 1023)
 }
@@ -162,8 +162,8 @@ pub(crate) struct Column {
     pub dusty: u32,
 }
 
-/// What the lanes have learnt. Values stay small by themselves: what is too high gets lowered by each
-/// element, and the other way round.
+/// What the lanes have learnt. Values stay bounded: the gradient pulls those that are too high down, and
+/// those that are too low up.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LaneStates {
     pub rows: [i32; MIXED_LANES],

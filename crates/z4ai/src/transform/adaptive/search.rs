@@ -27,7 +27,7 @@ pub(super) fn best_learning(layout: FloatLayout, heads: &[u16], geometry: Tensor
             best = (found, other);
         }
     }
-    // Setters, since each of these is walked in both directions.
+    // Setters, since the search walks each parameter in both directions.
     let columns = |learning: Learning, inertia| Learning { column_inertia: inertia, ..learning };
     let rows = |learning: Learning, inertia| Learning { row_inertia: inertia, ..learning };
     let filters = |learning: Learning, inertia| Learning { filter_inertia: inertia, ..learning };
@@ -73,7 +73,7 @@ fn first_learning(layout: FloatLayout, heads: &[u16], geometry: TensorGeometry) 
     let filter_length =
         geometry.filter_length.filter(|&length| row_length.is_multiple_of(length)).unwrap_or(1);
     let inside_filter = |length: &usize| filter_length > 1 && *length <= filter_length;
-    // A few long rows are as good as none: shorter ones can at least be decoded side by side.
+    // A few long rows are as good as none, and leave lanes without work; rows of another length do not.
     let is_flat = heads.len() / row_length < 8 && heads.len() >= 8 * FLAT_ROW && filter_length <= FLAT_ROW;
     let row_length = if is_flat { FLAT_ROW / filter_length * filter_length } else { row_length };
     let line_length = geometry.line_length.filter(inside_filter).unwrap_or(row_length);

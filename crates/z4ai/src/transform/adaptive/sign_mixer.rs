@@ -63,7 +63,8 @@ impl Above {
     }
 }
 
-/// Which tallies gave a probability: by bias, by place (from bit 8 on) and by class and sum (from bit 16 on).
+/// The indices of the tallies that gave a probability, to be updated when the sign is known: by bias, by
+/// place (from bit 8 on) and by class and sum (from bit 16 on).
 pub(crate) type Lesson = u32;
 
 /// Steps in which no lane begins a row, and what is known of them.
@@ -179,8 +180,8 @@ impl<const COUNT: usize> Tallies<COUNT> {
     }
 }
 
-/// Calls `learn` with the place and the sum of two counts wherever that is not 0. Most of them are, in short
-/// stretches, and many at a time are told to be.
+/// Calls `learn` with the place and the sum of two counts wherever that is not 0. In short stretches most are
+/// 0, so eight at a time are skipped by one comparison.
 #[inline(always)]
 fn each_counted<const COUNT: usize>(
     counts: &[u32; COUNT],

@@ -32,11 +32,13 @@ fn symbol(expected: Expectation, quarters: u16) -> u8 {
     (part << JOINT_BITS) as u8 | quarters as u8 & 3
 }
 
-/// Magnitudes that are known, in the order in which they are coded.
+/// The encoder's magnitude coder: it knows the magnitudes, in the order in which they are coded, and notes
+/// what the decoder will expect.
 struct Known<'a, F> {
     layout: FloatLayout,
     heads: std::slice::Iter<'a, u16>,
-    /// Told what is expected of each, the magnitude in quarter octaves, and how far it is from that.
+    /// Called for each element with its expectation, its magnitude in quarter octaves, and the distance of
+    /// the two.
     visit: F,
 }
 
@@ -59,7 +61,7 @@ impl<F: FnMut(Expectation, u16, i32)> Known<'_, F> {
     }
 }
 
-/// Signs that are known, and those that have been coded.
+/// The encoder's sign coder: signs that are known, and those that have been coded.
 struct KnownSigns<'a> {
     heads: std::slice::Iter<'a, u16>,
     coded: Vec<Bit>,

@@ -44,8 +44,8 @@ impl Scalar for Fp64 {
 
 struct E4m3;
 
-/// What the exponents of e4m3 lack from those of fp32, as factors; a multiplication makes subnormals right as
-/// well.
+/// The difference of the exponent biases of fp32 and e4m3, as factors: a multiplication, unlike an addition
+/// to the exponent field, converts subnormals too.
 const E4M3_UP: f32 = f32::from_bits((127 + 120) << 23);
 const E4M3_DOWN: f32 = f32::from_bits((127 - 120) << 23);
 
@@ -57,7 +57,7 @@ impl Scalar for E4m3 {
         f32::from_bits(magnitude.to_bits() | (bits & 0x80) << 24)
     }
 
-    /// Whatever is between two numbers becomes the lower one, since it is an exception anyway.
+    /// Truncates: what is between two numbers of e4m3 is an exception, however it is rounded.
     #[inline(always)]
     fn put(value: f32, element: &mut [u8]) {
         let magnitude = ((value.abs() * E4M3_DOWN).to_bits() >> 20).min(0x7e);

@@ -18,8 +18,8 @@ const SMALLEST_CAST: usize = 1 << 9;
 /// Structured: half or double of either changes no size.
 const CAST_SAMPLE: usize = 1 << 12;
 const CAST_FIRST_LOOK: usize = 1 << 6;
-/// Elements that are converted at a time, on the stack: more than an eighth of the first look, so that
-/// weights of which all are exceptions are refused by the first of them.
+/// Elements that are converted at a time, on the stack: more than the eighth of the first look that may be
+/// exceptions, so that the first glance refuses ordinary weights.
 const CAST_GLANCE: usize = 1 << 4;
 /// One in so many may be an exception, which takes about four bytes. Structured: half or double changes no
 /// size.
@@ -52,7 +52,7 @@ impl Narrowed {
         let Some(dtype) = options.dtype else { return Ok(None) };
         let source = |bytes| ElementSample::of(bytes, dtype)?.float();
         let found = source(bytes).zip(source(reference));
-        // One may hold nothing but numbers that are narrower still.
+        // One side may fit a narrower type than the other; the wider of the two holds both.
         let Some(source) = found.map(|(one, other)| if is_before(one, other, dtype) { other } else { one })
         else {
             return Ok(None);
@@ -161,8 +161,8 @@ impl<'a> ElementSample<'a> {
         (0..=MOST_PLACES).take_while(is_coarse).last()
     }
 
-    /// Whether all but a few elements are numbers of `source`. Nothing but zeros are numbers of every type,
-    /// and come from none.
+    /// Whether all but a few elements are numbers of `source`. Zeros are numbers of every type, so that
+    /// elements which are all zeros tell nothing and come from none.
     fn comes_from(&self, source: Source) -> bool {
         let allowed = || self.more().len() / self.dtype.scalar_width() / EXCEPTIONS;
         has_few_exceptions(&self.first, self.dtype, source, CAST_FIRST_LOOK / 8)
@@ -198,8 +198,7 @@ fn exceptions(elements: &[u8], dtype: Dtype, source: Source) -> impl Iterator<It
     glances.map(move |elements| few_exceptions(elements, dtype, source))
 }
 
-/// Whether no more than `allowed` elements are no numbers of `source`; those behind the ones that tell are
-/// not looked at.
+/// Whether at most `allowed` elements are no numbers of `source`. Stops at the glance that exceeds this.
 fn has_few_exceptions(elements: &[u8], dtype: Dtype, source: Source, allowed: usize) -> bool {
     let mut found = 0;
     exceptions(elements, dtype, source).all(|more| {

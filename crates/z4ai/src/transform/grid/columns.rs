@@ -9,12 +9,13 @@ use crate::arch::memory;
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
 
-/// Elements and rows that a block by columns has at least, where there are as many, and the most elements:
-/// every column of every block has a scale, which costs a sixteenth of a bit per element with 512 rows.
+/// Elements and rows that a block by columns has at least, where there are as many, and the most elements.
+/// Every column of every block has a scale of 32 bits: with 512 rows a sixteenth of a bit per element. Round
+/// numbers.
 const COLUMN_BLOCK_ELEMENTS: usize = 1 << 17;
 const COLUMN_BLOCK_ROWS: usize = 512;
 const MOST_COLUMN_ELEMENTS: usize = 1 << 21;
-/// With fewer rows scales cost too much.
+/// With fewer rows a scale costs more than a bit per element.
 const FEWEST_ROWS: usize = 32;
 
 /// The columns of a block.

@@ -146,7 +146,7 @@ fn encode_format<F: Format>(elements: &[u8], rows: Rows, plan: &Quantisation) ->
 
 /// Decides how minus zeros are told from zeros, if there are any: by a level of their own if a group has both
 /// kinds or the levels have no mirror image, otherwise by a negative scale, which is how formats with a
-/// signed scale make them. Whether it is by level.
+/// signed scale make them. Returns whether it is by level.
 fn minus_zero_needs_level(groups: &mut [Found], scheme: Scheme) -> bool {
     if !groups.iter().any(|group| group.minus_zero && group.scale.is_some()) {
         return false;
@@ -166,7 +166,7 @@ fn minus_zero_needs_level(groups: &mut [Found], scheme: Scheme) -> bool {
     false
 }
 
-/// Takes the groups off the grid that use the level which now means minus zero.
+/// Takes groups off the grid whose elements need the level that now means minus zero.
 fn free_the_level(groups: &mut [Found], scheme: Scheme) {
     for group in groups.iter_mut().filter(|_| scheme.is_mirrored()) {
         if group.numbers.0 <= -128 || group.numbers.1 >= 128 {

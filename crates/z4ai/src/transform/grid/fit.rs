@@ -126,7 +126,8 @@ fn estimate<F: Format>(rows: &[Cow<[u8]>], group_size: usize, scheme: Scheme) ->
             }
             let Some(fit) = scheme.fit(&group, &all_largest, &mut numbers) else {
                 raw += range.len();
-                // So much may be off the grid, and a few groups more, since these need not be evenly spread.
+                // A quarter of the elements may be off the grid, and a few groups more, since these need not
+                // be evenly spread.
                 if raw * 4
                     > SEARCHED_ELEMENTS_OF_GRID
                         .min(seen + (8 * group_size).max(SEARCHED_ELEMENTS_OF_GRID / 16))

@@ -69,8 +69,8 @@ impl Format for Fp16 {
 
     #[inline(always)]
     fn value(bits: u32) -> f32 {
-        // Exponents are moved by a multiplication, which also makes subnormals right; infinities are restored
-        // after it.
+        // A multiplication changes the exponent's bias and normalises subnormals; infinities and NaNs are put
+        // back after it.
         let magnitude = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((254 - 15) << 23);
         let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
         f32::from_bits(magnitude.to_bits() | special | (bits & 0x8000) << 16)

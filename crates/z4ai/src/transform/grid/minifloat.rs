@@ -42,7 +42,8 @@ impl Minifloat {
         1 << (self.exponent_bits() + self.mantissa_bits())
     }
 
-    /// What exponents lack from those of fp32: multiplying by 2 to this power makes subnormals right as well.
+    /// The difference of the exponent biases of fp32 and this type. Multiplying by 2 to this power, unlike
+    /// adding to the exponent field, converts subnormals too.
     const fn lacking(self) -> u32 {
         127 - ((1 << (self.exponent_bits() - 1)) - 1)
     }

@@ -7,8 +7,8 @@ use super::scale_search::QuantisedGroup;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-/// Elements of a run that is tested first, and of the smallest group that is looked for, unless many are
-/// zero.
+/// Elements of a run that is tested first, and of the smallest group that is looked for: NVFP4's. Where many
+/// elements are zero a run is up to four times as long.
 pub(super) const RUN: usize = 16;
 const LONGEST_RUN: usize = 4 * RUN;
 /// Elements other than zero that a run has on average: fewer lie on some grid whatever they are. Structured:
@@ -53,7 +53,7 @@ impl<'a, F: Format> SampledLines<'a, F> {
 
     /// Elements of a run that tells whether there is a grid.
     pub fn run_length(&self) -> usize {
-        // A part is enough to tell how many are zero.
+        // One element in three is enough to tell how many are zero.
         const EVERY: usize = 3;
         let each = SEARCHED_ELEMENTS_OF_GRID / 4 / self.count.min(SEARCHED_ELEMENTS_OF_GRID / 16);
         let each = each.min(self.length.div_ceil(EVERY));
@@ -65,7 +65,7 @@ impl<'a, F: Format> SampledLines<'a, F> {
         for index in 0..outer.0 {
             for element in self.elements(index * outer.1, inner.1).take(inner.0) {
                 telling += usize::from(F::read(element) & !F::SIGN != 0);
-                // However many zeros may follow.
+                // Enough are not zero, whatever follows.
                 if telling * RUN >= TELLING_ELEMENTS * seen {
                     return RUN;
                 }

@@ -8,7 +8,8 @@ use super::levels::Levels;
 use crate::arch;
 use std::marker::PhantomData;
 
-/// Guesses of what the largest element stands for that are looked at together.
+/// Guesses of what the largest element stands for that are looked at together: as many as there are integer
+/// levels.
 const GUESSES: usize = 256;
 
 /// The elements of a group and what a first look at them tells.
@@ -127,7 +128,7 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
                 for (refuted, &guess) in refuted.iter_mut().zip(largest) {
                     let level = ratio * guess;
                     let nearest = (level + ROUNDING) - ROUNDING;
-                    // Where it is not sure which integer is the nearest, nothing is.
+                    // Halfway between two integers rounding decides, so such an element refutes nothing.
                     let is_sure = (level - nearest).abs() < 0.5 - MARGIN * (1.0 + level);
                     let is_apart = (least * guess > high * nearest) | (most * guess < low * nearest);
                     *refuted = is_sure & is_apart;

@@ -21,10 +21,10 @@ impl IndexCode {
     fn choose(histogram: &Histogram, sample: &[u8], level: i32) -> Result<Self> {
         let total: u64 = histogram.iter().map(|&count| u64::from(count)).sum();
         let share = u128::from(entropy_bits(histogram)) * sample.len() as u128 / u128::from(total.max(1));
-        // It decodes more slowly, so a little is not enough.
+        // zstd decodes more slowly than the entropy coder, so it must save a sixteenth. A round number.
         let enough = share * 16 / 17;
         let repeating = |level: i32| Ok::<_, Error>(8 * opaque::encode(sample, level, false)?.len() as u128);
-        // At its fastest it is not much worse, and much sooner refused.
+        // Its fastest level, within a quarter of the others, refuses most indices in a fraction of the time.
         if repeating(FASTEST)? < enough * 5 / 4 && repeating(level)? < enough {
             return Ok(Self::Repeating { level });
         }
@@ -75,9 +75,9 @@ impl PaletteModel {
     }
 }
 
-/// Quarters of an octave that contexts span: those to begin with, and others.
+/// Quarters of an octave that a context may span, in the order in which they are tried.
 const KEY_STEPS: [i64; 3] = [2, 1, 4];
-/// The largest key.
+/// The largest key: a byte.
 const MOST_KEY: u16 = 255;
 
 /// The logarithm of each entry's magnitude, in quarters of an octave.

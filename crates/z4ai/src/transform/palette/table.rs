@@ -6,10 +6,10 @@
 
 use crate::error::{Error, Result};
 
-/// Most entries of a palette.
+/// Most entries of a palette, as the format says: indices have twelve bits.
 const MOST_ENTRIES: usize = 4096;
-/// And of elements of two bytes, of which dense weights have little more: numbers that were rounded to three
-/// decimals have some hundreds.
+/// Most entries of elements of two bytes. Dense weights have a few thousand distinct ones, numbers that were
+/// rounded to three decimals some hundreds; a round number between these.
 const MOST_NARROW_ENTRIES: usize = 1024;
 /// Elements looked at before the whole tensor is. Structured: half or double changes no size.
 const FIRST_LOOK: usize = 1024;
@@ -40,7 +40,7 @@ impl Palette {
             _ => return None,
         };
         let count = elements.len() / width;
-        // A table that is not much smaller than the elements is no gain.
+        // With fewer than four elements for each entry the table eats what indices save.
         let most = most.min(count / 4);
         if most == 0 {
             return None;
@@ -61,7 +61,7 @@ impl Palette {
                 return None;
             }
         }
-        // So many draws from a full palette repeat at least this often.
+        // Of 1024 draws from 4096 entries an eighth repeats; of those from dense weights next to none.
         if seen >= FIRST_LOOK / 2 && distinct * 16 > seen * 15 {
             return None;
         }

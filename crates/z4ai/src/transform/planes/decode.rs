@@ -4,7 +4,8 @@ use super::model::PlanesModel;
 use crate::error::Result;
 use crate::frame::wire::Reader;
 
-/// Bytes decoded per plane before they are interleaved: both stay in the first-level cache.
+/// Bytes decoded per plane before they are interleaved, as many as a chunk has elements: both stay in the
+/// first-level cache.
 const PLANE_CHUNK: usize = 4096;
 
 impl PlanesModel {

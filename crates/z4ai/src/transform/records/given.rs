@@ -9,22 +9,23 @@ use crate::frame::wire::{Reader, put_length, put_signed};
 use crate::record::{Given, RecordLayout};
 use crate::transform::grid::{Format, Fp16};
 
-/// The most contexts, and those that are used: tables of levels that are decoded quickly fit the first-level
-/// cache together.
+/// The most contexts that the format has, and those that are used: the decoder's tables of so many fit the
+/// first-level cache together, at four bytes for each of the 2^10 slots. Not compared with fewer.
 const MOST_CONTEXTS: usize = 16;
 const GIVEN_CONTEXTS: usize = 8;
 /// The precision of levels' tables, which have few symbols. Q4_K: another bit -0.01 %.
 const USED_PRECISION: u32 = 10;
-/// Powers of two that a context may span.
+/// Exponents of the power of two that a context may span, as the format has them.
 const SHIFTS: std::ops::RangeInclusive<i64> = -8..=8;
-/// Those that are tried.
+/// Those that are tried; what quantisers write needs no others.
 const TRIED_SHIFTS: std::ops::RangeInclusive<i64> = -2..=5;
+/// The furthest from zero that the window of contexts may begin, as the format says.
 const FURTHEST_FIRST: i64 = 4096;
-/// How far numbers are followed.
+/// Numbers are limited to this magnitude, as the format says.
 const LARGEST: f32 = 16384.0;
-/// Bits that a frequency in a table takes, about.
+/// About how many bits a frequency takes in a table's description.
 const GIVEN_FREQUENCY_BITS: u64 = 6;
-/// One part in so many is what contexts must save.
+/// One part in so many is what contexts must save, since a single table decodes faster. A round number.
 const GIVEN_GAIN: u64 = 256;
 
 /// The shared description of a field's elements.
@@ -120,7 +121,7 @@ impl GivenModel {
         }
         let tables = counts.iter().map(|counts| {
             let mut counts = *counts;
-            // Two symbols at least have a frequency.
+            // A table needs two symbols with a frequency.
             for symbol in 0..2 {
                 if counts.iter().filter(|&&count| count > 0).count() < 2 {
                     counts[symbol] = counts[symbol].max(1);

@@ -14,7 +14,7 @@ const LEVELS_PER_OCTAVE: u32 = 16;
 const COST_LEVELS: usize = LEVELS_PER_OCTAVE as usize * 12;
 /// Chunks that are looked at. Deltas: half -0.002 %, double -0.009 %.
 const CLASS_SAMPLE: usize = 4096;
-/// Of these, those that one thread looks at by itself.
+/// Chunks that one thread looks at by itself: 512 KiB of fp32. A round number.
 const CHUNKS_PER_TASK: usize = 512;
 
 /// The class of each level.
@@ -39,7 +39,7 @@ fn level(bits: u32) -> usize {
     ((octave << LEVELS_PER_OCTAVE.ilog2()) + (bits >> octave)) as usize
 }
 
-/// Neighbouring levels, as far as chunks were seen there.
+/// Neighbouring levels, and the chunks of the sample that have these.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     last: usize,
@@ -97,7 +97,7 @@ impl Classes {
         merge(&mut ranges);
         let mut of_level = [0; COST_LEVELS];
         for (at, class) in of_level.iter_mut().enumerate().skip(1) {
-            // What was not seen belongs to the range above, or to the last one.
+            // Levels that the sample has not met belong to the range above, or to the last one.
             let above = ranges.iter().position(|range| at <= range.last);
             *class = 1 + above.unwrap_or(ranges.len().saturating_sub(1)) as u8;
         }

@@ -77,7 +77,7 @@ impl Contexts {
                 map[class][exponent] = context;
             }
         }
-        // Pairs that do not occur repeat their neighbour, which costs least to write.
+        // Pairs that do not occur take their neighbour's context: runs of equal ones take least in the frame.
         for row in &mut map {
             let mut last = row.iter().copied().find(|&context| context != u8::MAX).unwrap_or(0);
             for context in row {

@@ -60,8 +60,8 @@ impl View {
 }
 
 impl<W: Word> ChunkScratch<W> {
-    /// Transforms a chunk of at most [`REFERENCE_CHUNK`] elements and says how many bits the differences have
-    /// in all; if none, nothing else may have been made.
+    /// Transforms a chunk of at most [`REFERENCE_CHUNK`] elements and returns how many bits the differences
+    /// have in all. If that is zero, symbols and exponents are undefined.
     pub fn transform(&mut self, bytes: &[u8], reference: &[u8], view: View) -> u32 {
         self.length = (bytes.len() / W::BYTES).min(REFERENCE_CHUNK);
         if view.decay.rate == 0 && bytes == reference {
@@ -100,7 +100,7 @@ pub(super) fn exponent_numbers<W: Word>(reference: &[u8], view: View, numbers: &
     );
     if view.fields.exponents() > 256 {
         for (number, exponent) in numbers.iter_mut().zip(exponents) {
-            // Beyond the last number they are all the same.
+            // Exponents 255 and more below the top have the last number anyway.
             *number = exponent_number(view.top_exponent.saturating_sub(exponent).min(255) as u8);
         }
         return;
@@ -165,8 +165,8 @@ impl Default for Counts {
     }
 }
 
-/// Tables that neighbours are counted in, one after the other: where most are equal, the increments of a
-/// single table would each wait for the store before.
+/// Tables that neighbours are counted in by turns: where most symbols are equal, the increments in a single
+/// table would each wait for the store before.
 const BANKS: usize = 4;
 
 /// These tables for one class.

@@ -8,7 +8,7 @@ use super::{ElementFields, REFERENCE_CHUNK};
 /// The rate is counted in units of 2^-32.
 const DECAY_RATE_BITS: u32 = 32;
 const RATE_UNIT: f64 = (1u64 << DECAY_RATE_BITS) as f64;
-/// Bits of a mantissa that are multiplied by the rate.
+/// Bits of a mantissa that are multiplied by the rate: the product with a rate of 32 bits fits 63.
 const MANTISSA_LIMIT: u32 = 31;
 
 /// A factor that all magnitudes changed by.

@@ -11,8 +11,8 @@ use crate::entropy::rans::{self, LANES, lanes_for};
 use crate::error::{Error, Result};
 use crate::frame::wire::put_length;
 
-/// Streams of as many bytes have all lanes, however few symbols they are: with those a decoder is several
-/// times as fast. Deltas: half or double changes no size.
+/// Streams of at least so many bytes have all lanes, however few symbols these are: with all lanes a decoder
+/// is several times as fast. Deltas: half or double changes no size.
 const LONG: usize = 1 << 12;
 /// Bytes of streams that have all lanes in blocks of [`LARGE`] elements or more, of which the cost of lanes
 /// is a small part in any case. Deltas: half and double of either change at most 0.001 %.

@@ -12,7 +12,8 @@ use crate::entropy::table::entropy_bits;
 use crate::error::Result;
 use crate::threads;
 
-/// Elements counted by one thread at a time.
+/// Elements counted by one thread at a time: its tables take up to 2 MiB, which must be added to the others'.
+/// A round number.
 const ELEMENTS_PER_TASK: usize = 1 << 21;
 
 impl ReferenceModel {

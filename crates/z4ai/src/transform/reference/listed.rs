@@ -42,18 +42,19 @@ pub(super) fn class_of(bits: u32, symbols: &[u8]) -> Option<u8> {
     (few && symbols.iter().all(|&symbol| symbol <= 1)).then(|| FIRST_CLASS - 1 + bits as u8)
 }
 
-/// The number of a set of so many elements in two parts: how many low bits are written as they are, and how
-/// many values the rest has, no more than 256.
+/// How the number of a set of so many elements is cut: the bits of the lower part, which is written as it is,
+/// and how many values the upper part, or rest, has: no more than 256.
 fn parts_of(count: usize) -> (u32, u64) {
     let last = SETS.get(count).map_or(0, |sets| sets[REFERENCE_CHUNK] - 1);
     let low = (u64::BITS - last.leading_zeros()).saturating_sub(8);
     (low, (last >> low) + 1)
 }
 
-/// Sets whose rests are written as one number, so that each loses only a fraction of a bit to rounding.
+/// Sets whose rests are written as one number in a mixed radix, so that rounding up to whole bits costs each
+/// only a seventh of a bit at most. Seven of 256 values fit 56 bits.
 const SETS_TOGETHER: usize = 7;
 
-/// In how many bits every number below this one can be written.
+/// The bits that every number below `range` fits.
 fn width(range: u64) -> u32 {
     u64::BITS - (range - 1).leading_zeros()
 }
@@ -196,8 +197,8 @@ impl Estimate {
     }
 }
 
-/// About how many bits so many zeros and ones take, in 1/1024 bits. Ones are rare, so that the logarithm of
-/// the share of zeros, which rounding would spoil, is that of its series.
+/// The entropy of so many zeros and ones, in 1/1024 bits. Ones are rare, so the logarithm of the share of
+/// zeros is near 0, where rounding would spoil it: it is computed from its series.
 fn symbols_1024([zeros, ones]: [u32; 2]) -> u64 {
     /// 1024 / ln(2).
     const NATURAL: u64 = 1477;

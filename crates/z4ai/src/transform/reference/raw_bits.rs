@@ -27,13 +27,13 @@ pub(crate) struct RawLanes {
 }
 
 impl RawLanes {
-    /// How they are left by the last element.
+    /// What the last element leaves in them.
     const END: Self = Self { bits: [0; RAW_LANES], counts: [WORD_BITS; RAW_LANES] };
 }
 
 /// Appends the raw bits of differences with these symbols to their block: nothing if there are none; else the
 /// number of lanes, each lane (a set bit above its bits tells how many there are) and the words. `memory` is
-/// what the words of another block were put together in, or will be.
+/// scratch for the words, kept from block to block.
 pub(super) fn write<W: Word>(symbols: &[u8], differences: &[W], memory: &mut Vec<u8>, out: &mut Vec<u8>) {
     let alphabet = Alphabet::of_width(W::BYTES);
     let total = arch::vectorised(
@@ -228,7 +228,8 @@ impl<'a> RawReader<'a> {
         value
     }
 
-    /// Goes on after so many bytes of words, of which those that there are not were taken for zeros.
+    /// Goes on after so many bytes of words. Where fewer are left, a kernel read zeros in their place, and
+    /// the stream is overrun.
     pub fn skip_words(&mut self, bytes: usize) {
         self.overrun |= bytes > self.words.len();
         self.words = self.words.get(bytes..).unwrap_or_default();

@@ -66,7 +66,7 @@ pub(crate) trait Steps: rans::Steps {
     }
 }
 
-/// A block of which all is made but the chunks that have symbols, and of these so many elements.
+/// A block being restored: the chunks without symbols are there, and of the others the first `made` elements.
 #[derive(Debug)]
 pub(crate) struct CodedBlock<'m, 'f> {
     pub model: &'m ReferenceModel,

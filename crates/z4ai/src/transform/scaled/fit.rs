@@ -12,9 +12,11 @@ use crate::transform::scale_contexts::{Candidate, ScaledSymbols};
 /// The most contexts that are used: their tables have 16 KiB each, and with twice as many the entropy is
 /// at most 0.1 % lower (fp8 of real weights in blocks of 128 × 128).
 const USED_CONTEXTS: usize = 8;
-/// One part in so many is what contexts must save: a table that stays in the first-level cache is faster.
+/// One part in so many is what contexts must save: a single table, which stays in the first-level cache,
+/// decodes faster. A round number.
 const CONTEXTS_GAIN: u64 = 256;
-/// Elements from which on their tables may be worth what they take.
+/// Elements from which on tables may be worth their description: eight of these take some hundred bytes each.
+/// A round number.
 const FEWEST_BYTES: usize = 1 << 12;
 
 impl ScaledModel {
@@ -24,8 +26,8 @@ impl ScaledModel {
         Self::fit_keyed(bytes, key, steps, row_length, block)
     }
 
-    /// Makes the model for bytes of which `key` makes what is like the logarithm of a magnitude; contexts
-    /// span as many units of it as `steps` say.
+    /// Makes the model for bytes that `key` maps to the logarithm of a magnitude; a context spans one of
+    /// `steps` of its units.
     pub fn fit_keyed(
         bytes: &[u8],
         key: impl Fn(u8) -> u8,
@@ -54,7 +56,7 @@ impl ScaledModel {
         let Candidate { scales, window, .. } = best;
         let tables = counts[..window.contexts].iter().map(|counts| {
             let mut counts = *counts;
-            // Two symbols at least have a frequency.
+            // A table needs two symbols with a frequency.
             for symbol in 0..2 {
                 if counts.iter().filter(|&&count| count > 0).count() < 2 {
                     counts[symbol] = counts[symbol].max(1);
@@ -66,10 +68,11 @@ impl ScaledModel {
     }
 }
 
-/// Makes of an element what is like the logarithm of its magnitude.
+/// Maps an element to a number that grows with the logarithm of its magnitude.
 type Key = fn(u8) -> u8;
 
-/// The keys of elements of a dtype, and how many units of them contexts span.
+/// The keys of elements of a dtype, and the units of them that a context may span, in the order in which they
+/// are tried. The first is about half an octave of the dtype; not compared with others.
 fn key_of(dtype: Dtype, bytes: &[u8]) -> Option<(Key, [i64; 3])> {
     match dtype {
         Dtype::F8E4M3 => Some((|byte| byte & 0x7f, [3, 2, 6])),

@@ -15,7 +15,8 @@ const BARE_EXPONENTS: u32 = JOINT_BITS + 1;
 #[inline(always)]
 pub(super) fn symbol(element: u16) -> u8 {
     let magnitude = element & 0x7fff;
-    // The conversion finds the first bit of a subnormal number; 126 is one less than the exponent of 1.
+    // The conversion to fp32 normalises a subnormal number, an integer here; 1 has exponent 127, of which 126
+    // are taken off, so that 0 is left for zero.
     let found = (f32::from(magnitude).to_bits() >> (23 - JOINT_BITS)) as i32 - (126 << JOINT_BITS);
     let normal = i32::from(magnitude >> (MANTISSA_BITS - JOINT_BITS)) + (MANTISSA_BITS << JOINT_BITS) as i32;
     (if magnitude < 1 << MANTISSA_BITS { found.max(0) } else { normal }) as u8

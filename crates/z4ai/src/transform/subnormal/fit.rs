@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::threads;
 use crate::transform::scale_contexts::{Candidate, MOST_SCALE_CONTEXTS, ScaledSymbols};
 
-/// Quarters of an octave that a context spans.
+/// Quarters of an octave that a context may span, in the order in which they are tried.
 const STEPS: [i64; 3] = [2, 1, 4];
 
 impl SubnormalModel {

@@ -132,7 +132,7 @@ impl EightLanes for EightInts {
 
     #[inline(always)]
     fn store_unsigned_words(self, words: &mut [u16; 8]) {
-        // Of numbers that fit, the low halves either way.
+        // The numbers fit 16 bits, so their low halves are right with a sign and without one.
         self.store_signed_words(bytemuck::cast_mut(words));
     }
 

@@ -1,5 +1,5 @@
-//! Words that eight lanes exchange with a stream: which lanes do is a set, by which the shuffle is looked up
-//! that moves the words.
+//! Refills and spills of eight lanes: a mask of lanes, a bit for each, indexes a table of shuffles, which
+//! move the lanes' 16-bit words between registers and the stream.
 
 use crate::arch::shuffles::{BYTES_OF_WORDS, SPREAD_WORDS, WORDS_TO_END};
 use std::arch::aarch64::*;
@@ -7,7 +7,7 @@ use std::arch::aarch64::*;
 /// Eight numbers of 32 bits.
 pub(super) type Eight = [uint32x4_t; 2];
 
-/// The number of the set of lanes whose bits are all set.
+/// A bit for each lane that is all ones.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn set_of(lanes: Eight) -> usize {
@@ -24,7 +24,7 @@ pub(super) fn low_halves([low, high]: Eight) -> uint16x8_t {
     vuzp1q_u16(vreinterpretq_u16_u32(low), vreinterpretq_u16_u32(high))
 }
 
-/// The next words of a stream for the lanes in a set, and zeros for the others.
+/// Refills the lanes in a set with the next words of a stream; the others get zeros.
 ///
 /// # Safety
 ///
@@ -41,7 +41,8 @@ pub(super) unsafe fn next_words(set: usize, words: *const u8, bytes: &mut usize)
     }
 }
 
-/// Puts the words of the lanes in a set before those at `words + start`, which it moves.
+/// Spills the words of the lanes in a set in front of `words + start`, and moves `start` to the first of
+/// them.
 ///
 /// # Safety
 ///

@@ -92,7 +92,7 @@ impl Avx2 {
         }
         let (mut padded, left) = ([0; 2 * RESTORE_MARGIN], stream.words.len());
         padded.iter_mut().zip(stream.words).for_each(|(padded, word)| *padded = *word);
-        // SAFETY: as above.
+        // SAFETY: an `Avx2` exists only where the CPU has these instructions.
         let bytes =
             unsafe { restore::restore::<W>(block, Some(&padded[..left + RESTORE_MARGIN]), base, out) };
         if bytes > left {

@@ -1,5 +1,5 @@
-//! Subnormal floats from their symbols and verbatim bits with AVX-512: 32 at a time, whose bits begin where
-//! the widths before them add up to.
+//! Subnormal floats from their symbols and verbatim bits with AVX-512: 32 at a time. The bits of an element
+//! begin at the prefix sum of the widths before it.
 #![allow(unsafe_code)]
 
 use super::Avx512;
@@ -26,7 +26,7 @@ impl Steps for Avx512 {
 
 /// Elements that are made together.
 const SUBNORMAL_GROUP: usize = 32;
-/// Bytes that are loaded for them, more than they can have bits in.
+/// Bytes that are loaded for them: a register, more than their bits take.
 const LOADED: usize = 64;
 
 /// Makes whole groups, as long as bits are not about to end; returns how many elements those were.
@@ -36,9 +36,10 @@ const LOADED: usize = 64;
 fn restore<const SIGNS: i16>(symbols: &[u8], verbatim: &mut VerbatimBits, out: &mut [u8]) -> usize {
     let sign = _mm512_set1_epi16(if verbatim.negative { i16::MIN } else { 0 });
     let one = _mm512_set1_epi16(1);
-    // The last of the eight numbers in the quarter of a register before, and in the one before that.
-    let before = _mm512_set_epi64(B, B, A, A, 0, 0, 0, 0);
-    let (first, second) = (_mm512_set_epi64(C, C, B, B, A, A, 0, 0), before);
+    // Permutations that bring the last number of the quarter before to all of a quarter, and that of the one
+    // before that: the last two steps of the prefix sum.
+    let first = _mm512_set_epi64(LAST_OF_2, LAST_OF_2, LAST_OF_1, LAST_OF_1, LAST_OF_0, LAST_OF_0, 0, 0);
+    let second = _mm512_set_epi64(LAST_OF_1, LAST_OF_1, LAST_OF_0, LAST_OF_0, 0, 0, 0, 0);
     let mut done = 0;
     for (symbols, out) in symbols.chunks_exact(SUBNORMAL_GROUP).zip(out.chunks_exact_mut(2 * SUBNORMAL_GROUP))
     {
@@ -52,8 +53,8 @@ fn restore<const SIGNS: i16>(symbols: &[u8], verbatim: &mut VerbatimBits, out: &
             (_mm512_cvtepu8_epi16(symbols), _mm512_loadu_si512(bytes.as_ptr().cast()))
         };
         let exponent = _mm512_srli_epi16::<2>(symbol);
-        // The first bit and the two below it, moved to where they belong: a shift to the left, then a
-        // constant one to the right.
+        // The leading one and the two bits below it. Their shift, the exponent minus 3, is negative for the
+        // smallest: so to the left by the exponent, then to the right by 3.
         let top = _mm512_or_si512(_mm512_and_si512(symbol, _mm512_set1_epi16(3)), _mm512_set1_epi16(4));
         let subnormal = _mm512_srli_epi16::<3>(_mm512_sllv_epi16(top, exponent));
         let normal = _mm512_slli_epi16::<8>(_mm512_sub_epi16(symbol, _mm512_set1_epi16(40)));
@@ -61,7 +62,7 @@ fn restore<const SIGNS: i16>(symbols: &[u8], verbatim: &mut VerbatimBits, out: &
         let magnitude = _mm512_mask_blend_epi16(is_normal, subnormal, normal);
         let width = _mm512_subs_epu16(exponent, _mm512_set1_epi16(3));
         let width = _mm512_add_epi16(_mm512_min_epu16(width, _mm512_set1_epi16(8)), _mm512_set1_epi16(SIGNS));
-        // Sums of widths: in each quarter of the register, then over the quarters.
+        // Prefix sums of the widths: inside each quarter of the register, then over the quarters.
         let sum = _mm512_add_epi16(width, _mm512_bslli_epi128::<2>(width));
         let sum = _mm512_add_epi16(sum, _mm512_bslli_epi128::<4>(sum));
         let sum = _mm512_add_epi16(sum, _mm512_bslli_epi128::<8>(sum));
@@ -90,7 +91,7 @@ fn restore<const SIGNS: i16>(symbols: &[u8], verbatim: &mut VerbatimBits, out: &
     done
 }
 
-/// Four times the number of the last element of each quarter but the fourth.
-const A: i64 = 0x0007_0007_0007_0007;
-const B: i64 = A + 0x0008_0008_0008_0008;
-const C: i64 = B + 0x0008_0008_0008_0008;
+/// The index of the last of the eight numbers of each quarter, four times.
+const LAST_OF_0: i64 = 0x0007_0007_0007_0007;
+const LAST_OF_1: i64 = 0x000f_000f_000f_000f;
+const LAST_OF_2: i64 = 0x0017_0017_0017_0017;

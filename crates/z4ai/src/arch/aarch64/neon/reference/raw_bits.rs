@@ -6,8 +6,8 @@ use crate::transform::reference::{
 };
 use std::arch::aarch64::*;
 
-/// Reads differences of two or four bytes in whole pieces, as long as these have no raw bits, or have them in
-/// eight lanes and the words certainly suffice; returns how many.
+/// Reads whole pieces of differences of two or four bytes and returns how many differences those have. Stops
+/// at a piece whose raw bits are in a single lane, or might not all be there.
 #[target_feature(enable = "neon")]
 pub(super) fn read<W: Word>(
     alphabet: Alphabet,
@@ -106,17 +106,16 @@ fn right(numbers: uint32x4_t, bits: uint32x4_t) -> uint32x4_t {
     vshlq_u32(numbers, vnegq_s32(vreinterpretq_s32_u32(bits)))
 }
 
-/// How symbols say what is raw.
+/// Splits symbols into the leading bits of a difference and the number of raw bits below these.
 struct RawSplit {
-    /// The last symbol without raw bits.
+    /// The largest symbol without raw bits.
     last_direct: uint32x4_t,
-    /// What the highest bit and those below it of a difference with raw bits are: bits of the symbol's
-    /// position, and one above them.
+    /// A difference with raw bits begins with a one (`top_one`) and the low bits of its symbol (`top_mask`).
     top_mask: uint32x4_t,
     top_one: uint32x4_t,
-    /// To the right.
+    /// A shift to the right by the number of low bits, which NEON writes as a negative shift to the left.
     top_bits: int32x4_t,
-    /// How far the number that a symbol has above its top bits is beyond the number of raw bits.
+    /// A symbol without its low bits, minus this, is the number of raw bits.
     bias: uint32x4_t,
 }
 
@@ -146,8 +145,8 @@ impl RawSplit {
     #[inline]
     #[target_feature(enable = "neon")]
     fn first(&self, symbols: Eight, widths: Eight, large: Eight) -> Eight {
-        // The bits of the position that are in the difference are those of the symbol, because the first
-        // position is that of a multiple of theirs.
+        // Symbols with raw bits begin at a multiple of `1 << top_bits`, so that their low bits are those
+        // below the leading one of the difference.
         each(|at| {
             let top = vorrq_u32(vandq_u32(symbols[at], self.top_mask), self.top_one);
             vbslq_u32(large[at], vshlq_u32(top, vreinterpretq_s32_u32(widths[at])), symbols[at])

@@ -9,8 +9,8 @@ use crate::transform::reference::{
 };
 use std::arch::x86_64::*;
 
-/// Reads differences in whole pieces, as long as these have no raw bits, or have them in eight lanes and the
-/// words certainly suffice; returns how many.
+/// Reads whole pieces of differences and returns how many differences those have. Stops at a piece whose raw
+/// bits are in a single lane, or might not all be there.
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 pub(in crate::arch) fn read<W: Word>(
     alphabet: Alphabet,
@@ -88,18 +88,17 @@ pub(in crate::arch) fn write<W: Word>(
     lanes.store(state);
 }
 
-/// How symbols say what is raw.
+/// Splits symbols into the leading bits of a difference and the number of raw bits below these.
 pub(in crate::arch) struct RawSplit {
-    /// The last symbol without raw bits.
+    /// The largest symbol without raw bits.
     last_direct: __m256i,
     /// The bits that only symbols with raw bits have.
     large_bits: __m256i,
-    /// What the highest bit and those below it of a difference with raw bits are: bits of the symbol's
-    /// position, and one above them.
+    /// A difference with raw bits begins with a one (`top_one`) and the low bits of its symbol (`top_mask`).
     top_mask: __m256i,
     top_one: __m256i,
     top_bits: __m128i,
-    /// How far the number that a symbol has above its top bits is beyond the number of raw bits.
+    /// A symbol without its low bits, minus this, is the number of raw bits.
     bias: __m256i,
 }
 
@@ -117,8 +116,7 @@ impl RawSplit {
         }
     }
 
-    /// Whether no symbol has raw bits, of those that were put together with `or` in the low bytes of eight
-    /// numbers.
+    /// Whether no symbol has raw bits; `symbols` is the bitwise *or* of registers of eight.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn are_direct(&self, symbols: __m256i) -> bool {
@@ -138,8 +136,8 @@ impl RawSplit {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn first(&self, symbols: __m256i, widths: __m256i, large: __m256i) -> __m256i {
-        // The bits of the position that are in the difference are those of the symbol, because the first
-        // position is that of a multiple of theirs.
+        // Symbols with raw bits begin at a multiple of `1 << top_bits`, so that their low bits are those
+        // below the leading one of the difference.
         let top = _mm256_or_si256(_mm256_and_si256(symbols, self.top_mask), self.top_one);
         _mm256_blendv_epi8(symbols, _mm256_sllv_epi32(top, widths), large)
     }
@@ -248,7 +246,7 @@ impl RawRegisters {
         let leaving = _mm256_srlv_epi32(self.bits, left);
         let packed =
             _mm_packus_epi32(_mm256_castsi256_si128(leaving), _mm256_extracti128_si256::<1>(leaving));
-        // SAFETY: the table has 256 entries of 16 bytes, and there are as many before the words (see above).
+        // SAFETY: the table has 256 entries of 16 bytes, and there are as many before the words.
         unsafe {
             let order = _mm_loadu_si128(WORDS_TO_END.as_ptr().add(mask).cast());
             let place = words.bytes.as_mut_ptr().add(words.start - RawWords::MARGIN);

@@ -1,8 +1,8 @@
 //! The raw bits of differences with AVX-512: what symbols say of them sixteen at a time, the bits themselves
 //! in their eight lanes.
 //!
-//! A lane holds between 16 and 31 bits whenever a step begins, so what is beyond 16 says how many, and a step
-//! changes that modulo 16.
+//! A lane holds between 16 and 31 bits whenever a step begins, so its count is kept modulo 16: a refill of 16
+//! bits leaves that as it is.
 #![allow(unsafe_code)]
 
 use crate::arch::shuffles::WORDS_TO_END;
@@ -57,11 +57,11 @@ pub(in crate::arch) fn write<W: Word>(
     lanes.store(state);
 }
 
-/// How symbols say what is raw.
+/// Splits symbols into the leading bits of a difference and the number of raw bits below these.
 pub(in crate::arch) struct RawSplit {
-    /// The last symbol without raw bits.
+    /// The largest symbol without raw bits.
     last_direct: __m512i,
-    /// How far the number that a symbol has above its top bits is beyond the number of raw bits.
+    /// A symbol without its low bits, minus this, is the number of raw bits.
     bias: __m512i,
 }
 
@@ -80,8 +80,7 @@ impl RawSplit {
         }
     }
 
-    /// Whether no symbol has raw bits, of those that were put together with `or` in the low bytes of sixteen
-    /// numbers.
+    /// Whether no symbol has raw bits; `symbols` is the bitwise *or* of registers of sixteen.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn are_direct(&self, symbols: __m512i) -> bool {
@@ -150,8 +149,8 @@ impl RawRegisters {
         bytes: &mut usize,
     ) -> __m512i {
         let (widths, large) = split.widths(symbols);
-        // The bits of the position that are in the difference are those of the symbol, because the first
-        // position is that of a multiple of theirs.
+        // Symbols with raw bits begin at a multiple of `1 << top_bits`, so that their low bits are those
+        // below the leading one of the difference.
         let top = _mm512_and_si512(symbols, _mm512_set1_epi32((1 << TOP_BITS) - 1));
         let top = _mm512_or_si512(top, _mm512_set1_epi32(1 << TOP_BITS));
         let first = _mm512_mask_blend_epi32(large, symbols, shifted_left(top, widths));
@@ -163,7 +162,8 @@ impl RawRegisters {
         _mm512_or_si512(first, _mm512_andnot_si512(ones_above(widths), bits))
     }
 
-    /// Takes so many bits, at most 16, of each lane: the bits before that, of which the lowest are those.
+    /// Takes so many bits, at most 16, off each lane. Returns the lanes as they were, whose lowest bits are
+    /// those that were taken.
     ///
     /// # Safety
     ///
@@ -210,7 +210,7 @@ impl RawRegisters {
     }
 }
 
-/// Numbers with all bits set but so many of the lowest.
+/// All ones, shifted to the left by these widths.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn ones_above(widths: __m512i) -> __m512i {
@@ -242,7 +242,7 @@ fn shifted_right(numbers: __m256i, widths: __m256i) -> __m256i {
     shifted
 }
 
-/// The widths, those of more than a word as one.
+/// The widths, limited to the 16 bits of a word.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn word_at_most(widths: __m512i) -> __m512i {
