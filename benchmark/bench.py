@@ -8,6 +8,7 @@
     python benchmark/bench.py compression                                  `.zt` files with compressed tensors
     python benchmark/bench.py codec                                        the codec on real weights
     python benchmark/bench.py sizes                                        the codec on numbers that were narrower before
+    python benchmark/bench.py deployed                                     the codec on what people store and deploy
     python benchmark/bench.py delta                                        deltas and archives of checkpoints
     python benchmark/bench.py remote                                       files by URL, from servers on loopback
     python benchmark/bench.py store                                        a training run in a store
@@ -93,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     sizes_only.add_argument(
         "--skip-efforts", type=lambda text: text.split(","), default=[], help="of peers, such as max"
     )
+    commands.add_parser("deployed", parents=[shared], help="sizes, of what people store and deploy")
     delta = commands.add_parser("delta", parents=[shared, threads], help="deltas, archives, loading from a slow source")
     delta.add_argument("--only", choices=["delta", "archive", "throttled"], help="one of the three")
     remote = commands.add_parser("remote", parents=[shared], help="files by URL, from servers on loopback")
@@ -199,6 +201,12 @@ def run_dcp(sessions: Sessions, options: argparse.Namespace):
     yield dcp.run(options)
 
 
+def run_deployed(sessions: Sessions, options: argparse.Namespace):
+    from workloads import deployed
+
+    yield deployed.run(sessions, options)
+
+
 def run_derived(sessions: Sessions, options: argparse.Namespace):
     from workloads import derived
 
@@ -225,6 +233,7 @@ def reports(sessions: Sessions, options: argparse.Namespace):
         "first": run_first,
         "codec": run_codec,
         "sizes": run_sizes,
+        "deployed": run_deployed,
         "delta": run_delta,
         "remote": run_remote,
         "store": run_store,
