@@ -131,6 +131,10 @@ macro_rules! transforms {
         })*
 
         impl Model {
+            /// The tags of all transforms.
+            #[cfg(test)]
+            const TAGS: &[u8] = &[$(<$model>::TAG,)*];
+
             /// The transform's name, for people.
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$name(_) => <$model>::NAME,)* }
@@ -246,4 +250,19 @@ impl Model {
 /// The parts of a block that is one plane.
 pub(crate) fn one_part(name: &str, reader: &Reader) -> Vec<(String, usize)> {
     vec![(name.to_owned(), reader.remaining())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transform or a dtype without a golden frame could change its bytes unnoticed.
+    #[test]
+    fn every_transform_and_dtype_is_among_the_forms_that_golden_frames_have() {
+        let forms: Vec<&str> = include_str!("../../tests/cases/forms.txt").lines().collect();
+        let models = Model::TAGS.iter().map(|tag| format!("model {tag}"));
+        let dtypes = Dtype::all().map(|dtype| format!("dtype {}", Dtype::to_code(Some(dtype))));
+        let missing: Vec<String> = models.chain(dtypes).filter(|form| !forms.contains(&&form[..])).collect();
+        assert!(missing.is_empty(), "add to tests/cases/forms.txt: {missing:?}");
+    }
 }

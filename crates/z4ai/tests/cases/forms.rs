@@ -1,51 +1,40 @@
 //! Which forms of the format a frame has, read from its bytes as `spec/z4ai.md` lays them out, without the
-//! library.
+//! library. Models are walked to their last byte, so that a wrong step does not go unnoticed.
 
+mod blocks;
+mod fields;
+mod models;
+
+use fields::Bytes;
 use std::collections::BTreeSet;
 
-struct Bytes<'a>(&'a [u8]);
+/// What has been found, in words.
+pub type Forms = BTreeSet<String>;
 
-impl<'a> Bytes<'a> {
-    fn take(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(count);
-        self.0 = rest;
-        taken
-    }
-
-    fn u8(&mut self) -> u8 {
-        self.take(1)[0]
-    }
-
-    fn varint(&mut self) -> usize {
-        let (mut value, mut shift) = (0, 0);
-        loop {
-            let byte = self.u8();
-            value |= usize::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                return value;
-            }
-        }
-    }
-}
+/// Bytes of a scalar, by the code of its dtype; opaque bytes have code 0.
+const WIDTHS: [usize; 18] = [1, 2, 2, 4, 8, 1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 1, 4, 8];
 
 /// The forms of the header, the sections, the models and the blocks of a valid frame.
-pub fn of(frame: &[u8]) -> BTreeSet<String> {
-    let mut forms = BTreeSet::new();
+pub fn of(frame: &[u8]) -> Forms {
+    let mut forms = Forms::new();
     let mut bytes = Bytes(frame);
     bytes.take(5);
     let (flags, dtype) = (bytes.u8(), bytes.u8());
     forms.insert(format!("dtype {dtype}"));
+    let mut length = None;
     if flags & 2 != 0 {
         forms.insert("header with a shape".into());
         let dimensions = bytes.varint();
-        (0..dimensions).for_each(|_| {
-            bytes.varint();
-        });
+        let elements: usize = (0..dimensions).map(|_| bytes.varint()).product();
+        // A complex element is two scalars.
+        let scalars = if matches!(dtype, 16 | 17) { 2 } else { 1 };
+        length = Some(elements * scalars * WIDTHS[usize::from(dtype)]);
     } else if flags & 1 != 0 {
-        bytes.varint();
-    } else {
+        length = Some(bytes.varint());
+    }
+    if flags & 1 == 0 {
         forms.insert("header without a length".into());
+        length = None;
     }
     if flags & 4 != 0 {
         forms.insert("header with a NumPy dtype".into());
@@ -59,207 +48,88 @@ pub fn of(frame: &[u8]) -> BTreeSet<String> {
     }
     bytes.take(2);
     while !bytes.0.is_empty() {
-        let length = bytes.varint();
-        let (model, blocks) = match length {
-            0 if flags & 1 == 0 => {
-                forms.insert("end mark".into());
-                continue;
-            }
-            0 => {
-                forms.insert("short section".into());
-                let (model, block) = (bytes.varint(), bytes.varint());
-                bytes.take(4);
-                (bytes.take(model), vec![bytes.take(block)])
-            }
-            1 => {
-                forms.insert("short stored section".into());
-                bytes.0 = &[];
-                continue;
-            }
-            _ => long_section(length, &mut bytes, &mut forms),
-        };
-        model_forms(model, dtype, &mut forms);
-        for block in blocks.into_iter().filter(|_| model[0] != 0) {
-            forms.insert(format!("block mode {}", block[0]));
-            if block[0] == 0 {
-                block_forms(model, &block[1..], &mut forms);
-            }
-        }
+        let Some(section) = Section::read(&mut bytes, &mut length, &mut forms) else { continue };
+        section.forms(dtype, &mut forms);
     }
     forms
 }
 
-fn long_section<'a>(
-    length: usize,
-    bytes: &mut Bytes<'a>,
-    forms: &mut BTreeSet<String>,
-) -> (&'a [u8], Vec<&'a [u8]>) {
-    let mut originals = length >> 1;
-    if length & 1 == 1 {
-        forms.insert("section with copies".into());
-        for _ in 0..bytes.varint() {
-            bytes.varint();
-            originals -= bytes.varint();
-            bytes.varint();
-        }
-    }
-    let block_length = match bytes.varint() {
-        0 => originals,
-        several => {
-            forms.insert("section of several blocks".into());
-            several
-        }
-    };
-    let model_length = bytes.varint();
-    let lengths: Vec<usize> = (0..originals.div_ceil(block_length)).map(|_| bytes.varint()).collect();
-    bytes.take(4 * lengths.len());
-    let model = bytes.take(model_length);
-    bytes.take(4);
-    (model, lengths.into_iter().map(|length| bytes.take(length)).collect())
+/// A section in a frame.
+struct Section<'a> {
+    /// Decoded bytes of all blocks, and of each but the last.
+    originals: usize,
+    block_length: usize,
+    model: &'a [u8],
+    blocks: Vec<&'a [u8]>,
 }
 
-/// The tag of the model, and what its first bytes choose.
-fn model_forms(model: &[u8], dtype: u8, forms: &mut BTreeSet<String>) {
-    let mut bytes = Bytes(model);
-    let tag = bytes.u8();
-    forms.insert(format!("model {tag}"));
-    forms.insert(format!("model {tag} of dtype {dtype}"));
-    match tag {
-        3 => {
-            forms.insert(format!("planes lowest plane {}", bytes.u8()));
+impl<'a> Section<'a> {
+    /// The next section; none where an end mark or a stored section is next. `left` is what the frame has
+    /// left of its data, where its header says.
+    fn read(bytes: &mut Bytes<'a>, left: &mut Option<usize>, forms: &mut Forms) -> Option<Self> {
+        match (bytes.varint(), *left) {
+            (0, None) => {
+                forms.insert("end mark".into());
+                None
+            }
+            (0, Some(originals)) => {
+                forms.insert("short section".into());
+                let (model, block) = (bytes.varint(), bytes.varint());
+                bytes.take(4);
+                let (model, blocks) = (bytes.take(model), vec![bytes.take(block)]);
+                Some(Self { originals, block_length: originals, model, blocks })
+            }
+            (1, Some(_)) => {
+                forms.insert("short stored section".into());
+                bytes.0 = &[];
+                None
+            }
+            (length, _) => {
+                *left = left.map(|left| left - (length >> 1));
+                Some(Self::read_long(length, bytes, forms))
+            }
         }
-        5 => {
-            let table = bytes.varint();
-            forms.insert(format!("palette of {} entries", if table > 512 * 2 { "many" } else { "few" }));
-        }
-        9 => reference_forms(bytes, forms),
-        2 => {
-            let flags = bytes.u8();
-            forms.insert(format!("float signs {}", flags & 3));
-            forms.insert(format!("float contexts {}", flags >> 2 & 1));
-            forms.insert(format!("float precision {}", flags >> 3));
-            let parts = scales(&mut bytes);
-            forms.insert(format!("float scales {parts}"));
-        }
-        4 => {
-            forms.insert(format!("fast scales {}", scales(&mut bytes)));
-        }
-        6 => {
-            forms.insert(format!("grid by {}", if bytes.varint() == 0 { "columns" } else { "rows" }));
-        }
-        7 | 8 => {
-            forms.insert(format!("model {} in model {tag}", bytes.u8()));
-        }
-        10 => {
-            bytes.varint();
-            let kernel = bytes.varint();
-            forms.insert(format!("adaptive {} kernel", if kernel == 0 { "without" } else { "with" }));
-            if kernel > 0 {
+    }
+
+    fn read_long(length: usize, bytes: &mut Bytes<'a>, forms: &mut Forms) -> Self {
+        let mut originals = length >> 1;
+        if length & 1 == 1 {
+            forms.insert("section with copies".into());
+            for _ in 0..bytes.varint() {
+                bytes.varint();
+                originals -= bytes.varint();
                 bytes.varint();
             }
-            bytes.varint();
-            let (style, kind) = (bytes.u8() >> 6, bytes.u8());
-            forms.insert(format!(
-                "adaptive kernel inertia {}",
-                if kind & 7 == 7 { "fixed" } else { "moving" }
-            ));
-            forms.insert(format!("adaptive style {style}"));
-            forms.insert(format!("adaptive signs {}", kind >> 3 & 1));
-            forms.insert(format!("adaptive code {}", kind >> 4));
         }
-        11 => {
-            let flags = bytes.u8();
-            forms.insert(format!("subnormal signs {}", flags & 3));
-            forms.insert(format!("subnormal contexts {}", 1 << (flags >> 2)));
-        }
-        12 => {
-            let source = bytes.u8();
-            forms.insert(format!("cast from dtype {source}"));
-            forms.insert(format!("cast from dtype {source} to dtype {dtype}"));
-            if matches!(source, 9 | 11) {
-                bytes.u8();
+        let block_length = match bytes.varint() {
+            0 => originals,
+            several => {
+                forms.insert("section of several blocks".into());
+                several
             }
-            forms.insert(format!("model {} in model {tag}", bytes.u8()));
-        }
-        13 => record_forms(&mut bytes, forms),
-        14 => {
-            forms.insert(format!("scaled contexts {}", 1 << bytes.u8()));
-            forms.insert(format!("scaled scales {}", scales(&mut bytes)));
-        }
-        _ => {}
+        };
+        let model_length = bytes.varint();
+        let lengths: Vec<usize> = (0..originals.div_ceil(block_length)).map(|_| bytes.varint()).collect();
+        bytes.take(4 * lengths.len());
+        let model = bytes.take(model_length);
+        bytes.take(4);
+        let blocks = lengths.into_iter().map(|length| bytes.take(length)).collect();
+        Self { originals, block_length, model, blocks }
     }
-}
 
-/// What a model of deltas chooses, as far as it can be told without its tables.
-fn reference_forms(mut bytes: Bytes, forms: &mut BTreeSet<String>) {
-    forms.insert(format!("reference {} decay", if bytes.varint() == 0 { "without" } else { "with" }));
-    bytes.varint();
-    let classes = u16::from_le_bytes([bytes.u8(), bytes.u8()]);
-    forms.insert(format!("reference {} symbols", if classes == 0 { "without" } else { "with" }));
-    if classes > 0 {
-        let contexts = if bytes.u8() == 1 { "one context" } else { "several contexts" };
-        forms.insert(format!("reference {contexts}"));
-    }
-}
-
-/// The dtypes of the fields of records, how many arrays they have, and the model of the first one.
-fn record_forms(bytes: &mut Bytes, forms: &mut BTreeSet<String>) {
-    bytes.varint();
-    for _ in 0..bytes.varint() {
-        forms.insert(format!("field of dtype {}", bytes.u8()));
-        let arrays = bytes.varint();
-        forms.insert(format!("field of arrays {arrays}"));
-        for _ in 0..arrays {
-            let rank = bytes.varint();
-            (0..rank).for_each(|_| {
-                bytes.varint();
-            });
-            let slices = bytes.varint();
-            forms.insert(format!("array of rank {rank} and slices {slices}"));
-            for _ in 0..slices {
-                bytes.u8();
-                (0..=rank).for_each(|_| {
-                    bytes.varint();
-                });
+    /// The forms of the model and of the blocks.
+    fn forms(&self, dtype: u8, forms: &mut Forms) {
+        let width = WIDTHS[usize::from(dtype)];
+        let mut model = Bytes(self.model);
+        let walked = models::walk(&mut model, dtype, self.originals / width, forms);
+        assert!(model.0.is_empty(), "{} bytes behind a model {}", model.0.len(), walked.tag);
+        forms.insert(format!("model {} of dtype {dtype}", walked.tag));
+        let lengths = (0..).map(|index| self.block_length.min(self.originals - index * self.block_length));
+        for (block, length) in self.blocks.iter().zip(lengths).filter(|_| walked.tag != 0) {
+            forms.insert(format!("block mode {}", block[0]));
+            if block[0] == 0 {
+                blocks::walk(&walked, Bytes(&block[1..]), dtype, length / width, forms);
             }
         }
-    }
-    forms.insert(format!("model {} in model 13", bytes.u8()));
-}
-
-/// Which parts scales have; without any, they are skipped.
-fn scales(bytes: &mut Bytes) -> u8 {
-    bytes.varint();
-    bytes.u8()
-}
-
-/// What the first bytes of a coded block choose.
-fn block_forms(model: &[u8], block: &[u8], forms: &mut BTreeSet<String>) {
-    let mut bytes = Bytes(block);
-    match model[0] {
-        4 => {
-            bytes.varint();
-            let code = bytes.u8();
-            forms.insert(format!("nested spelled {}", code >> 7));
-            forms.insert(format!("nested levels {}", code & 0x7f));
-            let widths = bytes.u8();
-            let two_bits = if widths == 0 { "without" } else { "with" };
-            forms.insert(format!("nested {two_bits} levels of two bits"));
-        }
-        6 => {
-            bytes.varint();
-            let (scheme, flag) = (bytes.u8(), bytes.u8());
-            forms.insert(format!("grid scheme {scheme}"));
-            let meaning = if scheme < 5 { "minus zero" } else { "shared scales" };
-            forms.insert(format!("grid {meaning} {flag}"));
-        }
-        7 => {
-            forms.insert(format!("sparse mask plane {}", bytes.u8()));
-        }
-        12 => {
-            let exceptions = if bytes.varint() == 0 { "without" } else { "with" };
-            forms.insert(format!("cast {exceptions} exceptions"));
-        }
-        _ => {}
     }
 }

@@ -1,6 +1,9 @@
 //! Frames made by hand, as `spec/z4ai.md` lays them out and without the library: forms that every reader must
 //! know, but that the encoder has no use for.
 
+mod casts;
+mod contexts;
+
 use super::Random;
 use twox_hash::XxHash3_64;
 
@@ -35,6 +38,13 @@ pub fn all() -> Vec<Handmade> {
     made.push(sparse());
     made.push(cast_from_e4m3());
     made.push(cast_from_e5m2());
+    made.extend(casts::all());
+    for (bits, parts) in [(0, 0), (1, 1), (2, 2), (4, 3)] {
+        made.push(contexts::scaled(bits, parts));
+    }
+    for (bits, precision) in [(0, 8), (1, 9), (2, 11), (4, 12)] {
+        made.push(contexts::given(bits, precision));
+    }
     made.push(stored());
     made.push(shape_without_length());
     made
@@ -42,6 +52,7 @@ pub fn all() -> Vec<Handmade> {
 
 const BF16: u8 = 1;
 const FP16: u8 = 2;
+const U8: u8 = 8;
 const U32: u8 = 12;
 const HAS_LENGTH: u8 = 1;
 const HAS_SHAPE: u8 = 2;

@@ -434,6 +434,12 @@ fn floats(cases: &mut Cases) {
     cases.efforts("subnormal", &with_signs, shaped(Dtype::F16));
     cases.efforts("subnormal-positive", &without, shaped(Dtype::F16));
     cases.efforts("subnormal-negative", &all_negative, shaped(Dtype::F16));
+    let tiny: Vec<u8> = matrix(320, 320, 8)
+        .iter()
+        .flat_map(|value| ((value.abs() * 3.0) as u16 | u16::from(*value < 0.0) << 15).to_le_bytes())
+        .collect();
+    cases.add("subnormal-states-32", &tiny[..2 * 192 * 192], Options::new(Dtype::F16).shape([192, 192]));
+    cases.add("subnormal-states-64", &tiny, Options::new(Dtype::F16).shape([320, 320]));
 }
 
 /// The tables of 4-bit formats.
@@ -606,6 +612,12 @@ fn others(cases: &mut Cases) {
     let levels: Vec<u8> =
         scaled.iter().map(|value| (128.0 + value * 300.0).clamp(0.0, 255.0).round() as u8).collect();
     cases.add("scaled-uint8-centred", &levels, of(Dtype::U8));
+    // Of a few values, in streams of many states.
+    for (states, side) in [(32, 300), (64, 320)] {
+        let coarse: Vec<u8> = matrix(side, side, 33).iter().map(|value| (value.abs() * 24.0) as u8).collect();
+        let shaped = Options::new(Dtype::U8).shape([side as u64, side as u64]);
+        cases.add(&format!("scaled-states-{states}"), &coarse, shaped);
+    }
     let bools: Vec<u8> = values.iter().map(|&value| u8::from(value > 0.05)).collect();
     cases.efforts("bool", &bools, Options::new(Dtype::Bool));
     cases.efforts("text", &b"all models are wrong, some are useful; ".repeat(60), Options::default());
@@ -694,8 +706,19 @@ fn deltas(cases: &mut Cases) {
     let mut half = bf16_base.clone();
     half[9000..].iter_mut().step_by(2).for_each(|byte| *byte ^= 1);
     cases.delta("half", &half, "bf16-fast", new(Dtype::Bf16));
-    let integers = integers::<4>(&matrix(30, 150, 21), 1e8);
-    cases.delta("int32", &moved(&integers, 4, 3, 2, 52), "int32-fast", new(Dtype::I32));
+    let wide_integers = integers::<4>(&matrix(30, 150, 21), 1e8);
+    cases.delta("int32", &moved(&wide_integers, 4, 3, 2, 52), "int32-fast", new(Dtype::I32));
+    let base = integers::<2>(&matrix(30, 150, 21), 9000.0);
+    let mut random = Random::new(60);
+    let tuned: Vec<u8> = base
+        .chunks_exact(2)
+        .flat_map(|element| {
+            let change = (random.normal() * 700.0) as i16;
+            i16::from_le_bytes([element[0], element[1]]).wrapping_add(change).to_le_bytes()
+        })
+        .collect();
+    cases.delta("int16", &tuned, "int16-fast", new(Dtype::I16).shape([30, 150]));
+    cases.delta("short", &moved(&bf16_base[..800], 2, 3, 3, 61), "bf16-fast", new(Dtype::Bf16));
     // Levels of eight bits, some of which are one more or less, behind scales that have changed.
     let (layout, blocks) = byte_records(&values);
     let mut random = Random::new(58);
