@@ -1,4 +1,5 @@
-"""Checks that the codec gives every type and every constant of a module a name of its own, and that comments wrap at 110 columns.
+"""Checks that the codec gives every type and every constant of a module a name of its own, that comments wrap at 110 columns, and that
+the files exist which ARCHITECTURE.md goes through on its walk.
 
 Kernels may share names with each other: what is called the same in AVX2, AVX-512 and NEON is the same thing for another
 instruction set. Every transform and entropy coder calls the trait with its hot loops `Steps`.
@@ -54,8 +55,21 @@ def wide(root: Path) -> list[str]:
     return problems
 
 
+def lost(root: Path, page: str) -> list[str]:
+    """Files on the walk that do not exist. A name without a folder is in that of the file before it."""
+    walk = re.split(r"^#+ ", page.partition("### A walk")[2], flags=re.MULTILINE)[0]
+    problems, folder = [], root / "src"
+    for name in re.findall(r"`([\w/]+\.rs)`", walk):
+        path = next((path for path in (root / "src" / name, folder / name) if path.is_file()), None)
+        if path is None:
+            problems.append(f"ARCHITECTURE.md walks to {name}, which does not exist")
+        elif "/" in name:
+            folder = path.parent
+    return problems if walk else ["ARCHITECTURE.md has no walk"]
+
+
 def test() -> None:
-    """Repeated names and wide comments are found, and nothing else."""
+    """Repeated names, wide comments and lost files are found, and nothing else."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         for path, text in {
@@ -70,10 +84,13 @@ def test() -> None:
             (root / path).write_text(text)
         assert [problem.split()[0] for problem in repeated(root)] == ["Once", "Twice"], repeated(root)
         assert wide(root) == ["src/b.rs:6 has 111 columns"], wide(root)
+        page = "`z.rs`\n### A walk\n\n`b.rs`, `arch/x86_64/avx2/a.rs`, then `a.rs`, `%s.rs` and `b.rs`.\n\n## End\n\n`z.rs`\n"
+        assert lost(root, page % "a") == [], lost(root, page % "a")
+        assert [problem.split()[3] for problem in lost(root, page % "c")] == ["c.rs,"], lost(root, page % "c")
 
 
 if __name__ == "__main__":
     if "--test" in sys.argv:
         test()
-    elif problems := repeated(ROOT) + wide(ROOT):
+    elif problems := repeated(ROOT) + wide(ROOT) + lost(ROOT, (ROOT.parents[1] / "ARCHITECTURE.md").read_text()):
         raise SystemExit("names: " + "\nnames: ".join(problems))

@@ -56,6 +56,17 @@ fn compress_delta_on_each(
     frame
 }
 
+/// What `step` gives with every kernel; panics unless that is the same.
+#[cfg(test)]
+pub(crate) fn on_each<R: PartialEq + std::fmt::Debug>(step: impl Fn() -> R) -> R {
+    let mut results = Kernel::available().into_iter().map(|kernel| (kernel, kernel.run(&step)));
+    let (_, expected) = results.next().expect("there is always a kernel");
+    for (kernel, result) in results {
+        assert_eq!(result, expected, "{kernel:?}");
+    }
+    expected
+}
+
 /// The portable kernel and one of the others, if this CPU has any.
 fn portable_and_one(choice: u8) -> Vec<Kernel> {
     let others = &Kernel::available()[1..];
@@ -98,6 +109,46 @@ mod tests {
     use super::*;
     use crate::{Dtype, Effort};
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
+
+    /// The sources below a folder.
+    fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+        let entries = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+        entries
+            .flat_map(|path| match path.is_dir() {
+                true => sources(&path),
+                false => vec![(path.clone(), std::fs::read_to_string(&path).unwrap())],
+            })
+            .collect()
+    }
+
+    /// Each has one in the folder of its trait, `kernels_agree_on_<step>`, or on several joined by `_and_`.
+    #[test]
+    fn every_step_has_a_test_of_agreement() {
+        let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+        let (mut traits, mut steps) = (0, 0);
+        for (path, text) in &sources {
+            let Some((_, body)) = text.split_once("trait Steps:") else { continue };
+            if path.ends_with("agreement/mod.rs") {
+                continue;
+            }
+            let folder = path.parent().unwrap();
+            let beside = sources.iter().filter(|(path, _)| path.starts_with(folder));
+            let tests = beside.flat_map(|(_, text)| text.split("fn kernels_agree_on_").skip(1));
+            let agreed: BTreeSet<&str> =
+                tests.flat_map(|test| test[..test.find('(').unwrap()].split("_and_")).collect();
+            traits += 1;
+            // Whether pairs are faster is what kernels need not agree on.
+            let methods = body[..body.find("\n}").unwrap()].split("\n    fn ").skip(1);
+            let names = methods.map(|method| &method[..method.find(['<', '(']).unwrap()]);
+            for name in names.filter(|name| *name != "has_fast_pairs") {
+                assert!(agreed.contains(name), "{}: no kernels_agree_on_{name}", path.display());
+                steps += 1;
+            }
+        }
+        assert!(traits >= 7 && steps >= 20, "{traits} {steps}");
+    }
 
     /// Numbers that look like weights: a bell of magnitudes, whose scale drifts along the rows, here and
     /// there a zero or an extreme.

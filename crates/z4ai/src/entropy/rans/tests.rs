@@ -99,7 +99,7 @@ fn streams_of_few_and_of_many_symbols_survive_with_contexts_that_change_seldom_o
 
 proptest! {
     #[test]
-    fn short_streams_survive(symbols in proptest::collection::vec(any::<u8>(), 1..2000), precision in 8u32..=12) {
+    fn kernels_agree_on_encode_symbols_and_decode_symbols(symbols in proptest::collection::vec(any::<u8>(), 1..2000), precision in 8u32..=12) {
         round_trip(&symbols, &[], 1, precision);
     }
 }

@@ -31,6 +31,7 @@ pub(crate) use steps::{MagnitudeDecoder, SignDecoder, Steps};
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agreement::on_each;
     use crate::arch::Kernel;
     use crate::dtype::Dtype;
     use crate::frame::wire::Reader;
@@ -116,6 +117,34 @@ mod tests {
         let dying = bell(40_000).enumerate().map(|(index, value)| value * dead(index));
         let dying = round_trip(Dtype::Bf16, &bf16(dying), geometry(200, 1, 200), 1 << 20);
         assert!(dying < plain + plain / 10, "{dying} {plain}");
+    }
+
+    /// Signs that repeat, in filters or not, and damaged blocks.
+    #[test]
+    fn kernels_agree_on_decode_magnitudes_and_decode_signs() {
+        for (filter, line) in [(1, 180), (9, 3)] {
+            let signs = [1.0, 1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0];
+            let bytes =
+                bf16(bell(12_060).enumerate().map(|(index, value)| value.abs() * signs[index % 180 % 9]));
+            let layout = Dtype::Bf16.float_layout().unwrap();
+            let (model, _) =
+                AdaptiveModel::fit(layout, &bytes, geometry(180, filter, line), 1 << 20).unwrap();
+            assert!(model.signs);
+            let mut block = Vec::new();
+            model.encode(&bytes, Position::element(0), &mut block).unwrap();
+            let decode = |block: &[u8]| {
+                on_each(|| {
+                    let (mut reader, mut out) = (Reader::new(block, "test"), vec![0; bytes.len()]);
+                    model.decode(&mut reader, Position::element(0), &mut out).ok().map(|()| out)
+                })
+            };
+            assert!(decode(&block).as_ref() == Some(&bytes));
+            for place in (0..block.len()).step_by(block.len() / 30) {
+                block[place] ^= 0x11;
+                decode(&block);
+                block[place] ^= 0x11;
+            }
+        }
     }
 
     proptest! {

@@ -122,3 +122,50 @@ impl FloatModel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::agreement::on_each;
+    use crate::dtype::Dtype;
+    use crate::frame::wire::Reader;
+    use crate::options::Effort;
+    use crate::transform::float::FloatModel;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Of elements in rows whose scales differ, and of damaged blocks.
+        #[test]
+        fn kernels_agree_on_decode_heads(
+            dtype in prop::sample::select(vec![Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::F64]),
+            (count, row) in (1usize..20_000, 1usize..300),
+            noise in prop::collection::vec(any::<u16>(), 1..300),
+            positive in any::<bool>(),
+            damage in any::<(prop::sample::Index, u8)>(),
+        ) {
+            let layout = dtype.float_layout().unwrap();
+            let head = |index: usize| {
+                let noise = noise[index * 7 % noise.len()] ^ index as u16;
+                let sign = if positive { 0 } else { noise << 15 };
+                sign | (0x3a00 + (index / row % 9 * 64) as u16 + (noise & noise >> 5 & 0x1ff))
+            };
+            let mut bytes = vec![0; count * layout.width];
+            for (index, element) in bytes.chunks_exact_mut(layout.width).enumerate() {
+                element[layout.tail_bytes()..].copy_from_slice(&head(index).to_le_bytes());
+            }
+            let model = FloatModel::fit(layout, &bytes, Some(row), None, Effort::Default, 1 << 17).unwrap();
+            let mut block = Vec::new();
+            model.encode_block(&bytes, 0, &mut block).unwrap();
+            let decode = |block: &[u8]| on_each(|| {
+                let mut out = vec![0; bytes.len()];
+                model.decode_block(&mut Reader::new(block, "block"), 0, &mut out).ok().map(|()| out)
+            });
+            prop_assert!(decode(&block).as_ref() == Some(&bytes));
+            let (place, change) = damage;
+            let place = place.index(block.len());
+            block[place] ^= change;
+            decode(&block);
+        }
+    }
+}

@@ -3,7 +3,8 @@
 use super::decode::decode;
 use super::encode::encode;
 use super::*;
-use crate::arch::Kernel;
+use crate::agreement::on_each;
+use crate::arch::{Kernel, dispatch};
 use proptest::prelude::*;
 
 const GEOMETRIES: [FloatFields; 5] =
@@ -98,6 +99,103 @@ fn elements() -> impl Strategy<Value = (Vec<u8>, FloatFields)> {
             (bytes, geometry)
         },
     )
+}
+
+/// Symbols of which few are frequent.
+fn symbols() -> impl Strategy<Value = Vec<u8>> {
+    let symbol = prop_oneof![4 => Just(120u8), 4 => 117u8..123, 1 => any::<u8>()];
+    prop::collection::vec(symbol, 1..NESTED_CHUNK)
+}
+
+fn tails<T: TailWord>(elements: &[u8], geometry: FloatFields) {
+    let elements = &elements[..elements.len().min(NESTED_CHUNK * T::BYTES)];
+    let mut exponents = vec![0; elements.len() / T::BYTES];
+    let tail = tail::split::<T>(elements, geometry, &mut exponents);
+    let planes = on_each(|| {
+        let mut planes = Vec::new();
+        dispatch!(kernel => kernel.store_tail::<T>(elements, tail, &mut planes));
+        planes
+    });
+    let merged = on_each(|| {
+        let mut out = vec![0xcc; elements.len()];
+        dispatch!(kernel => kernel.merge_tail::<T>(&exponents, tail, &planes, &mut out)).unwrap();
+        out
+    });
+    assert_eq!(merged, elements);
+}
+
+proptest! {
+    #[test]
+    fn kernels_agree_on_deposit_and_extract(bits in any::<u64>(), chosen in any::<u64>()) {
+        let escapes = chosen & 0x5555_5555_5555_5555;
+        on_each(|| dispatch!(kernel => {
+            [kernel.deposit::<1>(bits, escapes), kernel.deposit::<2>(bits, escapes)]
+        }));
+        on_each(|| dispatch!(kernel => {
+            [kernel.extract::<1>(bits, escapes), kernel.extract::<2>(bits, escapes)]
+        }));
+    }
+
+    #[test]
+    fn kernels_agree_on_symbols_of_ranks(low in any::<[u64; 4]>(), high in any::<[u64; 4]>(), symbols in any::<[u8; 16]>()) {
+        on_each(|| {
+            let mut out = [0; 128];
+            dispatch!(kernel => kernel.symbols_of_ranks(&low, &high, &symbols, &mut out));
+            out
+        });
+    }
+
+    #[test]
+    fn kernels_agree_on_ranks_of_and_histogram(table in prop::collection::vec(any::<u8>(), 256), symbols in symbols()) {
+        let table: [u8; 256] = table.try_into().unwrap();
+        on_each(|| {
+            let mut ranks = vec![0xcc; symbols.len()];
+            dispatch!(kernel => kernel.ranks_of(&table, &symbols, &mut ranks));
+            ranks
+        });
+        on_each(|| dispatch!(kernel => kernel.histogram(&symbols)));
+    }
+
+    #[test]
+    fn kernels_agree_on_encode_nested(symbols in symbols()) {
+        let code = Code::design(&histogram(&symbols));
+        on_each(|| {
+            let mut levels: Vec<BitStream> = code.widths.iter().map(|_| BitStream::default()).collect();
+            let mut spelled = Vec::new();
+            dispatch!(kernel => kernel.encode_nested(&symbols, &code, &mut levels, &mut spelled));
+            (levels.into_iter().map(BitStream::finish).collect::<Vec<_>>(), spelled)
+        });
+    }
+
+    /// Of any bytes; each stream begins somewhere.
+    #[test]
+    fn kernels_agree_on_decode_nested(
+        symbols in symbols(),
+        block in prop::collection::vec(any::<u8>(), 0..9000),
+        starts in any::<[prop::sample::Index; 9]>(),
+        groups in 1..=NESTED_CHUNK / NESTED_GROUP,
+    ) {
+        let code = Code::design(&histogram(&symbols));
+        let start = |level: usize| starts[level].index(block.len() + 1);
+        on_each(|| {
+            let levels = (0..code.widths.len()).map(|level| 8 * start(level)).collect();
+            let mut cursor = Cursor { block: &block, levels, spelled: start(8) };
+            let (mut out, soon) = ([0; NESTED_CHUNK], [&block[..], &block[..]]);
+            let count = groups * NESTED_GROUP;
+            dispatch!(kernel => kernel.decode_nested(&mut cursor, &code, count, &mut out, soon))
+                .ok()
+                .map(|()| (out[..count].to_vec(), cursor.levels, cursor.spelled))
+        });
+    }
+
+    #[test]
+    fn kernels_agree_on_store_tail_and_merge_tail((bytes, geometry) in elements()) {
+        match geometry.width {
+            1 => tails::<u8>(&bytes, geometry),
+            2 => tails::<u16>(&bytes, geometry),
+            _ => tails::<u32>(&bytes, geometry),
+        }
+    }
 }
 
 proptest! {

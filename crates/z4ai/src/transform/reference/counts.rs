@@ -260,7 +260,7 @@ mod tests {
     use crate::dtype::Dtype;
     use proptest::prelude::*;
 
-    /// Both kernels, and the arithmetic of one element, agree about a chunk.
+    /// All kernels, and the arithmetic of one element, agree about a chunk.
     fn agree<W: Word + PartialEq + std::fmt::Debug>(
         elements: &[(u64, u64, u32)],
         dtype: Dtype,
@@ -299,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn kernels_agree(
+        fn kernels_agree_on_differences(
             elements in prop::collection::vec((any::<u64>(), any::<u64>(), 0u32..64), 0..REFERENCE_CHUNK),
             rate in prop_oneof![Just(0), any::<i32>(), -100_000..100_000i32],
             top in 0usize..256,

@@ -296,7 +296,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn bits_survive(
+        fn kernels_agree_on_write_raw_bits_and_read_differences(
             fields in proptest::collection::vec((any::<u64>(), 0u32..64), 0..3000),
             least in 0u32..64,
             repeats in 1usize..5,

@@ -165,3 +165,51 @@ pub(crate) fn apply<W: Word>(
         },
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agreement::on_each;
+    use crate::arch::dispatch;
+    use crate::dtype::Dtype;
+    use crate::transform::reference::ElementFields;
+    use crate::transform::reference::decay::Decay;
+    use proptest::prelude::*;
+
+    fn decayed<W: Word>(dtype: Dtype, rate: i32, base: &[u8]) {
+        let fields = ElementFields::of(dtype).unwrap();
+        let view = View { fields, decay: Decay::new(rate, fields), top_exponent: 0 };
+        let base = &base[..base.len() / W::BYTES * W::BYTES];
+        on_each(|| {
+            let mut out = vec![0xcc; base.len()];
+            dispatch!(kernel => kernel.restore_decayed::<W>(view, base, &mut out));
+            out
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_agree_on_contexts(
+            row in any::<[u8; EXPONENT_NUMBERS]>(),
+            numbers in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
+            on_each(|| {
+                let mut contexts = vec![0xcc; numbers.len()];
+                dispatch!(kernel => kernel.contexts(&row, &numbers, &mut contexts));
+                contexts
+            });
+        }
+
+        #[test]
+        fn kernels_agree_on_restore_decayed(
+            base in prop::collection::vec(any::<u8>(), 0..=REFERENCE_CHUNK),
+            rate in prop_oneof![Just(0), any::<i32>(), -100_000..100_000i32],
+        ) {
+            decayed::<u8>(Dtype::F8E5M2, rate, &base);
+            decayed::<u16>(Dtype::Bf16, rate, &base);
+            decayed::<u16>(Dtype::F16, rate, &base);
+            decayed::<u32>(Dtype::F32, rate, &base);
+            decayed::<u64>(Dtype::F64, rate, &base);
+        }
+    }
+}

@@ -16,10 +16,12 @@ pub(crate) use steps::{Steps, spread};
 
 #[cfg(test)]
 mod tests {
+    use super::Steps;
     use super::decode::{decode, dense_count};
     use super::encode::{Sparse, encode};
     use super::fit::detect;
-    use crate::arch::Kernel;
+    use crate::agreement::on_each;
+    use crate::arch::{Kernel, dispatch};
     use proptest::prelude::*;
 
     fn round_trip(elements: &[u8], width: usize, is_float: bool) -> Sparse {
@@ -91,7 +93,29 @@ mod tests {
         assert_eq!(dense_count(&[], 0).unwrap(), 0);
     }
 
+    fn spread<const WIDTH: usize>(bitmap: &[u8], bytes: &[u8]) {
+        let ones = bitmap.iter().map(|byte| byte.count_ones() as usize).sum();
+        let dense: Vec<[u8; WIDTH]> =
+            (0..ones).map(|index| std::array::from_fn(|byte| bytes[(index + byte) % bytes.len()])).collect();
+        on_each(|| {
+            let mut elements = vec![[0xcc; WIDTH]; 8 * bitmap.len()];
+            dispatch!(kernel => kernel.spread(bitmap, &dense, &mut elements));
+            elements
+        });
+    }
+
     proptest! {
+        #[test]
+        fn kernels_agree_on_spread(
+            bitmap in prop::collection::vec(prop_oneof![Just(0), Just(u8::MAX), any::<u8>()], 0..60),
+            bytes in prop::collection::vec(any::<u8>(), 1..500),
+        ) {
+            spread::<1>(&bitmap, &bytes);
+            spread::<2>(&bitmap, &bytes);
+            spread::<4>(&bitmap, &bytes);
+            spread::<8>(&bitmap, &bytes);
+        }
+
         #[test]
         fn any_elements_come_back(
             bytes in prop::collection::vec(prop_oneof![Just(0_u8), Just(0x80), any::<u8>()], 0..600),

@@ -151,7 +151,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_give_the_same_elements_with_every_kernel(
+        fn kernels_agree_on_restore_subnormals(
             symbols in prop::collection::vec(0u8..168, 0..400), bytes in prop::collection::vec(any::<u8>(), 0..500), signs in 0..3,
         ) {
             let signs = [SubnormalSigns::Verbatim, SubnormalSigns::Positive, SubnormalSigns::Negative][signs as usize];
