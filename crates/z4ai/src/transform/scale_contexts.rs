@@ -4,7 +4,10 @@
 
 use crate::arch;
 use crate::entropy::plane;
-use crate::entropy::table::{Histogram, SYMBOLS, entropy_bits};
+use crate::entropy::rans::Tables;
+use crate::entropy::table::{FrequencyTable, Histogram, SYMBOLS, entropy_bits};
+use crate::error::{Error, Result};
+use crate::frame::wire::{Reader, put_signed};
 use crate::threads;
 use crate::transform::float::scale::Scales;
 use crate::transform::float::{FLOAT_CHUNK, ROW_WITHOUT_SHAPE};
@@ -82,9 +85,56 @@ pub(crate) fn context(expected: i16, first: i16, last: i16) -> i16 {
     expected.saturating_sub(first).clamp(0, last)
 }
 
+/// The scales of a section and the frequency tables of the contexts that follow from them, as models have
+/// them.
+#[derive(Debug)]
+pub(crate) struct ScaleTables {
+    pub scales: Scales,
+    /// The expectation of the first context.
+    pub first: i16,
+    pub tables: Tables,
+}
+
+impl ScaleTables {
+    /// The tables of contexts in this window.
+    pub fn new(scales: Scales, window: ContextWindow, tables: Vec<FrequencyTable>) -> Result<Self> {
+        Ok(Self { scales, first: window.first, tables: Tables::new(tables)? })
+    }
+
+    /// Reads what [`Self::write`] wrote for `2^bits` contexts of so many elements, which errors call `what`.
+    pub fn read(reader: &mut Reader, bits: u8, precision: u32, elements: usize, what: &str) -> Result<Self> {
+        let contexts = 1usize.checked_shl(bits.into()).filter(|&contexts| contexts <= MOST_SCALE_CONTEXTS);
+        let contexts = contexts.ok_or_else(|| Error::corrupt(format!("too many contexts of {what}")))?;
+        let scales = Scales::read(reader, elements)?;
+        let first = i16::try_from(reader.signed()?);
+        let first = first.map_err(|_| Error::corrupt("the first context's scale is out of range"))?;
+        let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, precision));
+        Ok(Self { scales, first, tables: Tables::new(tables.collect::<Result<_>>()?)? })
+    }
+
+    /// Appends the scales and the tables, of which there are `2^`[`Self::bits`].
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        self.scales.write(out)?;
+        put_signed(out, i64::from(self.first));
+        self.tables.frequencies().iter().for_each(|table| table.write(out));
+        Ok(())
+    }
+
+    /// The logarithm of the number of contexts.
+    pub fn bits(&self) -> u8 {
+        self.tables.frequencies().len().trailing_zeros() as u8
+    }
+
+    /// Writes the contexts of the elements from `start` on.
+    #[inline(always)]
+    pub fn contexts(&self, start: usize, contexts: &mut [i16]) {
+        fill_contexts(&self.scales, self.first, self.tables.frequencies().len(), start, contexts);
+    }
+}
+
 /// Writes the contexts of the elements from `start` on, of which there are `count` kinds.
 #[inline(always)]
-pub(crate) fn fill_contexts(scales: &Scales, first: i16, count: usize, start: usize, contexts: &mut [i16]) {
+fn fill_contexts(scales: &Scales, first: i16, count: usize, start: usize, contexts: &mut [i16]) {
     scales.fill(start, contexts);
     contexts.iter_mut().for_each(|to| *to = context(*to, first, count as i16 - 1));
 }

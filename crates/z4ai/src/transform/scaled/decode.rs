@@ -10,7 +10,7 @@ use crate::transform::float::FLOAT_CHUNK;
 impl ScaledModel {
     /// Decodes a block, the first element of which is element `start` of the section.
     pub(super) fn decode_block(&self, reader: &mut Reader, start: usize, out: &mut [u8]) -> Result<()> {
-        let tables = self.tables.decoder();
+        let tables = self.0.tables.decoder();
         let mut stream = rans::SymbolDecoder::open_in(most_lanes_for(out.len()), tables, reader)?;
         let (mut expected, mut offsets) = ([0i16; FLOAT_CHUNK], [0u16; FLOAT_CHUNK]);
         for (index, chunk) in out.chunks_mut(FLOAT_CHUNK).enumerate() {
@@ -18,7 +18,7 @@ impl ScaledModel {
             arch::vectorised(
                 #[inline(always)]
                 || {
-                    self.contexts(start + index * FLOAT_CHUNK, expected);
+                    self.0.contexts(start + index * FLOAT_CHUNK, expected);
                     let contexts = offsets.iter_mut().zip(expected);
                     contexts.for_each(|(to, &mut from)| *to = (from as u16) << tables.precision());
                 },

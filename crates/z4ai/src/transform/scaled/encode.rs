@@ -15,11 +15,11 @@ impl ScaledModel {
             || {
                 for (index, contexts) in contexts.chunks_mut(FLOAT_CHUNK).enumerate() {
                     let expected = &mut expected[..contexts.len()];
-                    self.contexts(start + index * FLOAT_CHUNK, expected);
+                    self.0.contexts(start + index * FLOAT_CHUNK, expected);
                     contexts.iter_mut().zip(expected).for_each(|(to, &mut from)| *to = from as u8);
                 }
             },
         );
-        rans::encode_in(most_lanes_for(bytes.len()), self.tables.encoder(), bytes, &contexts, out);
+        rans::encode_in(most_lanes_for(bytes.len()), self.0.tables.encoder(), bytes, &contexts, out);
     }
 }

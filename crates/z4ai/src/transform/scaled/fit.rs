@@ -4,10 +4,9 @@ use super::model::ScaledModel;
 use crate::arch;
 use crate::dtype::Dtype;
 use crate::entropy::plane;
-use crate::entropy::rans::Tables;
 use crate::entropy::table::{FrequencyTable, MAX_PRECISION, entropy_bits};
 use crate::error::Result;
-use crate::transform::scale_contexts::{Candidate, ScaledSymbols};
+use crate::transform::scale_contexts::{Candidate, ScaleTables, ScaledSymbols};
 
 /// The most contexts that are used: their tables have 16 KiB each, and with twice as many the entropy is
 /// at most 0.1 % lower (fp8 of real weights in blocks of 128 × 128).
@@ -64,7 +63,7 @@ impl ScaledModel {
             }
             FrequencyTable::normalise(&counts, MAX_PRECISION)
         });
-        Ok(Some(Self { scales, first: window.first, tables: Tables::new(tables.collect())? }))
+        Ok(Some(Self(ScaleTables::new(scales, window, tables.collect())?)))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::transform::float::FLOAT_CHUNK;
 impl SubnormalModel {
     /// Decodes a block of whole elements, the first of which is element `start` of the section.
     pub(super) fn decode_block(&self, reader: &mut Reader, start: usize, out: &mut [u8]) -> Result<()> {
-        let tables = self.tables.decoder();
+        let tables = self.contexts.tables.decoder();
         let lanes = most_lanes_for(out.len() / 2);
         let mut stream = rans::SymbolDecoder::open_in(lanes, tables, reader)?;
         let mut restorer = Restorer::new(reader.peek(), self.signs);
@@ -22,7 +22,7 @@ impl SubnormalModel {
             arch::vectorised(
                 #[inline(always)]
                 || {
-                    self.contexts(start + index * FLOAT_CHUNK, &mut expected[..count]);
+                    self.contexts.contexts(start + index * FLOAT_CHUNK, &mut expected[..count]);
                     let contexts = offsets[..count].iter_mut().zip(&expected);
                     contexts.for_each(|(to, &from)| *to = (from as u16) << tables.precision());
                 },

@@ -19,12 +19,12 @@ impl SubnormalModel {
                 fill_symbols(bytes, &mut symbols);
                 for (index, contexts) in contexts.chunks_mut(FLOAT_CHUNK).enumerate() {
                     let expected = &mut expected[..contexts.len()];
-                    self.contexts(start + index * FLOAT_CHUNK, expected);
+                    self.contexts.contexts(start + index * FLOAT_CHUNK, expected);
                     contexts.iter_mut().zip(expected).for_each(|(to, &mut from)| *to = from as u8);
                 }
             },
         );
-        rans::encode_in(most_lanes_for(count), self.tables.encoder(), &symbols, &contexts, out);
+        rans::encode_in(most_lanes_for(count), self.contexts.tables.encoder(), &symbols, &contexts, out);
         match self.signs {
             SubnormalSigns::Verbatim => write_bits::<1>(bytes, &symbols, out),
             SubnormalSigns::Positive | SubnormalSigns::Negative => write_bits::<0>(bytes, &symbols, out),

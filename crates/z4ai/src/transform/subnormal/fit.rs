@@ -4,11 +4,10 @@
 use super::element::MEANINGS;
 use super::model::{SUBNORMAL_PRECISION, SubnormalModel, SubnormalSigns, fill_symbols};
 use crate::arch;
-use crate::entropy::rans::Tables;
 use crate::entropy::table::{FrequencyTable, Histogram};
 use crate::error::Result;
 use crate::threads;
-use crate::transform::scale_contexts::{Candidate, MOST_SCALE_CONTEXTS, ScaledSymbols};
+use crate::transform::scale_contexts::{Candidate, MOST_SCALE_CONTEXTS, ScaleTables, ScaledSymbols};
 
 /// Quarters of an octave that a context may span, in the order in which they are tried.
 const STEPS: [i64; 3] = [2, 1, 4];
@@ -37,7 +36,7 @@ impl SubnormalModel {
         let total = best.count(&symbols, block);
         let Candidate { scales, window, .. } = best;
         let tables = total[..window.contexts].iter().map(table).collect();
-        Ok(Self { signs: signs(bytes), scales, first: window.first, tables: Tables::new(tables)? })
+        Ok(Self { signs: signs(bytes), contexts: ScaleTables::new(scales, window, tables)? })
     }
 }
 

@@ -3,12 +3,10 @@
 
 use super::element::{MEANINGS, symbol};
 use crate::dtype::Dtype;
-use crate::entropy::rans::Tables;
 use crate::entropy::table::FrequencyTable;
 use crate::error::{Error, Result};
-use crate::frame::wire::{Reader, put_signed};
-use crate::transform::float::scale::Scales;
-use crate::transform::scale_contexts::{MOST_SCALE_CONTEXTS, fill_contexts};
+use crate::frame::wire::Reader;
+use crate::transform::scale_contexts::ScaleTables;
 use crate::transform::{Contents, Position, Transform};
 
 /// The precision of the tables: the slots of sixteen contexts take 64 KiB, twice a usual first-level cache;
@@ -19,10 +17,7 @@ pub(super) const SUBNORMAL_PRECISION: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct SubnormalModel {
     pub(super) signs: SubnormalSigns,
-    pub(super) scales: Scales,
-    /// The expectation of the first context.
-    pub(super) first: i16,
-    pub(super) tables: Tables,
+    pub(super) contexts: ScaleTables,
 }
 
 /// The signs of a section's elements.
@@ -34,15 +29,10 @@ pub(super) enum SubnormalSigns {
 }
 
 impl SubnormalModel {
-    /// The contexts of the elements from `start` on.
-    #[inline(always)]
-    pub(super) fn contexts(&self, start: usize, contexts: &mut [i16]) {
-        fill_contexts(&self.scales, self.first, self.tables.frequencies().len(), start, contexts);
-    }
-
     /// Elements per row, if rows or columns differ.
     pub fn row_length(&self) -> Option<usize> {
-        (self.scales.row_length > 0).then_some(self.scales.row_length)
+        let row_length = self.contexts.scales.row_length;
+        (row_length > 0).then_some(row_length)
     }
 }
 
@@ -54,7 +44,6 @@ impl Transform for SubnormalModel {
         if section.dtype != Some(Dtype::F16) {
             return Err(Error::corrupt("subnormal floats of a dtype that is not fp16"));
         }
-        let elements = section.elements();
         let flags = reader.u8()?;
         let signs = match flags & 3 {
             0 => SubnormalSigns::Verbatim,
@@ -62,30 +51,20 @@ impl Transform for SubnormalModel {
             2 => SubnormalSigns::Negative,
             _ => return Err(Error::corrupt("unknown signs of subnormal floats")),
         };
-        let contexts =
-            1usize.checked_shl(u32::from(flags >> 2)).filter(|&contexts| contexts <= MOST_SCALE_CONTEXTS);
-        let contexts = contexts.ok_or_else(|| Error::corrupt("too many contexts of subnormal floats"))?;
-        let scales = Scales::read(reader, elements)?;
-        let first = i16::try_from(reader.signed()?);
-        let first = first.map_err(|_| Error::corrupt("the first context's scale is out of range"))?;
-        let tables = (0..contexts).map(|_| FrequencyTable::read_from(reader, SUBNORMAL_PRECISION));
-        let tables: Vec<_> = tables.collect::<Result<_>>()?;
+        let (bits, elements) = (flags >> 2, section.elements());
+        let contexts = ScaleTables::read(reader, bits, SUBNORMAL_PRECISION, elements, "subnormal floats")?;
         let occurs = |table: &FrequencyTable| {
             MEANINGS.iter().zip(table.frequencies).all(|(meaning, count)| meaning.occurs || count == 0)
         };
-        if !tables.iter().all(occurs) {
+        if !contexts.tables.frequencies().iter().all(occurs) {
             return Err(Error::corrupt("a frequency of a symbol that no float has"));
         }
-        Ok(Self { signs, scales, first, tables: Tables::new(tables)? })
+        Ok(Self { signs, contexts })
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        let contexts = self.tables.frequencies();
-        out.push(self.signs as u8 | (contexts.len().trailing_zeros() as u8) << 2);
-        self.scales.write(out)?;
-        put_signed(out, i64::from(self.first));
-        contexts.iter().for_each(|table| table.write(out));
-        Ok(())
+        out.push(self.signs as u8 | self.contexts.bits() << 2);
+        self.contexts.write(out)
     }
 
     fn encode(&self, bytes: &[u8], at: Position, out: &mut Vec<u8>) -> Result<()> {
