@@ -7,8 +7,8 @@ use crate::frame::section::BlockEntry;
 use crate::threads;
 use std::sync::Mutex;
 
-/// Memory of blocks, kept for the next: bringing in new memory takes about as long as encoding does. Never
-/// waited for: in a forked process its holder may not exist any more.
+/// Memory of blocks, kept for the next: bringing in new memory takes about as long as encoding does. Only
+/// ever tried to be locked: in a forked process the thread that held the lock does not exist.
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 /// The most blocks that are kept and the most bytes of each: a guard.
 const SPARE_BLOCKS: usize = 16;

@@ -55,9 +55,10 @@ const TRIAL_PARTS: usize = 4;
 /// size.
 const REPETITION_BYTES: usize = 1 << 12;
 
-/// One part in so many is what nested planes of one-byte floats may take more than planes of bytes, which are
-/// decoded more slowly, and than those in contexts, which zstd, following how scales change, may come close
-/// to. A Huffman code, such as zstd's, takes up to one in 150 more than planes.
+/// Fast effort codes one-byte floats as nested planes, which decode fastest, unless they take one part in so
+/// many more than byte planes, or than bytes in the contexts of rows and columns. The measure is zstd, whose
+/// Huffman codes take up to one part in 150 more than byte planes, and which may come close to contexts,
+/// since it follows how scales change.
 const NESTED_EXCESS: u64 = 256;
 const SCALED_EXCESS: u64 = 96;
 

@@ -18,7 +18,7 @@ const SHORTEST_COPY: usize = 4096;
 /// is searched. Unshaped and structured: half or double of either changes no size.
 const WINDOW: usize = 1 << 16;
 const SEARCHED_BYTES: usize = 1 << 14;
-/// Windows that are looked at by one thread at a time.
+/// Windows that are looked at by one thread at a time: 1 MiB. A round number.
 const WINDOWS_PER_TASK: usize = 16;
 /// Of ordinary data one place in 256 is remembered; of no data more than one for so many bytes. Unshaped and
 /// structured: half or double changes no size.

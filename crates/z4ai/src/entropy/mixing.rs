@@ -37,8 +37,8 @@ impl Tally {
         i32::from(STRETCH[(self.probability(1 << 15, PRIOR_ODDS) >> 4) as usize & 4095])
     }
 
-    /// The probability of a 1 in 1/2^[`PROBABILITY_BITS`]. The prior are the odds that this number of a sum
-    /// of two tallies' log odds stands for.
+    /// The probability of a 1 in 1/2^[`PROBABILITY_BITS`]. The prior is what two tallies say whose log odds
+    /// have this [`sum_of`].
     #[inline(always)]
     pub fn chance(self, sum: usize) -> u32 {
         let probability = self.probability(ASSUMED[sum % SUMS], PRIOR_CHANCE) >> (16 - PROBABILITY_BITS);
@@ -90,8 +90,8 @@ pub(crate) fn sum_of(first: i32, second: i32) -> usize {
     (((first + second) >> SUM_BITS) + SUMS as i32 / 2).clamp(0, SUMS as i32 - 1) as usize
 }
 
-/// The log odds that are assumed where the sum of those of two tallies has this number. They often say the
-/// same, so it is less than their sum.
+/// The log odds that two tallies with this [`sum_of`] stand for. They often count the same signs, so these
+/// are less than the sum.
 const fn assumed_odds(sum: usize) -> i32 {
     let middle = (((sum % SUMS) as i32 - SUMS as i32 / 2) << SUM_BITS) + (1 << (SUM_BITS - 1));
     (middle * 11) >> 4

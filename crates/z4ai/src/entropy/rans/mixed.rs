@@ -211,7 +211,7 @@ impl<'a> MixedDecoder<'a> {
         self.used = 0;
     }
 
-    /// Takes over a lane's state after a symbol, with a new word if it has become too small.
+    /// Sets a lane's state after a symbol or a bit, refilled with a word if it is too small.
     #[inline(always)]
     fn refill(&mut self, lane: usize, state: u32) {
         // Branch-free: whether a lane refills is unpredictable, so the word is always loaded.

@@ -54,7 +54,7 @@ fn round_trip_in(lanes: usize, tables: &Tables, symbols: &[u8], contexts: &[u8],
             assert_eq!(*reference.get_or_insert_with(|| stream.clone()), stream, "{kernel:?}");
             let decoded = decode_all(lanes, tables.decoder(), &stream, offsets, symbols.len()).unwrap();
             assert_eq!(decoded, symbols, "{kernel:?}");
-            // The same without its last word, or without the last byte of its states.
+            // Cut off in its last word, or in its states if it has no words, the stream is refused.
             let mut length = Reader::new(&stream, "test");
             let body = length.length().unwrap() - 2;
             let mut cut = Vec::new();

@@ -32,7 +32,7 @@ struct Scratch {
 const PADDING: usize = 128;
 
 /// The longest rows whose lines are kept, so that the second-level cache holds them, and the fewest rows of a
-/// block.
+/// block for which making lines pays. Round numbers.
 const LONGEST_LINE: usize = 1 << 13;
 const FEWEST_LINE_ROWS: usize = 16;
 

@@ -48,10 +48,11 @@ thread_local! {
     }));
 }
 
-/// Bytes of escapes that blocks have room for; where they are more, the block is moved.
+/// Bytes of escapes that blocks have room for; where they are more, the block is moved. A round number: an
+/// eighth of a block of floats.
 const FEW_ESCAPES: usize = 1 << 14;
 
-/// What a block becomes before it is written. Kept per thread, for the same reason.
+/// What a block becomes before it is written. Each thread keeps one, as it does a [`SymbolScratch`].
 #[derive(Debug, Default)]
 struct FloatScratch {
     symbols: Vec<u8>,

@@ -9,8 +9,8 @@ use crate::threads;
 /// Elements that sections must have for their rows to be worth the search. Unshaped: half or double changes
 /// no size.
 const SMALLEST_PERIODIC: usize = 1 << 21;
-/// Elements that are compared with later ones, and how much later at most. Rows have a multiple of eight
-/// elements, nearly always, and bits are compared by the byte.
+/// Elements that are compared with later ones, and how much later at most. Nearly all rows have a multiple of
+/// eight elements, so that bits can be compared by the byte. Round numbers.
 const PERIOD_SAMPLE: usize = 3 << 13;
 const LONGEST_PERIOD: usize = 1 << 13;
 const PERIOD_STEP: usize = 8;

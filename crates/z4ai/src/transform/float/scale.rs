@@ -179,14 +179,16 @@ fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
     median.saturating_sub(DUST_OCTAVES << layout.head_mantissa_bits()).max(1)
 }
 
-/// Rows summed before the 32-bit column accumulators are emptied.
+/// Rows summed before the 32-bit accumulators of columns are emptied: magnitudes have 15 bits, so they could
+/// not overflow with four times as many.
 const BATCH_ROWS: usize = 1 << 15;
-/// Rows, if they are long, that are summed before their columns are added to those of others.
+/// Long rows that a task sums at least, since adding its columns to those of others takes as long as a row. A
+/// round number.
 const LONG_ROWS: usize = 32;
 /// Rows that columns are summed over, about, where there are more: their means are then known to a fraction
 /// of a step. Unshaped: half +0.001 %, double no gain.
 const COLUMN_SAMPLE: usize = 4096;
-/// Neighbours in a row that are summed together.
+/// Neighbours in a row that are summed together, in registers. A round number.
 const NEIGHBOURS_TOGETHER: usize = 256;
 
 impl Sums {

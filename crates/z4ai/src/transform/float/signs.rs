@@ -26,7 +26,7 @@ const JOINT_SIGN_GAIN: u64 = 32;
 /// Elements, from all over a section, whose signs are compared with their neighbours'; in short sections they
 /// would not save what their table takes.
 const COMPARED_SIGNS: usize = 1 << 14;
-/// Neighbours among these.
+/// Neighbours among these. Round numbers.
 const SIGN_STRETCH: usize = 1 << 9;
 
 impl Signs {

@@ -111,7 +111,7 @@ fn escapes_of(symbols: [uint16x8_t; 4]) -> u32 {
 #[inline]
 #[target_feature(enable = "neon")]
 fn low_bits_from<const BITS: usize>(count: usize, start: usize) -> LowBits<int8x16_t, BITS> {
-    // To the right.
+    // Negative shifts to the left are shifts to the right.
     LowBits::new(count, start, |bits| vdupq_n_s8(-(bits as i8)))
 }
 

@@ -137,7 +137,7 @@ pub(super) struct TableLookup<'a> {
     slots: &'a [u32],
     index_mask: uint16x8_t,
     slot_mask: uint32x4_t,
-    /// To the right.
+    /// A shift to the right, which NEON writes as a negative shift to the left.
     precision: int32x4_t,
 }
 
@@ -154,7 +154,7 @@ impl<'a> TableLookup<'a> {
         }
     }
 
-    /// Offsets that end inside the table, of any that were given.
+    /// Any offsets, masked so that they lie inside the table.
     #[inline]
     #[target_feature(enable = "neon")]
     fn masked(&self, offsets: uint16x8_t) -> Eight {
@@ -200,18 +200,18 @@ impl<'a> TableLookup<'a> {
         }
     }
 
-    /// The states without the symbols of these entries, which are theirs.
+    /// The states after their symbols, which have these entries, have been decoded.
     #[inline]
     #[target_feature(enable = "neon")]
     fn without(&self, state: uint32x4_t, entry: uint32x4_t) -> uint32x4_t {
-        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it
-        // is ready before the entry is.
+        // An entry without its symbol is `frequency << 12 | offset`. Rather than masking the frequency out,
+        // 2^12 is taken off its factor, the quotient, which is ready before the entry is.
         let quotient = vsubq_u32(vshlq_u32(state, self.precision), vdupq_n_u32(1 << 12));
         vmlaq_u32(vshrq_n_u32::<8>(entry), vshrq_n_u32::<20>(entry), quotient)
     }
 }
 
-/// The states, those that are too small with a word from the stream.
+/// Refills the states that are too small with a word from the stream.
 ///
 /// # Safety
 ///

@@ -38,8 +38,8 @@ impl Steps for Avx2 {
     }
 }
 
-/// For each 8-bit mask of lanes that want a word: the byte shuffle that moves the next words to the lanes
-/// that want one, and zeros to the others.
+/// For each mask of eight lanes: the byte shuffle that refills these lanes with the next words, and moves
+/// zeros to the others.
 pub(in crate::arch) static WORDS_TO_LANES: [RefillShuffle; 256] = words_to_lanes();
 
 /// A byte shuffle, aligned so that none lies in two cache lines.
@@ -262,7 +262,7 @@ impl<'a> TableLookup<'a> {
         }
     }
 
-    /// Offsets that end inside the table, of any that were given.
+    /// Any offsets, masked so that they lie inside the table.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn masked(&self, offsets: __m256i) -> __m256i {
@@ -290,13 +290,13 @@ impl<'a> TableLookup<'a> {
         _mm256_or_si256(_mm256_and_si256(state, self.slot_mask), offset)
     }
 
-    /// The states without the symbols of these entries, which are theirs.
+    /// The states after their symbols, which have these entries, have been decoded.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn without(&self, state: __m256i, entry: __m256i) -> __m256i {
         let frequency = _mm256_srli_epi32::<20>(entry);
-        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it
-        // is ready before the entry is.
+        // An entry without its symbol is `frequency << 12 | offset`. Rather than masking the frequency out,
+        // 2^12 is taken off its factor, the quotient, which is ready before the entry is.
         let quotient = _mm256_sub_epi32(_mm256_srl_epi32(state, self.precision), _mm256_set1_epi32(1 << 12));
         let rest = _mm256_mullo_epi32(frequency, quotient);
         _mm256_add_epi32(rest, _mm256_srli_epi32::<8>(entry))
@@ -325,7 +325,7 @@ impl<'a> TableLookup<'a> {
         (entry, self.without(state, entry))
     }
 
-    /// The states, those that are too small with a word from the stream.
+    /// Refills the states that are too small with a word from the stream.
     ///
     /// # Safety
     ///

@@ -53,7 +53,7 @@ pub(super) fn encode<const PARTS: usize>(
 
 /// What the steps of a stream share.
 struct EncoderRegisters {
-    /// By which a frequency becomes the least state that is too large for it.
+    /// A frequency, shifted left by this, is the least state that spills before its symbol.
     limit_shift: int32x4_t,
     /// `2^precision`.
     size: uint32x4_t,

@@ -75,7 +75,7 @@ fn encode<const PARTS: usize>(
 
 /// What the steps of a stream share.
 struct EncoderRegisters {
-    /// By which a frequency becomes the least state that is too large for it.
+    /// A frequency, shifted left by this, is the least state that spills before its symbol.
     limit_shift: __m128i,
     /// `2^precision`.
     size: __m256i,

@@ -5,8 +5,8 @@ use super::encode_contexts;
 use crate::entropy::rans::{COMPACT_HALF, CompactTable, CompactTables, LANES};
 use std::arch::x86_64::*;
 
-/// One in so many groups of [`LANES`] symbols may have several contexts here; each of these takes as long as
-/// a group.
+/// One in so many groups of [`LANES`] symbols may have several contexts here; each of its contexts takes as
+/// long as a group. A round number.
 const MIXED_GROUPS: usize = 8;
 
 /// Whether contexts change seldom.
@@ -215,13 +215,13 @@ impl EncoderRegisters {
         }
         let mask = _pdep_u32(leave[0], 0x0f0f_0f0f) | _pdep_u32(leave[1], 0xf0f0_f0f0);
         // SAFETY: the caller vouches for the place.
-        unsafe { self.push.give_away(leaving, mask, words, start) };
+        unsafe { self.push.spill(leaving, mask, words, start) };
     }
 }
 
 /// What encoding a symbol takes once its entry is there.
 pub(in crate::arch) struct Push {
-    /// By which a frequency becomes the least state that is too large for it.
+    /// A frequency, shifted left by this, is the least state that spills before its symbol.
     limit_shift: __m128i,
     /// `2^precision`.
     size: __m512i,
@@ -241,7 +241,7 @@ impl Push {
         }
     }
 
-    /// Encodes one symbol in each of sixteen lanes, and says which gave their low word away.
+    /// Encodes one symbol in each of sixteen lanes, and returns which of these spill their low words.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn sixteen(&self, state: &mut __m512i, fields: __m512i, reciprocal: __m512i) -> __mmask16 {
@@ -260,14 +260,14 @@ impl Push {
         large
     }
 
-    /// Puts those of 32 words that a mask names before the words so far.
+    /// Spills those of 32 words that a mask names, in front of the words so far.
     ///
     /// # Safety
     ///
     /// The 64 bytes before `words + start` must be writable.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
-    pub unsafe fn give_away(&self, leaving: __m512i, mask: u32, words: *mut u8, start: &mut usize) {
+    pub unsafe fn spill(&self, leaving: __m512i, mask: u32, words: *mut u8, start: &mut usize) {
         let count = mask.count_ones();
         // Compressed words are at the front; a rotation puts them at the end.
         let turn = _mm512_add_epi16(self.numbers, _mm512_set1_epi16(count as i16));

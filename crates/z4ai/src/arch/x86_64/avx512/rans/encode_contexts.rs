@@ -51,8 +51,8 @@ impl ContextStream<'_> {
             }
             // SAFETY: `start` is at least 64 before each half (see above).
             unsafe {
-                push.give_away(second, (mask >> 32) as u32, words.as_mut_ptr(), &mut start);
-                push.give_away(first, mask as u32, words.as_mut_ptr(), &mut start);
+                push.spill(second, (mask >> 32) as u32, words.as_mut_ptr(), &mut start);
+                push.spill(first, mask as u32, words.as_mut_ptr(), &mut start);
             }
         }
         store_states(states, lanes);

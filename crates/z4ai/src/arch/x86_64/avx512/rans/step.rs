@@ -92,18 +92,18 @@ impl<'a> TableLookup<'a> {
         _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
     }
 
-    /// The states without the symbols of these entries, which are theirs.
+    /// The states after their symbols, which have these entries, have been decoded.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub fn without(&self, state: __m512i, entries: __m512i) -> __m512i {
         let frequency = _mm512_srli_epi32::<20>(entries);
-        // Above the offset inside the symbol the frequency is left, which the other factor makes up for: it
-        // is ready before the entry is.
+        // An entry without its symbol is `frequency << 12 | offset`. Rather than masking the frequency out,
+        // 2^12 is taken off its factor, the quotient, which is ready before the entry is.
         let quotient = _mm512_sub_epi32(_mm512_srl_epi32(state, self.precision), _mm512_set1_epi32(1 << 12));
         _mm512_add_epi32(_mm512_mullo_epi32(frequency, quotient), _mm512_srli_epi32::<8>(entries))
     }
 
-    /// The states, those that are too small with a word from the stream.
+    /// Refills the states that are too small with a word from the stream.
     ///
     /// # Safety
     ///
