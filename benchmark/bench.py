@@ -198,7 +198,7 @@ def run_store(sessions: Sessions, options: argparse.Namespace):
 def run_dcp(sessions: Sessions, options: argparse.Namespace):
     from workloads import dcp
 
-    yield dcp.run(options)
+    yield from dcp.run(options)
 
 
 def run_deployed(sessions: Sessions, options: argparse.Namespace):

@@ -158,37 +158,54 @@ def save(rank: int, tool: str, place: Path, megabytes: int, rounds: int) -> dict
     return seconds
 
 
-def _memory() -> dict[str, float]:
-    """Megabytes of memory of this process: now, at its peak, and of files that are mapped, such as code."""
-    lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
-    return {words[0].rstrip(":"): int(words[1]) / 1024 for words in lines if words[-1] == "kB"}
-
-
 def load(rank: int, tool: str, place: Path, megabytes: int, name: str) -> dict[str, float]:
-    """Seconds of a load, how much more memory it took at its peak than the tensors themselves, and how much of that is code that was
-    not used before.
-    """
+    """Seconds of a load."""
     import torch.distributed as dist
-    import torch.distributed.checkpoint as dcp
 
     state = _state(rank, megabytes, 0.0, dist.get_world_size())
     # Modules are imported before: torch's own were with torch.
     reader(tool, place, name)
-    # Forgets the peak of what came before.
-    Path("/proc/self/clear_refs").write_text("5")
-    before = _memory()
     dist.barrier()
     start = time.perf_counter()
-    storage, checkpoint = reader(tool, place, name)
-    dcp.load(state, storage_reader=storage, checkpoint_id=checkpoint)
+    _load(state, tool, place, name)
     seconds = time.perf_counter() - start
     dist.barrier()
-    after = _memory()
-    return {
-        "seconds": seconds,
-        "peak": after["VmHWM"] - before["VmRSS"],
-        "code": after["RssFile"] - before["RssFile"],
+    return {"seconds": seconds}
+
+
+def load_memory(rank: int, tool: str, place: Path, megabytes: int, name: str) -> dict[str, float]:
+    """Megabytes that a load takes beyond the tensors themselves: anonymous at its peak; code, which is what a load of one tensor
+    before it touches; and what is file-backed beyond that, such as mapped files.
+    """
+    import torch.distributed as dist
+
+    from harness.memory import Peaks, resident
+
+    state = _state(rank, megabytes, 0.0, dist.get_world_size())
+    first = dict([next(iter(state.items()))])
+    for each in (OURS, TORCH):
+        reader(each, place, name)
+    anonymous, untouched = resident()
+    with Peaks() as touching:
+        _load(first, tool, place, name)
+    touched = resident()[1]
+    dist.barrier()
+    with Peaks() as loading:
+        _load(state, tool, place, name)
+    dist.barrier()
+    found = {
+        "anonymous": max(touching.anonymous, loading.anonymous) - anonymous,
+        "code": touched - untouched,
+        "mapped": max(loading.file_backed - touched, 0),
     }
+    return {kind: amount / 1e6 for kind, amount in found.items()}
+
+
+def _load(state: dict[str, Any], tool: str, place: Path, name: str) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    storage, checkpoint = reader(tool, place, name)
+    dcp.load(state, storage_reader=storage, checkpoint_id=checkpoint)
 
 
 if __name__ == "__main__":

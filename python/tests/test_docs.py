@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import z4ai
+import ztensor
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / name for name in ("tutorial.md", "checkpoints.md", "store.md")]
@@ -33,6 +35,18 @@ def run(page: Path, names: dict[str, Any]) -> None:
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(page, {})
+
+
+def test_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its samples take what somebody downloaded."""
+    pytest.importorskip("jax")
+    monkeypatch.chdir(tmp_path)
+    Path("downloads").mkdir()
+    for number in range(3):
+        weight = np.full((64, 48), number, dtype=np.float32)
+        ztensor.numpy.save_file({"weight": weight}, f"downloads/{number}.{'zt' if number else 'safetensors'}")
+    run(ROOT / "docs" / "batch.md", {})
+    assert len(list(Path("converted").rglob("*.safetensors"))) == 3
 
 
 @pytest.mark.usefixtures("disabled_afterwards")

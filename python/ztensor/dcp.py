@@ -20,7 +20,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.distributed.checkpoint.metadata import (
@@ -62,6 +62,8 @@ _WEIGHTS = (
     *(".bin", ".ckpt", ".distcp", ".gguf", ".h5", ".hdf5", ".keras", ".msgpack", ".npy", ".npz", ".onnx", ".ot", ".pt"),
     *(".pth", ".safetensors", ".z4ai", ".z4dm", ".zstn", ".zt", ".index.json"),
 )
+#: What ranks say of where they stored what: by name, and by the offsets of the shard; objects have none.
+_Places: TypeAlias = dict[str, dict[torch.Size | None, dict[str, Any]]]
 #: PyTorch's names of element types.
 _TORCH_NAMES: dict[str, str | None] = {row["name"]: row["torch"] for row in _native.element_types()}
 
@@ -196,12 +198,13 @@ class Writer(StorageWriter):
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Makes what all ranks stored a checkpoint."""
-        places: dict[MetadataIndex, dict[str, Any]] = {}
+        # Nothing is made anew for each of maybe 100,000 shards that the garbage collector would have to watch.
+        places: _Places = {}
         files: dict[str, int] = {}
         parts: list[bytes] = []
         for result in (result for rank in results for result in rank):
             about = result.storage_data
-            places[result.index] = about
+            places.setdefault(result.index.fqn, {})[result.index.offset] = about
             files.setdefault(about["file"], len(files))
             if "part" in about:
                 parts.append(about["part"])
@@ -390,7 +393,7 @@ def _dtype(about: _native.TensorMetadata) -> torch.dtype | None:
 
 
 def _describe(
-    metadata: Metadata, places: dict[MetadataIndex, dict[str, Any]], files: dict[str, int]
+    metadata: Metadata, places: _Places, files: dict[str, int]
 ) -> tuple[list[Any], list[Any], dict[str, Any]]:
     """Tensors and the boxes that make them up, objects and where they are, and those objects that are plain values."""
     boxes: list[Any] = []
@@ -398,7 +401,7 @@ def _describe(
     values: dict[str, Any] = {}
     for name, about in metadata.state_dict_metadata.items():
         if isinstance(about, BytesStorageMetadata):
-            place = places[MetadataIndex(name)]
+            place = places[name][None]
             objects.append([name, place["file"], place["start"], place["length"]])
             if "value" in place:
                 values[name] = place["value"]
@@ -406,9 +409,10 @@ def _describe(
         own = []
         element = None
         for chunk in about.chunks:
-            place = places[MetadataIndex(name, chunk.offsets)]
+            place = places[name][chunk.offsets]
             element = place["element"]
-            own.append([files[place["file"]], place["offset"], *chunk.offsets, *chunk.sizes])
+            # The garbage collector forgets tuples of numbers, and keeps walking through lists.
+            own.append((files[place["file"]], place["offset"], *chunk.offsets, *chunk.sizes))
         boxes.append([name, element or str(about.properties.dtype).removeprefix("torch."), list(about.size), own])
     return boxes, objects, values
 

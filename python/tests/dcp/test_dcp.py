@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +17,16 @@ import pytest
 import ranks
 import torch
 from safetensors import safe_open
+from torch.distributed.checkpoint import DefaultSavePlanner
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    TensorProperties,
+    TensorStorageMetadata,
+)
+from torch.distributed.checkpoint.planner import SavePlan, TensorWriteData, WriteItem, WriteItemType
 
 import ztensor
 from ztensor import Store
@@ -288,3 +299,66 @@ def test_the_base_is_the_step_that_was_saved_last(tmp_path: Path) -> None:
     part, *_ = opened.add_part("rank-00000", state, "run/step-4", base="run/step-10")
     opened.commit_parts("run/step-4", [part], [("note.txt", b"note")], base="run/step-10")
     assert torch.equal(opened.load("run/step-4", framework="pt")["a"], state["a"])
+
+
+def coordinator_calls(store: Path, world: int) -> int:
+    """Calls of functions that ``finish`` makes for as many ranks, each with a shard of each of 60 tensors."""
+    properties = TensorProperties(dtype=torch.float32)
+    size = torch.Size([world, 4])
+    chunks = [ChunkStorageMetadata(torch.Size([rank, 0]), torch.Size([1, 4])) for rank in range(world)]
+    names = [f"layer.{number}" for number in range(60)]
+
+    def item(name: str, rank: int) -> WriteItem:
+        index = MetadataIndex(name, chunks[rank].offsets, rank)
+        return WriteItem(index, WriteItemType.SHARD, tensor_data=TensorWriteData(chunks[rank], properties, size))
+
+    class Planner(DefaultSavePlanner):
+        def resolve_data(self, write_item: WriteItem) -> torch.Tensor:
+            return torch.full((1, 4), float(hash(write_item.index) % 1000003))
+
+    writer = Writer(store, f"ranks-{world}", base=None)
+    writer.set_up_storage_writer(True)
+    plans = writer.prepare_global_plan([SavePlan([item(name, rank) for name in names]) for rank in range(world)])
+    results = [writer.write_data(plan, Planner()).value() for plan in plans]
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    tensors = {name: TensorStorageMetadata(properties, size, chunks) for name in names}
+    sys.setprofile(count)
+    try:
+        writer.finish(Metadata(tensors, planner_data={}), results)
+    finally:
+        sys.setprofile(None)
+    assert len(Store(store).load(f"ranks-{world}")) == len(names)
+    return calls
+
+
+def test_the_coordinators_work_is_linear_in_the_shards(tmp_path: Path) -> None:
+    four, eight, sixteen = (coordinator_calls(tmp_path / "store", world) for world in (4, 8, 16))
+    assert sixteen - eight <= 2.1 * (eight - four)
+    # A handful for each shard more: of a training job of 256 ranks there are 100,000.
+    assert (sixteen - eight) / (8 * 60) < 6
+
+
+def test_the_page_for_users_runs(tmp_path: Path) -> None:
+    """Its Python as a script of two ranks, and its commands on what that leaves."""
+    page = (Path(__file__).parents[3] / "docs" / "distributed.md").read_text(encoding="utf-8")
+    script = "".join(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
+    (tmp_path / "train.py").write_text(script + "\ntorch.distributed.destroy_process_group()\n")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    paths = {**os.environ, "PYTHONPATH": str(Path(ztensor.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(launch, cwd=tmp_path, env=paths, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert Store(tmp_path / "models").keys() == ["run-7/step-10", "run-7/step-20", "run-7/step-21"]
+    [commands] = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    for command in commands.splitlines():
+        words = shlex.split(command, comments=True)
+        assert words[0] == "ztensor"
+        ran = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, env=paths, capture_output=True, text=True)
+        # As of other tools that compare, 1 says that there are differences.
+        assert ran.returncode == (1 if words[1] == "diff" else 0), ran.stderr
+    with safe_open(tmp_path / "folder" / "model.safetensors", "pt") as model:
+        assert set(model.keys()) == {"0.weight", "0.bias", "2.weight", "2.bias"}
