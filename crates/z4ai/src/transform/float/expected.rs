@@ -1,7 +1,7 @@
 //! What is expected of the heads of a chunk, in the forms that decoders take it in.
 
 use super::FLOAT_CHUNK;
-use super::scale::{STEPS_PER_OCTAVE, ScaleSegment};
+use super::scale::{STEPS_PER_OCTAVE, ScaleSegment, Scales};
 use crate::entropy::rans::{DecoderTables, LANES};
 
 /// Where the bits of a head come from.
@@ -122,22 +122,17 @@ impl ScaleSplit {
         (STEPS_PER_OCTAVE as usize) << self.precision
     }
 
-    /// What is expected of groups whose elements have the same scales.
-    pub fn same<'a, 's>(
+    /// What is expected of groups whose elements have the same scales, from element `start` on.
+    pub fn same<'a>(
         self,
-        scales: impl Iterator<Item = ScaleSegment<'s>>,
+        scales: &Scales,
+        start: usize,
         octaves: &'a mut [i16],
         offsets: &'a mut [u16],
     ) -> Expected<'a> {
         let offsets = if self.has_contexts { &mut offsets[..octaves.len()] } else { &mut [] };
-        let mut start = 0;
-        for ScaleSegment { length, base, .. } in scales {
-            octaves.iter_mut().skip(start).take(length).for_each(|octave| *octave = self.octave(base));
-            offsets.iter_mut().skip(start).take(length).for_each(|offset| *offset = self.offset(base));
-            start += length;
-        }
-        // Kernels rely on offsets that follow from the tables; there are no more groups than scales.
-        offsets.iter_mut().skip(start).for_each(|offset| *offset = 0);
+        each_group(scales, start, octaves, |base, _| self.octave(base));
+        each_group(scales, start, offsets, |base, _| self.offset(base));
         Expected { octaves, rest: ExpectedRest::Same(offsets), slots: self.slots() }
     }
 
@@ -213,12 +208,8 @@ impl RowLines {
             vec![0; STEPS_PER_OCTAVE as usize * row_length],
             vec![0; STEPS_PER_OCTAVE as usize * row_length],
         );
-        let rows = (0..STEPS_PER_OCTAVE as i16).map(|base| ScaleSegment {
-            length: row_length,
-            base,
-            column: 0,
-            columns,
-        });
+        let rows =
+            (0..STEPS_PER_OCTAVE as i16).map(|base| ScaleSegment { length: row_length, base, columns });
         let split_lines = ScaleSplit { centre: 0, ..split };
         split_lines.lines(rows, &mut octaves, &mut offsets);
         if !split.has_contexts {
@@ -227,26 +218,91 @@ impl RowLines {
         Self { split, row_length, octaves, offsets }
     }
 
-    /// What is expected of groups in rows with these scales.
-    pub fn expected<'a, 's>(
+    /// What is expected of groups in rows with these scales, from element `start` on.
+    pub fn expected<'a>(
         &'a self,
-        scales: impl Iterator<Item = ScaleSegment<'s>>,
+        scales: &Scales,
+        start: usize,
         octaves: &'a mut [i16],
         places: &'a mut [u32],
     ) -> Expected<'a> {
-        let mut start = 0;
-        for ScaleSegment { length, base, column, .. } in scales {
-            let line = usize::from((base & ScaleSplit::FRACTION) as u16) * self.row_length + column * LANES;
-            let end = (start + length).min(octaves.len());
-            octaves[start..end].fill(self.split.octave(base));
-            let mut at = line as u32;
-            for place in &mut places[start..end] {
-                *place = at;
-                at += LANES as u32;
-            }
-            start = end;
-        }
+        let line = |base: i16| usize::from((base & ScaleSplit::FRACTION) as u16) * self.row_length;
+        each_group(scales, start, octaves, |base, _| self.split.octave(base));
+        each_group(scales, start, places, |base, group| (line(base) + group * LANES) as u32);
         let lines = Lines { octaves: &self.octaves, offsets: &self.offsets };
         Expected { octaves, rest: ExpectedRest::Lines { lines, places }, slots: self.split.slots() }
+    }
+}
+
+/// Writes what `value` makes of the scale of each group's row and of the group's number in that row, for the
+/// groups of a chunk from element `start` on; each must lie in one row.
+fn each_group<T: Copy>(scales: &Scales, start: usize, out: &mut [T], value: impl Fn(i16, usize) -> T) {
+    /// As many as a chunk may have.
+    static NO_ROWS: [i8; GROUPS] = [0; GROUPS];
+    let length = if scales.row_length == 0 { usize::MAX } else { scales.row_length / LANES };
+    let (row, column) = (start / LANES / length, start / LANES % length);
+    let mut rows = if scales.rows.is_empty() { &NO_ROWS } else { scales.rows.get(row..).unwrap_or_default() };
+    let base = |row: i8| scales.base + i16::from(row);
+    let run = |row: i8, first: usize, groups: &mut [T]| {
+        groups.iter_mut().enumerate().for_each(|(at, group)| *group = value(base(row), first + at));
+    };
+    // Kernels rely on what follows from the tables, whether there are scales for all rows or not.
+    out.fill(value(scales.base, 0));
+    // The rest of a row that began before.
+    let begun = if column == 0 { 0 } else { out.len().min(length - column) };
+    let (begun, mut out) = out.split_at_mut(begun);
+    if let (false, [first, rest @ ..]) = (begun.is_empty(), rows) {
+        run(*first, column, begun);
+        rows = rest;
+    }
+    // Short rows, such as filters, would cost more than their groups do; with a length that the compiler
+    // knows they vectorise.
+    macro_rules! short_rows {
+        ($length:literal) => {{
+            let (whole, last) = out.as_chunks_mut::<$length>();
+            let (of_whole, of_last) = rows.split_at(whole.len().min(rows.len()));
+            for (groups, &row) in whole.iter_mut().zip(of_whole) {
+                *groups = std::array::from_fn(|at| value(base(row), at));
+            }
+            (out, rows) = (last, of_last);
+        }};
+    }
+    match length {
+        1 => short_rows!(1),
+        2 => short_rows!(2),
+        4 => short_rows!(4),
+        _ => {}
+    }
+    out.chunks_mut(length).zip(rows).for_each(|(groups, &row)| run(row, 0, groups));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_the_scales_of_their_rows() {
+        for length in [0, 1, 2, 3, 4, 5, 12, 200].map(|groups| groups * LANES) {
+            for start in [0, 1, 2, 7, 128, 130, 300] {
+                let rows: Vec<i8> = (0..1000).map(|row| (row * 7 % 100) as i8).collect();
+                let rows = if length == 0 { Vec::new() } else { rows };
+                let scales = Scales { base: 500, row_length: length, rows, columns: Vec::new() };
+                let mut out = vec![(0, 0); GROUPS];
+                each_group(&scales, start * LANES, &mut out, |base, group| (base, group));
+                for (index, &(base, group)) in out.iter().enumerate() {
+                    let mut expected = [0];
+                    scales.fill((start + index) * LANES, &mut expected);
+                    assert_eq!(base, expected[0], "{length} {start} {index}");
+                    if let Some(place) = ((start + index) * LANES).checked_rem(length) {
+                        assert_eq!(group, place / LANES, "{length} {start} {index}");
+                    }
+                }
+            }
+        }
+        // Whatever was there, rows without a scale have the section's.
+        let scales = Scales { base: 3, row_length: LANES, rows: vec![1], columns: Vec::new() };
+        let mut out = [i16::MAX; 3];
+        each_group(&scales, 0, &mut out, |base, _| base);
+        assert_eq!(out, [4, 3, 3]);
     }
 }

@@ -53,6 +53,9 @@ const QUICK_PRECISION: u32 = MAX_PRECISION - 1;
 const SHORTEST_KERNEL: usize = 16;
 const KERNEL_TRIAL: usize = 1 << 14;
 const FEWEST_KERNELS: usize = 8;
+/// Rows that what is tried may be from for kernels to be preferred to rows without comparing them, except at
+/// maximum effort. Recorded sets: no size changes, and compressing crepe takes 8 % fewer instructions.
+const FEW_ROWS: usize = 4;
 
 /// Histograms of one section's symbols, and the signs seen.
 #[derive(Debug, Clone)]
@@ -173,14 +176,20 @@ impl FloatModel {
         block: usize,
     ) -> Result<Self> {
         let row_length = row_length.or_else(|| find_row_length(layout, bytes));
-        let mut scales = choose_scales(layout, bytes, row_length);
-        let kernels = kernel_length.filter(|&length| kernels_may_differ(layout, bytes, length));
-        if let Some(length) = kernels.filter(|length| Some(*length) != row_length) {
-            let of_kernels = choose_scales(layout, bytes, Some(length));
-            if cost_with(&of_kernels, layout, bytes) < cost_with(&scales, layout, bytes) {
-                scales = of_kernels;
+        let kernels = kernel_length
+            .filter(|&length| Some(length) != row_length && kernels_may_differ(layout, bytes, length));
+        let of_kernels = kernels.map(|length| choose_scales(layout, bytes, Some(length)));
+        // The kernels that were tried differ although they are of a few rows, whose scales would not do.
+        let in_few_rows = row_length.is_some_and(|length| length >= KERNEL_TRIAL / FEW_ROWS);
+        let scales = match of_kernels {
+            Some(of_kernels) if in_few_rows && effort != Effort::Max => of_kernels,
+            Some(of_kernels) => {
+                let of_rows = choose_scales(layout, bytes, row_length);
+                let is_less = cost_with(&of_kernels, layout, bytes) < cost_with(&of_rows, layout, bytes);
+                if is_less { of_kernels } else { of_rows }
             }
-        }
+            None => choose_scales(layout, bytes, row_length),
+        };
         Self::fit_scales(layout, bytes, scales, row_length, effort, block)
     }
 

@@ -24,6 +24,7 @@ pub(crate) use expected::{ExpectedRest, HeadFormat, HeadInputs, HeadSign};
 pub(crate) use fit::{ROW_WITHOUT_SHAPE, choose_scales};
 pub(crate) use model::FloatModel;
 pub(crate) use period::find_row_length;
+pub(crate) use signs::{pack_signs, set_signs};
 pub(crate) use steps::{HeadChunk, Steps, decode_heads};
 
 /// Elements that are transformed together; all the temporaries of a chunk stay in the first-level cache.

@@ -29,14 +29,10 @@ pub(crate) struct Scales {
 }
 
 /// Neighbours in a row, of which `base` is expected, with something added for each unless `columns` is empty.
-/// Elements, or groups of them, are counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScaleSegment<'a> {
     pub length: usize,
     pub base: i16,
-    /// Where in the row they begin.
-    pub column: usize,
-    /// Of elements, not of groups.
     pub columns: &'a [i8],
 }
 
@@ -45,7 +41,7 @@ impl Scales {
     #[inline(always)]
     pub fn fill(&self, start: usize, out: &mut [i16]) {
         let mut rest = out;
-        for ScaleSegment { length, base, columns, .. } in self.segments(start, rest.len(), 1) {
+        for ScaleSegment { length, base, columns, .. } in self.segments(start, rest.len()) {
             let (segment, after) = rest.split_at_mut(length);
             rest = after;
             if columns.is_empty() {
@@ -61,23 +57,17 @@ impl Scales {
         self.row_length == 0 || in_rows
     }
 
-    /// The expectations of `count` groups of elements from element `start` on, each of which must lie in one
-    /// row.
+    /// The expectations of `count` elements from element `start` on.
     #[inline(always)]
-    pub fn segments(
-        &self,
-        start: usize,
-        count: usize,
-        group: usize,
-    ) -> impl Iterator<Item = ScaleSegment<'_>> {
-        let row_length = if self.row_length == 0 { usize::MAX } else { self.row_length / group };
-        let (mut row, mut column) = (start / group / row_length, start / group % row_length);
+    pub fn segments(&self, start: usize, count: usize) -> impl Iterator<Item = ScaleSegment<'_>> {
+        let row_length = if self.row_length == 0 { usize::MAX } else { self.row_length };
+        let (mut row, mut column) = (start / row_length, start % row_length);
         let mut rest = count;
         std::iter::from_fn(move || {
             let length = rest.min(row_length - column);
             let base = self.base + i16::from(self.rows.get(row).copied().unwrap_or(0));
-            let columns = if group == 1 { self.columns.get(column..column + length) } else { None };
-            let segment = ScaleSegment { length, base, column, columns: columns.unwrap_or_default() };
+            let columns = self.columns.get(column..column + length).unwrap_or_default();
+            let segment = ScaleSegment { length, base, columns };
             (row, column, rest) = (row + 1, 0, rest - length);
             (length > 0).then_some(segment)
         })

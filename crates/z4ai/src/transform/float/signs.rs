@@ -2,7 +2,8 @@
 //! rarer than the other or where neighbours tend to agree, as in long filters of a convolution.
 
 use super::FLOAT_CHUNK;
-use crate::arch;
+use super::steps::Steps;
+use crate::arch::{self, dispatch};
 use crate::dtype::FloatLayout;
 use crate::entropy::plane::{self, PlaneModel};
 use crate::entropy::rans;
@@ -95,12 +96,15 @@ impl Signs {
         let Self::Coded(plane) = self else { return Ok(()) };
         let count = (out.len() / layout.width).div_ceil(EIGHT);
         let packed = plane.decode_in(rans::lanes_beside(count), reader, count)?;
+        if layout.width == 2 {
+            dispatch!(kernel => kernel.set_signs(&packed, out.as_chunks_mut().0));
+            return Ok(());
+        }
         arch::vectorised(
             #[inline(always)]
             || match layout.width {
-                2 => unpack_short(&packed, out),
-                4 => unpack_long(&packed, out),
-                _ => unpack_wide(&packed, out),
+                4 => set_long_signs(&packed, out.as_chunks_mut().0),
+                _ => set_wide_signs(&packed, out.as_chunks_mut().0),
             },
         );
         Ok(())
@@ -137,41 +141,40 @@ fn neighbours_agree(layout: FloatLayout, bytes: &[u8]) -> bool {
 /// Appends the signs of elements, eight to the byte.
 fn pack(layout: FloatLayout, bytes: &[u8], packed: &mut Vec<u8>) {
     let mut heads = [0; FLOAT_CHUNK];
+    packed.reserve((bytes.len() / layout.width).div_ceil(EIGHT));
     for chunk in bytes.chunks(FLOAT_CHUNK * layout.width) {
+        let heads = &mut heads[..chunk.len() / layout.width];
         arch::vectorised(
             #[inline(always)]
-            || {
-                let heads = &mut heads[..chunk.len() / layout.width];
-                layout.read_heads(chunk, heads);
-                let (groups, rest) = heads.as_chunks::<EIGHT>();
-                packed.extend(groups.iter().map(|heads| signs_of(heads)));
-                packed.extend((!rest.is_empty()).then(|| signs_of(rest)));
-            },
+            || layout.read_heads(chunk, heads),
         );
+        let start = packed.len();
+        packed.resize(start + heads.len().div_ceil(EIGHT), 0);
+        dispatch!(kernel => kernel.pack_signs(heads, &mut packed[start..]));
     }
 }
 
-/// The signs of at most eight heads.
-#[inline(always)]
-fn signs_of(heads: &[u16]) -> u8 {
-    heads.iter().enumerate().fold(0, |byte, (place, head)| byte | (head >> 15) << place) as u8
+/// The portable form of [`super::Steps::pack_signs`].
+pub(crate) fn pack_signs(heads: &[u16], packed: &mut [u8]) {
+    for (heads, byte) in heads.chunks(EIGHT).zip(packed) {
+        let signs = heads.iter().enumerate();
+        *byte = signs.fold(0, |byte, (place, head)| byte | (head >> 15) << place) as u8;
+    }
 }
 
 /// Makes a function that sets the signs of elements as wide as a word.
-macro_rules! unpack {
+macro_rules! set_signs {
     ($name:ident, $word:ty) => {
         #[inline(always)]
-        fn $name(packed: &[u8], out: &mut [u8]) {
-            const WIDTH: usize = size_of::<$word>();
+        pub(crate) fn $name(packed: &[u8], elements: &mut [[u8; size_of::<$word>()]]) {
             const SIGN: $word = 1 << (<$word>::BITS - 1);
-            let set = |elements: &mut [[u8; WIDTH]], signs: u8| {
+            let set = |elements: &mut [[u8; size_of::<$word>()]], signs: u8| {
                 for (place, element) in elements.iter_mut().enumerate() {
                     // Multiplied, because not all vector registers know a shift for each number.
                     let sign = <$word>::from(signs).wrapping_mul(SIGN >> place) & SIGN;
                     *element = (<$word>::from_le_bytes(*element) | sign).to_le_bytes();
                 }
             };
-            let (elements, _) = out.as_chunks_mut::<WIDTH>();
             let (groups, rest) = elements.as_chunks_mut::<EIGHT>();
             let last = packed.get(groups.len()).copied().unwrap_or(0);
             groups.iter_mut().zip(packed).for_each(|(elements, &signs)| set(elements, signs));
@@ -180,6 +183,32 @@ macro_rules! unpack {
     };
 }
 
-unpack!(unpack_short, u16);
-unpack!(unpack_long, u32);
-unpack!(unpack_wide, u64);
+set_signs!(set_signs, u16);
+set_signs!(set_long_signs, u32);
+set_signs!(set_wide_signs, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Kernel;
+
+    #[test]
+    fn kernels_agree_on_signs() {
+        let heads: Vec<u16> = (0..5000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 16) as u16).collect();
+        for count in [0, 1, 7, 8, 31, 32, 33, 64, 100, 4096, 4999] {
+            let heads = &heads[..count];
+            let mut expected = vec![0; count.div_ceil(EIGHT)];
+            pack_signs(heads, &mut expected);
+            let bytes: Vec<[u8; 2]> = heads.iter().map(|head| head.to_le_bytes()).collect();
+            let magnitudes: Vec<[u8; 2]> = heads.iter().map(|head| (head & 0x7fff).to_le_bytes()).collect();
+            for kernel in Kernel::available() {
+                let mut packed = vec![0xff; expected.len()];
+                kernel.run(|| dispatch!(kernel => kernel.pack_signs(heads, &mut packed)));
+                assert_eq!(packed, expected, "{kernel:?} {count}");
+                let mut elements = magnitudes.clone();
+                kernel.run(|| dispatch!(kernel => kernel.set_signs(&packed, &mut elements)));
+                assert_eq!(elements, bytes, "{kernel:?} {count}");
+            }
+        }
+    }
+}

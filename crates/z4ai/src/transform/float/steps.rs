@@ -2,7 +2,7 @@
 
 use super::expected::{HeadFormat, HeadInputs, RowLines};
 use super::model::FloatModel;
-use super::signs::Signs;
+use super::signs::{self, Signs};
 use super::{ESCAPE_STRETCH, JOINT_BITS, low_bits};
 use crate::entropy::rans::{self, LANES};
 use crate::error::Result;
@@ -13,6 +13,22 @@ pub(crate) trait Steps: rans::Steps {
     /// have their bit in `chunk.escaped` set.
     fn decode_heads(self, chunk: &mut HeadChunk, heads: &mut [u16]) -> Result<()> {
         decode_heads(self, chunk, heads)
+    }
+
+    /// Writes the signs of heads, eight to the byte, the first one as its lowest bit.
+    fn pack_signs(self, heads: &[u16], packed: &mut [u8]) {
+        self.vectorised(
+            #[inline(always)]
+            || signs::pack_signs(heads, packed),
+        );
+    }
+
+    /// Sets the signs of elements of two bytes that have none yet.
+    fn set_signs(self, packed: &[u8], elements: &mut [[u8; 2]]) {
+        self.vectorised(
+            #[inline(always)]
+            || signs::set_signs(packed, elements),
+        );
     }
 }
 
@@ -49,17 +65,16 @@ impl<'a> HeadChunk<'_, 'a> {
         let Self { model, symbols, start, packed, octaves, offsets, places, row_lines, escaped, .. } = self;
         let (scales, start, split, groups) = (&model.scales, *start, model.split(), count / LANES);
         let in_rows = scales.is_even(start, LANES);
-        let segments = || scales.segments(start, groups, LANES);
         let expected = match row_lines {
             Some(lines) if in_rows => {
-                lines.expected(segments(), &mut octaves[..groups], &mut places[..groups])
+                lines.expected(scales, start, &mut octaves[..groups], &mut places[..groups])
             }
             None if in_rows && scales.columns.is_empty() => {
-                split.same(segments(), &mut octaves[..groups], offsets)
+                split.same(scales, start, &mut octaves[..groups], offsets)
             }
             _ => split.each(crate::arch::vectorised(
                 #[inline(always)]
-                || split.lines(scales.segments(start, octaves.len(), 1), octaves, offsets),
+                || split.lines(scales.segments(start, octaves.len()), octaves, offsets),
             )),
         };
         (symbols, HeadInputs { format: model.head_format(), expected, packed }, escaped)
@@ -76,7 +91,7 @@ pub(crate) fn decode_heads<K: rans::Steps>(
     let (split, scales) = (model.split(), &model.scales);
     let lines = kernel.vectorised(
         #[inline(always)]
-        || split.lines(scales.segments(*start, octaves.len(), 1), octaves, offsets),
+        || split.lines(scales.segments(*start, octaves.len()), octaves, offsets),
     );
     kernel.decode_symbols(symbols, lines.offsets(), found)?;
     kernel.vectorised(

@@ -38,6 +38,12 @@ impl Minifloat {
         }
     }
 
+    /// How many mantissas its numbers have, subnormal ones among them, and the most that any type has.
+    pub const fn mantissas(self) -> usize {
+        1 << self.mantissa_bits()
+    }
+    pub const MOST_MANTISSAS: usize = Self::E4m3.mantissas();
+
     const fn sign(self) -> u32 {
         1 << (self.exponent_bits() + self.mantissa_bits())
     }

@@ -5,6 +5,7 @@
 
 use super::format::Format;
 use super::levels::Levels;
+use super::minifloat::Minifloat;
 use crate::arch;
 use std::marker::PhantomData;
 
@@ -95,6 +96,11 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
         if self.is_zero() || self.is_infinite() {
             return None;
         }
+        if let Levels::Minifloat(float) = levels
+            && !self.has_few_mantissas(float.mantissas())
+        {
+            return None;
+        }
         let refuted = if levels == Levels::Integers { self.refuted(largest) } else { [false; GUESSES] };
         largest.iter().enumerate().find_map(|(place, &largest)| {
             if refuted.get(place) == Some(&true) {
@@ -106,6 +112,26 @@ impl<'a, F: Format> QuantisedGroup<'a, F> {
                 Some(Fit { scale, offset: 0.0, largest, numbers: range })
             })
         })
+    }
+
+    /// Whether elements have at most so many mantissas, as products of one scale with numbers that have no
+    /// more do; not looking at subnormal ones, which are rounded otherwise. It refuses ordinary weights after
+    /// about as many elements.
+    fn has_few_mantissas(&self, most: usize) -> bool {
+        let least_normal = F::INFINITY & F::INFINITY.wrapping_neg();
+        let mut found = [0; Minifloat::MOST_MANTISSAS];
+        let mut count = 0;
+        for bits in self.bits().filter(|bits| bits & !F::SIGN >= least_normal) {
+            let mantissa = bits & (least_normal - 1);
+            if !found[..count].contains(&mantissa) {
+                if count == most.min(found.len()) {
+                    return false;
+                }
+                found[count] = mantissa;
+                count += 1;
+            }
+        }
+        true
     }
 
     /// Which of these integers the largest element cannot stand for, because the smallest would be too far
@@ -248,4 +274,23 @@ pub(crate) fn candidates((low, high): (f64, f64)) -> impl Iterator<Item = f32> {
     let middle = [((low + high) / 2.0) as f32, low as f32, high as f32].into_iter().map(f32::to_bits);
     let neighbours = (first..=last).take(if last - first < 8 { 8 } else { 0 });
     round.take(6).chain(neighbours).chain(middle).map(f32::from_bits).filter(|&scale| scale > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::Bf16;
+    use super::*;
+
+    #[test]
+    fn products_of_small_floats_have_few_mantissas_and_other_numbers_have_many() {
+        let round = |value: f32| (Bf16::round(value) as u16).to_le_bytes();
+        for float in [Minifloat::E4m3, Minifloat::E5m2, Minifloat::E2m1] {
+            // Of either sign, from the least subnormal number on.
+            let products: Vec<u8> =
+                (0..1 << 7).flat_map(|code| round(float.value(code) * 0.001_234)).collect();
+            assert!(QuantisedGroup::<Bf16>::new(&products).has_few_mantissas(float.mantissas()));
+            let others: Vec<u8> = (1..=32).flat_map(|number| round(number as f32 * 0.037)).collect();
+            assert!(!QuantisedGroup::<Bf16>::new(&others).has_few_mantissas(float.mantissas()));
+        }
+    }
 }

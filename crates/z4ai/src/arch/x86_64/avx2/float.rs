@@ -3,6 +3,8 @@
 //! meanwhile.
 #![allow(unsafe_code)]
 
+mod signs;
+
 use super::Avx2;
 use super::rans::{SpilledIndices, TableLookup, load_states, reach, store_states};
 use crate::arch::heads::{BitField, Checked, HeadCall, HeadLoops, LowBits, decode_chunk, position};
@@ -16,6 +18,16 @@ impl Steps for Avx2 {
     fn decode_heads(self, chunk: &mut HeadChunk, heads: &mut [u16]) -> Result<()> {
         // SAFETY: an `Avx2` exists only where the CPU has these instructions.
         unsafe { decode_chunk::<HeadLoopSet>(self, chunk, heads) }
+    }
+
+    fn pack_signs(self, heads: &[u16], packed: &mut [u8]) {
+        // SAFETY: an `Avx2` exists only where the CPU has these instructions.
+        unsafe { signs::pack(heads, packed) }
+    }
+
+    fn set_signs(self, packed: &[u8], elements: &mut [[u8; 2]]) {
+        // SAFETY: an `Avx2` exists only where the CPU has these instructions.
+        unsafe { signs::set(packed, elements) }
     }
 }
 

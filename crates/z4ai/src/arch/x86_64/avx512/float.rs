@@ -1,6 +1,8 @@
 //! Float heads with AVX-512: as with AVX2, with sixteen states in a register and 32 heads at once.
 #![allow(unsafe_code)]
 
+mod signs;
+
 use super::Avx512;
 use super::rans::step::{SpilledIndices, TableLookup};
 use super::rans::{load_states, reach, store_states};
@@ -16,6 +18,16 @@ impl Steps for Avx512 {
     fn decode_heads(self, chunk: &mut HeadChunk, heads: &mut [u16]) -> Result<()> {
         // SAFETY: an `Avx512` exists only where the CPU has these instructions.
         unsafe { decode_chunk::<HeadLoopSet>(self, chunk, heads) }
+    }
+
+    fn pack_signs(self, heads: &[u16], packed: &mut [u8]) {
+        // SAFETY: an `Avx512` exists only where the CPU has these instructions.
+        unsafe { signs::pack(heads, packed) }
+    }
+
+    fn set_signs(self, packed: &[u8], elements: &mut [[u8; 2]]) {
+        // SAFETY: an `Avx512` exists only where the CPU has these instructions.
+        unsafe { signs::set(packed, elements) }
     }
 }
 
