@@ -34,10 +34,16 @@ pub(crate) fn begin(program: &str, matches: &ArgMatches) {
     CALL.set(Call { command, wants_json });
 }
 
-/// The same for arguments that are not understood: the words before the first option name the command.
-pub(crate) fn begin_unparsed(program: &str, words: &[String]) {
-    let named = words.iter().skip(1).take_while(|word| !word.starts_with('-')).take(1);
-    let command = named.fold(program.to_owned(), |command, word| format!("{command} {word}"));
+/// The same for arguments that are not understood: the first words name the command, as far as there is one of that name.
+pub(crate) fn begin_unparsed(program: &str, all: &clap::Command, words: &[String]) {
+    let mut command = program.to_owned();
+    let mut deepest = all;
+    for word in words.iter().skip(1) {
+        let Some(inner) = deepest.find_subcommand(word) else { break };
+        command.push(' ');
+        command.push_str(inner.get_name());
+        deepest = inner;
+    }
     CALL.set(Call { command, wants_json: words.iter().any(|word| word == "--json") });
 }
 

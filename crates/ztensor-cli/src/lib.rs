@@ -27,6 +27,9 @@ mod exit {
 
 pub(crate) const EXIT_CODES: &str = "`COMMAND --help` has examples. Exit codes: 0 for success, 1 when files differ or a check fails, 2 for errors.";
 
+/// What commands say to `-` that need a file: they change it, or read it more than once.
+const NO_STANDARD_INPUT: &str = "this command does not take standard input; write it to a file first and name that (a file called \"-\" is \"./-\")";
+
 /// Reads, converts and checks model files of any format.
 #[derive(Parser)]
 #[command(
@@ -65,6 +68,9 @@ impl<E: std::error::Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let any: &dyn std::error::Error = &error;
         if let Some(error) = any.downcast_ref::<ztensor::Error>() {
+            if error.kind() == ztensor::Kind::NotFound && error.path() == Some(Path::new("-")) {
+                return Failure::about(Path::new("-"), "invalid_argument", NO_STANDARD_INPUT);
+            }
             let message = error.told(ztensor::Caller::Shell).to_string();
             return Failure { message, document: envelope::describe(error) };
         }
@@ -99,21 +105,27 @@ pub(crate) type Result<T = Outcome> = std::result::Result<T, Failure>;
 /// Runs the `ztensor` command with the arguments of a process, the program's name first. Returns the exit code: 0 for success, 1 when
 /// files differ or a check fails, 2 for errors.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
-    #[cfg(feature = "remote")]
-    ztensor_remote::install();
     ztensor_store::install();
     finish("ztensor", arguments, |arguments: Arguments| {
         arguments.limits.begin()?;
-        #[cfg(feature = "remote")]
-        return ztensor_remote::with_watcher(progress::of_whole_files, || arguments.command.run());
-        #[cfg(not(feature = "remote"))]
-        arguments.command.run()
+        with_network(|| arguments.command.run())
     })
 }
 
 /// Runs the `z4ai` command in the same way.
 pub fn run_z4ai(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
-    finish("z4ai", arguments, codec::Arguments::run)
+    finish("z4ai", arguments, |arguments: codec::Arguments| with_network(|| arguments.run()))
+}
+
+/// Runs a command to which files may be URLs.
+fn with_network(run: impl FnOnce() -> Result) -> Result {
+    #[cfg(feature = "remote")]
+    {
+        ztensor_remote::install();
+        ztensor_remote::with_watcher(progress::of_whole_files, run)
+    }
+    #[cfg(not(feature = "remote"))]
+    run()
 }
 
 fn finish<A: CommandFactory + FromArgMatches>(
@@ -131,7 +143,7 @@ fn finish<A: CommandFactory + FromArgMatches>(
         Ok(arguments) => arguments,
         Err(error) => {
             let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            envelope::begin_unparsed(program, &words);
+            envelope::begin_unparsed(program, &A::command(), &words);
             if error.use_stderr() && envelope::wants_json() {
                 let message = error.to_string();
                 let message = message.trim_end().trim_start_matches("error: ");
@@ -174,7 +186,8 @@ mod tests {
         let examples = examples(command);
         for line in &examples {
             let call = line.split(['|', '>']).find(|call| call.trim_start().starts_with(program));
-            let words = call.unwrap().split_whitespace();
+            // What a shell would change stands in quotes.
+            let words = call.unwrap().split_whitespace().map(|word| word.trim_matches('\''));
             if let Err(error) = command.clone().try_get_matches_from(words) {
                 panic!("{line}: {error}");
             }

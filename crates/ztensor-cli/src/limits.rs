@@ -1,11 +1,11 @@
 //! `--limit NAME=VALUE`: what files may cost, for every command that reads them.
 
 use std::cell::RefCell;
-use std::io::Read;
 use std::path::Path;
 
 use clap::Args;
-use ztensor::{Error, Kind, Limits, OpenOptions, Reader};
+use ztensor::source::Source;
+use ztensor::{Limits, OpenOptions, Reader};
 
 #[derive(Args)]
 pub(crate) struct LimitOptions {
@@ -47,7 +47,10 @@ pub(crate) fn open(path: impl AsRef<Path>) -> ztensor::Result<Reader> {
 
 /// Opens a file as [`open`] does, with options of the caller's.
 pub(crate) fn open_with(options: &OpenOptions, path: &Path) -> ztensor::Result<Reader> {
-    let reader = if path == Path::new("-") { from_standard_input(options)? } else { options.open(path)? };
+    let reader = match path == Path::new("-") {
+        true => options.open_source(standard_input()?)?,
+        false => options.open(path)?,
+    };
     note_unfinished(&reader, path);
     Ok(reader)
 }
@@ -59,15 +62,9 @@ pub(crate) fn note_unfinished(reader: &Reader, path: &Path) {
     }
 }
 
-fn from_standard_input(options: &OpenOptions) -> ztensor::Result<Reader> {
-    let most = current().stream_bytes;
-    let mut bytes = Vec::new();
-    std::io::stdin().lock().take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(Error::new(Kind::Limit, format!("standard input is longer than {most} bytes"))
-            .with_hint("If it is trusted, raise the limit: --limit stream=SIZE."));
-    }
-    options.open_bytes(bytes)
+/// What standard input gives, in memory.
+pub(crate) fn standard_input() -> ztensor::Result<Source> {
+    Source::read_stream(std::io::stdin().lock(), current().stream_bytes)
 }
 
 fn parse(text: &str) -> Result<(String, u64), String> {

@@ -156,9 +156,17 @@ fn commands_take_folders() {
     write(folder.path(), "evil/optimizer.pt", b"cos\nsystem\n(S'true'\ntR.");
     expect(1, &[&"scan", &folder.path()]);
     std::fs::remove_dir_all(folder.path().join("evil")).unwrap();
+    assert!(expect(2, &[&"scan", &TempDir::new().unwrap().path()]).contains("there is no file in"));
     let out = TempDir::new().unwrap();
     expect(0, &[&"convert", &folder.path(), &"-o", &out.path()]);
     assert_eq!(names(out.path()), ["unet/m.zt", "vae/model.zt"]);
+    // What was converted is compared with what it was made from.
+    let text = expect(0, &[&"diff", &folder.path(), &out.path()]);
+    assert_eq!(text.matches(" identical, 0 changed, 0 added, 0 removed").count(), 2, "{text}");
+    std::fs::copy(out.path().join("vae/model.zt"), out.path().join("vae/model.pt")).unwrap();
+    let text = expect(1, &[&"diff", &folder.path(), &out.path()]);
+    assert!(text.contains("- ") && text.matches("\n+ ").count() == 2, "{text}");
+    std::fs::remove_file(out.path().join("vae/model.pt")).unwrap();
     let archives = TempDir::new().unwrap();
     expect(0, &[&"archive", &folder.path(), &"-o", &archives.path()]);
     assert_eq!(names(archives.path()), ["unet/m.safetensors.zstn", "vae/model.safetensors.zstn"]);

@@ -201,4 +201,13 @@ fn arguments_that_are_not_understood_are_an_error_in_the_envelope() {
     assert_eq!(document["error"]["kind"], "usage");
     assert!(document["error"]["message"].as_str().unwrap().contains("--nonsense"));
     assert_eq!(document["error"]["path"], json!(null));
+    // A command below another one is named as it is where it runs, also by its alias.
+    for (words, command) in [
+        (&["store", "get", "x", "--json"][..], "ztensor store get"),
+        (&["store", "ls", "--json", "--nonsense"], "ztensor store list"),
+        (&["delta", "make", "--json"], "ztensor delta make"),
+    ] {
+        assert_eq!(ztensor(words, 2)["command"], command);
+    }
+    assert_eq!(ztensor(&["delta", "log", "/no/such/folder", "--json"], 2)["error"]["kind"], "not_found");
 }

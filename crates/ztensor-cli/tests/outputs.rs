@@ -198,6 +198,117 @@ fn shards_of_a_sharded_model_are_named_after_the_model() {
 }
 
 #[test]
+fn shards_of_a_failed_split_are_taken_away() {
+    let (folder, target) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let path = folder.path().join("model.zt");
+    let mut writer = Writer::create(&path).unwrap();
+    for name in ["a", "b", "c"] {
+        let bytes: Vec<u8> = (0..4096u32).flat_map(|number| (number / 7).to_le_bytes()).collect();
+        let input = TensorInput::dense([4096], ztensor::DType::U32, &bytes);
+        writer.write_batch(&[(name, input)], Compression::Zstd(3), Checksum::Crc32c).unwrap();
+    }
+    writer.finish().unwrap();
+    let place = Reader::open(&path).unwrap().object("b").unwrap().components[0].1.data.first_span().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[(place.offset + place.length / 2) as usize] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let kept = target.path().join("model-00001-of-00003.safetensors");
+    std::fs::write(&kept, "before").unwrap();
+    let split: [&dyn AsRef<std::ffi::OsStr>; 7] =
+        [&"split", &path, &"-o", &target.path(), &"--max-size", &"16KB", &"--force"];
+    assert!(complaint(&ztensor(&split), 2).contains("\"b\""));
+    assert_eq!(target.path().read_dir().unwrap().count(), 1);
+    std::fs::remove_file(&kept).unwrap();
+    complaint(&ztensor(&split), 2);
+    assert_eq!(target.path().read_dir().unwrap().count(), 0);
+}
+
+/// Runs the command with a file's bytes on its standard input.
+fn piped(path: &Path, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
+    use std::io::Write;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ztensor"))
+        .args(arguments.iter().map(|argument| argument.as_ref()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that refuses standard input does not read it.
+    let _ = child.stdin.take().unwrap().write_all(&std::fs::read(path).unwrap());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn standard_input_is_taken_or_refused_by_its_name() {
+    let folder = TempDir::new().unwrap();
+    let path = model(&folder, "model.zt");
+    let text = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let safe = piped(&path, &[&"scan", &"-"]);
+    assert_eq!(safe.status.code(), Some(0));
+    assert!(text(&safe).contains("-: safe"));
+    let evil = folder.path().join("evil.pkl");
+    std::fs::write(&evil, b"cos\nsystem\n(S'true'\ntR.").unwrap();
+    let found = piped(&evil, &[&"scan", &"-"]);
+    assert_eq!(found.status.code(), Some(1));
+    assert!(text(&found).contains("os.system('true')"));
+    // Whoever names the pipe by its path gets the same: it is read once.
+    #[cfg(target_os = "linux")]
+    assert!(text(&piped(&path, &[&"scan", &"/dev/stdin"])).contains("safe"));
+    let shards = folder.path().join("shards");
+    assert!(piped(&path, &[&"split", &"-", &"-o", &shards]).status.success());
+    assert!(shards.join("model.safetensors.index.json").exists());
+    for command in
+        [&["manifest", "-"][..], &["restore", "-"], &["remove", "-", "x"], &["meta", "set", "-", "a=b"]]
+    {
+        let words: Vec<&dyn AsRef<std::ffi::OsStr>> =
+            command.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>).collect();
+        let told = complaint(&piped(&path, &words), 2);
+        assert!(told.contains("does not take standard input"), "{command:?}: {told}");
+    }
+}
+
+#[test]
+fn urls_are_taken_wherever_files_are_read_and_refused_where_they_are_changed() {
+    let folder = TempDir::new().unwrap();
+    let path = model(&folder, "model.zt");
+    let url = |name: &str| format!("file://{}", folder.path().join(name).display());
+    let run = |program: &str, words: &[&str]| {
+        Command::new(program).current_dir(folder.path()).args(words).output().unwrap()
+    };
+    let (z4ai, ztensor) = (env!("CARGO_BIN_EXE_z4ai"), env!("CARGO_BIN_EXE_ztensor"));
+    let succeed = |program: &str, words: &[&str]| complaint(&run(program, words), 0);
+    let here = |name: &str| folder.path().join("here").join(name);
+    std::fs::create_dir(folder.path().join("here")).unwrap();
+    let beside = |program: &str, words: &[&str]| {
+        let ran = Command::new(program).current_dir(folder.path().join("here")).args(words).output();
+        complaint(&ran.unwrap(), 0)
+    };
+    // What a command names after a URL lies where it runs.
+    beside(z4ai, &["compress", &url("model.zt"), "--dtype", "f32"]);
+    std::fs::rename(here("model.zt.z4ai"), folder.path().join("model.zt.z4ai")).unwrap();
+    succeed(z4ai, &["info", &url("model.zt.z4ai")]);
+    beside(z4ai, &["decompress", &url("model.zt.z4ai")]);
+    assert_eq!(std::fs::read(here("model.zt")).unwrap(), std::fs::read(&path).unwrap());
+    succeed(z4ai, &["delta", &url("model.zt"), "--reference", &url("model.zt.z4ai"), "-o", "d.z4ai"]);
+    succeed(z4ai, &["apply", &url("d.z4ai"), "--reference", &url("model.zt.z4ai"), "-o", "again"]);
+    assert_eq!(std::fs::read(folder.path().join("again")).unwrap(), std::fs::read(&path).unwrap());
+    succeed(ztensor, &["manifest", "model.zt", "-o", "list"]);
+    succeed(ztensor, &["verify", "--manifest", &url("list")]);
+    succeed(ztensor, &["store", "init", "store"]);
+    succeed(ztensor, &["store", "add", &url("model.zt"), "-n", "a", "--store", "store"]);
+    succeed(ztensor, &["store", "get", "a", "-o", "restored.zt", "--store", "store"]);
+    assert_eq!(std::fs::read(folder.path().join("restored.zt")).unwrap(), std::fs::read(&path).unwrap());
+    for words in [
+        &["meta", "set", &url("model.zt"), "a=b"][..],
+        &["append", &url("model.zt"), "model.zt"],
+        &["repair", &url("model.zt")],
+    ] {
+        let told = complaint(&run(ztensor, words), 2);
+        assert!(told.contains("changed in folders only"), "{words:?}: {told}");
+    }
+}
+
+#[test]
 fn names_cannot_control_the_terminal() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("evil.zt");

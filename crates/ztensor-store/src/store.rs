@@ -16,6 +16,7 @@ use crate::name::Name;
 use crate::protocol::{Commit, Current, GcOptions, GcReport, Pin, Protocol};
 use crate::record::{FileKind, Pack, PackHasher};
 use crate::settings::Settings;
+use ztensor::source::is_url;
 use ztensor::{Attributes, Error, Hints, Kind, Result, Source};
 
 /// How often an add is made anew because a collector was faster.
@@ -24,6 +25,11 @@ const TRIES: usize = 3;
 const WINDOW: u64 = 16 << 20;
 /// Manifests that are read side by side.
 const GROUP: usize = 256;
+
+/// What a path or a URL has to be added. A URL leads to one file: servers do not list folders.
+fn look_at(path: &Path) -> Result<Scan> {
+    if is_url(path) { Given::of_url(path)?.scan() } else { scan(path) }
+}
 
 /// A store of checkpoints.
 pub struct Store {
@@ -163,7 +169,7 @@ impl Store {
         &self.protocol
     }
 
-    /// Adds a file or a folder as a checkpoint. It is there, whole, once this returns; an error leaves nothing of it that counts. `progress` is told the
+    /// Adds a file, by path or URL, or a folder as a checkpoint. It is there, whole, once this returns; an error leaves nothing of it that counts. `progress` is told the
     /// bytes of each step; an error of it ends the work.
     pub fn add(
         &self,
@@ -172,7 +178,7 @@ impl Store {
         options: &AddOptions,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<AddStats> {
-        self.add_scan(&scan(path.as_ref())?, name, options, progress)
+        self.add_scan(&look_at(path.as_ref())?, name, options, progress)
     }
 
     /// Adds files that a program has, each with its path in the checkpoint: a file by itself if `single`, else a folder.
@@ -249,7 +255,7 @@ impl Store {
 
     /// Bytes that adding a file or a folder has to read.
     pub fn measure(path: impl AsRef<Path>) -> Result<u64> {
-        Ok(scan(path.as_ref())?.length())
+        Ok(look_at(path.as_ref())?.length())
     }
 
     pub(crate) fn check_honesty(&self) -> Result<()> {

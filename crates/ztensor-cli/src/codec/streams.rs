@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use z4ai::{Dtype, Options};
+use ztensor::source::is_url;
 use ztensor::{Io, Output, Source};
 
 use crate::commands::force::Force;
+use crate::commands::names::local;
 use crate::display::{complain, size, to_pipe};
 use crate::effort::EffortOption;
 use crate::results::JsonOption;
@@ -67,12 +69,32 @@ pub(super) fn open(path: &Path) -> Result<(Box<dyn Read>, Option<u64>)> {
     if is_pipe(path) {
         return Ok((Box::new(std::io::stdin().lock()), None));
     }
+    if is_url(path) {
+        let source = Source::open_within(path, Io::Auto, &limits::current())?;
+        let length = source.len();
+        return Ok((Box::new(BufReader::with_capacity(PIECE, Remote { source, position: 0 })), Some(length)));
+    }
     let file = File::open(path).map_err(|error| unreadable(path, error))?;
     let metadata = file.metadata().map_err(|error| unreadable(path, error))?;
     if metadata.is_dir() {
         return Err(Failure::new(format!("\"{}\" is a directory", path.display())));
     }
     Ok((Box::new(BufReader::with_capacity(PIECE, file)), metadata.is_file().then_some(metadata.len())))
+}
+
+/// A file that has no handle of the system, read from front to back.
+struct Remote {
+    source: Source,
+    position: u64,
+}
+
+impl Read for Remote {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = (buffer.len() as u64).min(self.source.len() - self.position) as usize;
+        self.source.read_into(self.position, &mut buffer[..count]).map_err(std::io::Error::other)?;
+        self.position += count as u64;
+        Ok(count)
+    }
 }
 
 /// A file that cannot be read. What a decoder says goes through `io::Error` and keeps its kind.
@@ -86,10 +108,9 @@ fn unreadable(path: &Path, error: std::io::Error) -> Failure {
 
 /// Everything in a file or on standard input, for commands that look at parts of it: files are mapped where they can be.
 pub(super) fn whole(path: &Path) -> Result<Source> {
-    let limits = limits::current();
     match is_pipe(path) {
-        true => Ok(Source::read_stream(std::io::stdin().lock(), limits.stream_bytes)?),
-        false => Ok(Source::open_within(path, Io::Auto, &limits)?),
+        true => Ok(limits::standard_input()?),
+        false => Ok(Source::open_within(path, Io::Auto, &limits::current())?),
     }
 }
 
@@ -278,7 +299,7 @@ pub(super) struct Name {
 pub(super) fn compressed_name(file: &Path, output: Option<PathBuf>) -> Name {
     let chosen = output.is_none();
     let path = output.unwrap_or_else(|| {
-        let mut name = file.to_path_buf().into_os_string();
+        let mut name = local(file).into_os_string();
         if !is_pipe(file) {
             name.push(".z4ai");
         }
@@ -292,8 +313,8 @@ pub(super) fn restored_name(file: &Path, output: Option<PathBuf>) -> Result<Name
     match output {
         Some(path) => Ok(Name { path, chosen: false }),
         None if is_pipe(file) => Ok(Name { path: file.to_path_buf(), chosen: true }),
-        None if file.extension().is_some_and(|extension| extension == "z4ai") => {
-            Ok(Name { path: file.with_extension(""), chosen: true })
+        None if local(file).extension().is_some_and(|extension| extension == "z4ai") => {
+            Ok(Name { path: local(file).with_extension(""), chosen: true })
         }
         None => {
             let message = format!("\"{}\" does not end in .z4ai; name an output with -o", file.display());

@@ -1,6 +1,6 @@
 //! `ztensor diff`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rayon::prelude::*;
@@ -10,7 +10,7 @@ use ztensor::tensor::number;
 use ztensor::{DType, ElementDifference, ElementType, Reader};
 
 use super::bases::{Bases, expand};
-use super::names::plain_name;
+use super::names::{plain_name, stem};
 use crate::display::{count, say, say_json};
 use crate::{Outcome, Result};
 
@@ -36,6 +36,29 @@ enum Change {
     Values(ElementDifference),
 }
 
+/// A model and the name that it is found by.
+type Named = (String, Model);
+
+/// The place of the model that each one is compared with: the one of the same name, or else the only one that its format's extension
+/// sets apart, as `ztensor convert` leaves it.
+fn twins(left: &[Named], right: &[Named]) -> Vec<Option<usize>> {
+    let same: Vec<Option<usize>> =
+        left.iter().map(|(name, _)| right.iter().position(|(other, _)| other == name)).collect();
+    let stem_of = |(name, _): &Named| Path::new(name).with_file_name(stem(Path::new(name)));
+    let only = |stem: &Path, models: &[Named], taken: &dyn Fn(usize) -> bool| {
+        let mut free = (0..models.len()).filter(|place| !taken(*place) && stem_of(&models[*place]) == stem);
+        free.next().filter(|_| free.next().is_none())
+    };
+    let twin = |(place, found): (usize, &Option<usize>)| {
+        found.or_else(|| {
+            let stem = stem_of(&left[place]);
+            only(&stem, left, &|place| same[place].is_some())?;
+            only(&stem, right, &|place| same.contains(&Some(place)))
+        })
+    };
+    same.iter().enumerate().map(twin).collect()
+}
+
 /// How two models compare.
 struct Comparison {
     identical: usize,
@@ -59,7 +82,7 @@ impl Diff {
     }
 
     /// The models of a file or folder, by the names they have without the mark of compressed ones.
-    fn models(&self, path: &PathBuf) -> Result<Vec<(String, Model)>> {
+    fn models(&self, path: &PathBuf) -> Result<Vec<Named>> {
         let name = |model: &Model| {
             let (folder, file) = model.name().rsplit_once('/').map_or(("", model.name()), |parts| parts);
             format!("{folder}/{}", plain_name(file).as_deref().unwrap_or(file))
@@ -68,14 +91,12 @@ impl Diff {
     }
 
     /// Compares models that have the same name in two folders.
-    fn run_several(&self, left: &[(String, Model)], right: &[(String, Model)]) -> Result {
-        let twin = |name: &String, models: &[(String, Model)]| {
-            models.iter().find(|(other, _)| other == name).map(|(_, model)| model.clone())
-        };
+    fn run_several(&self, left: &[Named], right: &[Named]) -> Result {
+        let twins = twins(left, right);
         let mut outcome = Outcome::Done;
         let mut documents = Vec::new();
-        for (name, model) in left {
-            let Some(other) = twin(name, right) else {
+        for ((_, model), twin) in left.iter().zip(&twins) {
+            let Some((_, other)) = twin.map(|place| &right[place]) else {
                 outcome = Outcome::Different;
                 match self.json {
                     true => documents.push(json!({ "name": model.name(), "removed_model": true })),
@@ -83,7 +104,7 @@ impl Diff {
                 }
                 continue;
             };
-            let found = compare_models(&self.bases.open_model(model)?, &self.bases.open_model(&other)?)?;
+            let found = compare_models(&self.bases.open_model(model)?, &self.bases.open_model(other)?)?;
             outcome = outcome.max(found.outcome());
             if self.json {
                 documents.push(json!({ "name": model.name(), "comparison": found.document() }));
@@ -92,7 +113,7 @@ impl Diff {
             say(&format!("{} and {}:", model.path().display(), other.path().display()))?;
             found.print()?;
         }
-        for (_, model) in right.iter().filter(|(name, _)| twin(name, left).is_none()) {
+        for (_, (_, model)) in right.iter().enumerate().filter(|(place, _)| !twins.contains(&Some(*place))) {
             outcome = Outcome::Different;
             match self.json {
                 true => documents.push(json!({ "name": model.name(), "added_model": true })),

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use ztensor::Output;
 use ztensor::archive::digest;
 use ztensor::folder::all_files;
+use ztensor::{Io, Output, Source};
 
 use super::force::{Force, same_file};
 use crate::display::{counted, say, say_json};
 use crate::progress::Progress;
-use crate::{Failure, Outcome, Result};
+use crate::{Failure, Outcome, Result, limits};
 
 #[derive(Args)]
 pub(crate) struct MakeManifest {
@@ -92,8 +92,14 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     pub(crate) fn read(path: &Path) -> Result<Manifest> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::new(format!("\"{}\": {error}", path.display())))?;
+        let limits = limits::current();
+        let list = Source::open_within(path, Io::Auto, &limits)?;
+        if list.len() > limits.header_bytes {
+            return Err(Failure::new(format!("\"{}\" is too long for a list of digests", path.display())));
+        }
+        let bytes = list.bytes(0, list.len())?;
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|_| Failure::new(format!("\"{}\" is not a list of digests", path.display())))?;
         let mut lines = Vec::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             // sha256sum puts a space or, for binary mode, an asterisk before the name.

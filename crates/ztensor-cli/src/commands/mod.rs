@@ -19,7 +19,7 @@ mod manifest;
 mod merge;
 mod meta;
 mod modules;
-mod names;
+pub(crate) mod names;
 mod originals;
 mod recompress;
 mod remove;
@@ -46,14 +46,15 @@ pub(crate) enum Command {
     Info(info::Info),
     /// Convert files of any format to .zt, .safetensors or .pt
     #[command(
-        after_help = "Examples:\n  ztensor convert pytorch_model.bin\n  ztensor convert model.gguf -o model.safetensors --dequantize f16\n  ztensor convert model.pt --dtype bf16 --rename s/^model\\.// --exclude *.num_batches_tracked\n  cat model.npz | ztensor convert - -o model.zt\n  ztensor convert *.safetensors -o folder --codec z4ai"
+        after_help = "Examples:\n  ztensor convert pytorch_model.bin\n  ztensor convert model.gguf -o model.safetensors --dequantize f16\n  ztensor convert model.pt --dtype bf16 --rename 's/^model\\.//' --exclude '*.num_batches_tracked'\n  cat model.npz | ztensor convert - -o model.zt\n  ztensor convert *.safetensors -o folder --codec z4ai"
     )]
     Convert(convert::Convert),
     /// Print, set and remove metadata
     Meta(meta::Meta),
     /// Rewrite a file with its tensors compressed
     #[command(
-        after_help = "Examples:\n  ztensor compress model.zt\n  ztensor compress model.zt -o smaller.zt --effort max\n  ztensor compress model.zt --codec zstd --level 9"
+        after_help = "Examples:\n  ztensor compress model.zt\n  ztensor compress model.zt -o smaller.zt --effort max\n  ztensor compress model.zt --codec zstd --level 9",
+        mut_arg("compress", |option| option.hide(true))
     )]
     Compress(recompress::Compress),
     /// Rewrite a file with its tensors stored raw
@@ -125,7 +126,7 @@ pub(crate) enum Command {
     #[cfg(feature = "remote")]
     #[command(
         name = "download-hf",
-        after_help = "Interrupted downloads go on where they were. HF_TOKEN, HF_ENDPOINT and HF_HOME are what they are for the Hugging Face tools.\n\nExamples:\n  ztensor download-hf openai-community/gpt2\n  ztensor download-hf openai-community/gpt2 model.safetensors config.json -o gpt2\n  ztensor download-hf owner/name *.gguf --revision v1"
+        after_help = "Interrupted downloads go on where they were. HF_TOKEN, HF_ENDPOINT and HF_HOME are what they are for the Hugging Face tools.\n\nExamples:\n  ztensor download-hf openai-community/gpt2\n  ztensor download-hf openai-community/gpt2 model.safetensors config.json -o gpt2\n  ztensor download-hf owner/name '*.gguf' --revision v1"
     )]
     DownloadHf(download::DownloadHf),
     /// Print a completion script for a shell

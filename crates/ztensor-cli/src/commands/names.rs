@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ztensor::archive::ArchiveInfo;
-use ztensor::source::is_url;
+use ztensor::source::{is_url, url_file_name};
 
 /// What marks compressed files in a folder of a model, as transformers marks variants of weights.
 pub(crate) const VARIANT: &str = "z4ai";
@@ -40,13 +40,7 @@ fn whole_name(name: &str) -> (String, String) {
 
 /// Where the outputs of an input are named after it: beside a file, and for a URL in the current folder.
 pub(crate) fn local(path: &Path) -> PathBuf {
-    if !is_url(path) {
-        return path.to_path_buf();
-    }
-    let text = path.to_string_lossy();
-    // Signatures and the like belong to the address, not to the file.
-    let end = if text.starts_with("http") { text.find(['?', '#']).unwrap_or(text.len()) } else { text.len() };
-    PathBuf::from(text[..end].rsplit('/').next().unwrap_or_default())
+    if is_url(path) { url_file_name(path) } else { path.to_path_buf() }
 }
 
 /// The name of a model's archive.

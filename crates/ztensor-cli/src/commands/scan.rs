@@ -9,11 +9,12 @@ use ztensor::scan::{Part, Scan as Found, Trust, Verdict};
 
 use super::bases::Bases;
 use crate::display::{counted, note_unreadable, say, say_json};
-use crate::{Outcome, Result};
+use crate::limits::standard_input;
+use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Scan {
-    /// Files of any format, and folders with all files in them
+    /// Files of any format, and folders with all files in them; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -31,7 +32,12 @@ impl Scan {
         let mut left_out = 0;
         for (file, named) in self.expanded()? {
             let file = &file;
-            let found = match self.bases.options().scan(file) {
+            let options = self.bases.options();
+            let scanned = match file == Path::new("-") {
+                true => standard_input().and_then(|source| options.scan_source(source)),
+                false => options.scan(file),
+            };
+            let found = match scanned {
                 Ok(found) => found,
                 // Configuration and documentation; a file that was named, or is named like one that holds code, is another matter.
                 Err(error)
@@ -74,7 +80,13 @@ impl Scan {
         let mut files = Vec::new();
         for path in &self.files {
             match path.is_dir() {
-                true => files.extend(all_files(path)?.into_iter().map(|file| (file, false))),
+                true => {
+                    let inside = all_files(path)?;
+                    if inside.is_empty() {
+                        return Err(Failure::new(format!("there is no file in \"{}\"", path.display())));
+                    }
+                    files.extend(inside.into_iter().map(|file| (file, false)));
+                }
                 false => files.push((path.clone(), true)),
             }
         }

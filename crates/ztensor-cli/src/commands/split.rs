@@ -17,7 +17,7 @@ use crate::{Failure, Outcome, Result};
 
 #[derive(Args)]
 pub(crate) struct Split {
-    /// The file, of any format
+    /// The file, of any format; - is standard input
     file: PathBuf,
     /// Folder for the shards [default: beside the file]
     #[arg(short, long, value_name = "FOLDER")]
@@ -35,6 +35,19 @@ pub(crate) struct Split {
     force: Force,
 }
 
+/// Shards that are of no use without those behind them: a failure, such as a full disk, takes them away again.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // What made the command fail is told; a shard that stays is whole and has the name of one.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 impl Split {
     /// Writes safetensors shards and the index that opens them as one, as Hugging Face lays them out.
     pub(crate) fn run(self) -> Result {
@@ -49,7 +62,10 @@ impl Split {
             std::fs::create_dir_all(&folder)?;
         }
         // The index names the shards, as text.
-        let stem = stem(&self.file)?.to_string_lossy().into_owned();
+        let stem = match self.file == Path::new("-") {
+            true => "model".to_owned(),
+            false => stem(&self.file)?.to_string_lossy().into_owned(),
+        };
         let mut shards: Vec<Vec<&str>> = vec![Vec::new()];
         let (mut filled, mut total) = (0u64, 0u64);
         for (name, object) in file_order(&reader) {
@@ -71,12 +87,14 @@ impl Split {
         }
         self.force.allow_chosen(&index_path)?;
         let progress = Progress::new("splitting", total);
+        let mut made = Made::default();
         let mut weight_map = Map::new();
         for (number, names) in shards.iter().enumerate() {
             let file_name = file_name(number);
-            to_safetensors(&reader, names, &folder.join(&file_name), None, &mut |bytes| {
-                progress.advance(bytes)
-            })?;
+            let path = folder.join(&file_name);
+            let is_new = !path.exists();
+            to_safetensors(&reader, names, &path, None, &mut |bytes| progress.advance(bytes))?;
+            made.0.extend(is_new.then_some(path));
             weight_map.extend(names.iter().map(|name| ((*name).to_owned(), Json::from(file_name.as_str()))));
         }
         drop(progress);
@@ -84,6 +102,7 @@ impl Split {
         let mut file = Output::create(&index_path)?;
         file.write(format!("{index:#}\n").as_bytes())?;
         file.publish(false)?;
+        made.0.clear();
         self.delete.after_converting(&reader, &self.file, &index_path, &everything(&reader))?;
         let paths = (0..shards.len()).map(|number| folder.join(file_name(number)).display().to_string());
         self.json.tell(

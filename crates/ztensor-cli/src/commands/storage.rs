@@ -21,16 +21,16 @@ pub(crate) struct StorageOptions {
 /// How tensors are compressed.
 #[derive(Args, Clone)]
 pub(crate) struct CodecOption {
-    /// Compress the tensors, with z4ai unless --codec or --level says otherwise
+    /// Compress the tensors, with z4ai unless --codec or --level says otherwise; each of the options below asks for it as well
     #[arg(short, long)]
     compress: bool,
-    /// The codec: z4ai or zstd (implies --compress)
+    /// The codec: z4ai or zstd [default: z4ai, unless there is a --level]
     #[arg(long, value_name = "CODEC", value_parser = codecs())]
     codec: Option<String>,
-    /// z4ai: fast decodes fastest, max is smallest, default lies between (implies --compress)
+    /// z4ai: fast decodes fastest, max is smallest, default lies between
     #[arg(long, value_name = "EFFORT", value_parser = crate::effort::names())]
     effort: Option<String>,
-    /// zstd: the level, 1 to 22 (implies --compress with zstd)
+    /// zstd: the level, 1 to 22
     #[arg(short, long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=22))]
     level: Option<i32>,
 }

@@ -1,12 +1,13 @@
 //! Checkpoints that are not files: what a program has in memory, and the files inside an archive.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::scan::{Found, Scan};
 use crate::record::{File, FileKind, check_paths};
-use ztensor::{Result, Source};
+use ztensor::source::url_file_name;
+use ztensor::{Io, Result, Source};
 
 /// The mode of files that never had one.
 const MODE: u32 = 0o644;
@@ -24,6 +25,13 @@ pub(crate) struct Given {
 }
 
 impl Given {
+    /// The one file that a URL leads to.
+    pub(crate) fn of_url(url: &Path) -> Result<Given> {
+        let name = url_file_name(url).to_string_lossy().into_owned();
+        let files = vec![(name, Arc::new(Source::open(url, Io::Auto)?))];
+        Ok(Given { files, modes: HashMap::new(), others: Vec::new(), single: true })
+    }
+
     /// What the checkpoint is made of. Paths are checked as those of files are: an archive may come from anywhere.
     pub(crate) fn scan(self) -> Result<Scan> {
         let modes = self.modes;

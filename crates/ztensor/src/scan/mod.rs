@@ -19,7 +19,7 @@ use crate::index::Format;
 use crate::limits::{Budget, Limits};
 use crate::open::OpenOptions;
 use crate::reader::Reader;
-use crate::source::{Io, Source, is_url};
+use crate::source::Source;
 
 /// Bytes by which a file is recognised.
 const HEAD: u64 = 4096;
@@ -152,18 +152,20 @@ impl OpenOptions {
     /// Scans a file as [`scan`] does, within these limits: what is longer than they allow could not be told.
     pub fn scan(&self, path: impl AsRef<Path>) -> Result<Scan> {
         let path = path.as_ref();
-        let source = Arc::new(Source::open(path, Io::Auto)?);
-        // What costs requests is opened once.
-        let open = || if is_url(path) { self.open_shared(Arc::clone(&source)) } else { self.open(path) };
-        scan_source(&source, &open, self.limits.clone()).map_err(|error| error.with_path(path))
+        let source = Source::open_within(path, self.io, &self.limits)?;
+        self.scan_source(source).map_err(|error| error.with_path(path))
+    }
+
+    /// Scans what was opened once, so that a pipe is read once and what is judged is what is parsed.
+    pub fn scan_source(&self, source: Source) -> Result<Scan> {
+        let source = Arc::new(source);
+        scan_source(&source, &|| self.open_shared(Arc::clone(&source)), self.limits.clone())
     }
 }
 
 /// Scans a file that is already in memory.
 pub fn scan_bytes(bytes: impl Into<Arc<[u8]>>) -> Result<Scan> {
-    let bytes = bytes.into();
-    let open = || OpenOptions::default().open_bytes(Arc::clone(&bytes));
-    scan_source(&Source::from_bytes(Arc::clone(&bytes)), &open, Limits::default())
+    OpenOptions::default().scan_source(Source::from_bytes(bytes.into()))
 }
 
 fn scan_source(source: &Source, open: &dyn Fn() -> Result<Reader>, limits: Limits) -> Result<Scan> {

@@ -27,7 +27,7 @@ pub use checkpoint::{Finder, checkpoint, install_checkpoints};
 pub use file::Io;
 pub(crate) use file::read_exact_at;
 pub(crate) use remote::join;
-pub use remote::{Opener, Ranges, install_opener, is_url};
+pub use remote::{Opener, Ranges, install_opener, is_url, url_file_name};
 pub(crate) use window::Ahead;
 
 /// A readable sequence of bytes of known length.

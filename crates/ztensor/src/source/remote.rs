@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::window::Window;
 use super::{Io, Source};
-use crate::error::{Error, Result};
+use crate::error::{Error, Hints, Result};
 
 /// A function that opens URLs.
 pub type Opener = fn(&str) -> Result<Source>;
@@ -23,6 +23,13 @@ pub fn install_opener(opener: Opener) {
 /// Whether a path is a URL: `scheme://…`.
 pub fn is_url(path: &Path) -> bool {
     scheme(path).is_some()
+}
+
+/// The name of the file that a URL leads to. Signatures and the like belong to the address, not to the file.
+pub fn url_file_name(url: &Path) -> PathBuf {
+    let text = url.to_string_lossy();
+    let end = if text.starts_with("http") { text.find(['?', '#']).unwrap_or(text.len()) } else { text.len() };
+    PathBuf::from(text[..end].rsplit('/').next().unwrap_or_default())
 }
 
 fn scheme(path: &Path) -> Option<&str> {
@@ -53,9 +60,11 @@ pub(super) fn open(path: &Path, io: Io) -> Option<Result<Source>> {
     }
     let Some(opener) = OPENER.get() else {
         let error = Error::unsupported("this program reads files, not URLs").with_path(path);
-        return Some(Err(
-            error.with_hint("In Rust, call ztensor_remote::install() first; or download the file.")
-        ));
+        return Some(Err(error.with_hints(Hints::new(
+            "Call `ztensor_remote::install` first, or download the file.",
+            "This build has no network; download the file.",
+            "This build has no network; download the file.",
+        ))));
     };
     Some(opener(url))
 }

@@ -12,7 +12,7 @@ use crate::formats::zt::read::{self, Tail};
 use crate::index::Edit;
 use crate::limits::{Budget, Limits};
 use crate::output::{Owner, disk, is_at, write_error};
-use crate::source::Source;
+use crate::source::{Source, is_url};
 
 /// An existing `.zt` file that this process alone changes.
 pub(super) struct Exclusive {
@@ -36,6 +36,11 @@ impl Exclusive {
     pub(super) fn open(path: &Path) -> Result<Exclusive> {
         /// Replacements of the file between its opening and its locking.
         const ATTEMPTS: usize = 100;
+        if is_url(path) {
+            return Err(Error::unsupported("files are read by URL, and changed in folders only")
+                .with_path(path)
+                .with_hint("Download it, change that file, and upload it."));
+        }
         for _ in 0..ATTEMPTS {
             #[allow(clippy::disallowed_methods, reason = "a journal protects what is changed in place")]
             let file = OpenOptions::new()

@@ -23,6 +23,10 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn run(self) -> Result {
+        if !self.folder.exists() {
+            let message = format!("\"{}\": there is no such folder", self.folder.display());
+            return Err(Failure::about(&self.folder, "not_found", message));
+        }
         if !self.folder.is_dir() {
             return Err(Failure::new(format!("\"{}\" is not a folder", self.folder.display())));
         }

@@ -28,7 +28,7 @@ enum Action {
     Init(write::Init),
     /// Add a file, a folder or a whole run
     #[command(
-        after_help = "Examples:\n  ztensor store add out/checkpoint-1000 -n run-7/step-1000 --store models\n  ztensor store add out --each checkpoint-* -n run-7\n  ztensor store add model.gguf -n llama --base run-7/step-1000 --dry-run"
+        after_help = "Examples:\n  ztensor store add out/checkpoint-1000 -n run-7/step-1000 --store models\n  ztensor store add out --each 'checkpoint-*' -n run-7\n  ztensor store add model.gguf -n llama --base run-7/step-1000 --dry-run"
     )]
     Add(write::Add),
     /// Restore a checkpoint, byte for byte
@@ -59,7 +59,7 @@ enum Action {
     Remove(write::Remove),
     /// Remove the checkpoints of a run that no rule keeps
     #[command(
-        after_help = "Examples:\n  ztensor store prune run-7 --keep-last 10 --keep-every 1000\n  ztensor store prune run-7 --keep-name *best* --dry-run"
+        after_help = "Examples:\n  ztensor store prune run-7 --keep-last 10 --keep-every 1000\n  ztensor store prune run-7 --keep-name '*best*' --dry-run"
     )]
     Prune(write::Prune),
     /// Delete what no checkpoint refers to any more

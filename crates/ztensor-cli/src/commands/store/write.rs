@@ -48,7 +48,7 @@ impl Init {
 
 #[derive(Args)]
 pub(super) struct Add {
-    /// The file or folder
+    /// The file, by path or URL, or the folder
     path: PathBuf,
     /// The checkpoint's name, such as run-7/step-1000; with --each, what stands before each
     #[arg(short, long, value_name = "NAME")]
