@@ -1,13 +1,15 @@
 //! What changed between two checkpoints. Digests tell which tensors did; only those are decoded, part by part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::content::SEPARATOR;
 use crate::content::cut::part_numbers;
 use crate::record::{Entry, FileKind, Manifest};
 use crate::store::Store;
 use ztensor::{ElementDifference, ElementType, Error, Result};
 
-/// What changed from one checkpoint to another. Tensors are compared across files and formats, by name.
+/// What changed from one checkpoint to another. Tensors are compared across files and formats, by name; where two files of a checkpoint have a tensor of one
+/// name, by file and name: `ema.pt::weight`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// Tensors that only the second has.
@@ -37,19 +39,21 @@ impl Store {
     pub fn diff(&self, first: &str, second: &str) -> Result<Difference> {
         let (left, right) = (self.checkpoint(first)?, self.checkpoint(second)?);
         let (first, second) = (Contents::of(left.manifest()), Contents::of(right.manifest()));
+        let several: BTreeSet<&str> = first.in_several_files().chain(second.in_several_files()).collect();
+        let (ours, theirs) = (first.shown(&several), second.shown(&several));
         let mut difference = Difference::default();
-        for (name, parts) in &first.tensors {
-            let Some(others) = second.tensors.get(name) else {
-                difference.removed.push(name.to_string());
+        for (name, parts) in &ours {
+            let Some(others) = theirs.get(name) else {
+                difference.removed.push(name.clone());
                 continue;
             };
-            let pairs = || parts.iter().zip(others);
+            let pairs = || parts.iter().zip(others.iter());
             if parts.len() == others.len() && pairs().all(|(one, other)| one.digest == other.digest) {
                 difference.identical += 1;
                 continue;
             }
             if kind(parts) != kind(others) || parts.len() != others.len() {
-                difference.retyped.push((name.to_string(), kind(parts), kind(others)));
+                difference.retyped.push((name.clone(), kind(parts), kind(others)));
                 continue;
             }
             let compare = |(one, other): (&&Entry, &&Entry)| -> Result<ElementDifference> {
@@ -63,10 +67,9 @@ impl Store {
             let whole = pairs().try_fold(ElementDifference::default(), |sum, pair| {
                 Ok::<_, Error>(sum.and(compare(pair)?))
             })?;
-            difference.changed.push((name.to_string(), whole));
+            difference.changed.push((name.clone(), whole));
         }
-        let new = second.tensors.keys().filter(|name| !first.tensors.contains_key(*name));
-        difference.added.extend(new.map(ToString::to_string));
+        difference.added.extend(theirs.into_keys().filter(|name| !ours.contains_key(name)));
         let mut files: Vec<&str> = first.files.keys().chain(second.files.keys()).copied().collect();
         files.sort_unstable();
         files.dedup();
@@ -79,9 +82,9 @@ impl Store {
     }
 }
 
-/// Tensors by name, each with its parts, and files without any by path.
+/// Tensors by name and file, each with its parts, and files without any by path.
 struct Contents<'a> {
-    tensors: BTreeMap<&'a str, Vec<&'a Entry>>,
+    tensors: BTreeMap<(&'a str, &'a str), Vec<&'a Entry>>,
     files: BTreeMap<&'a str, Plain<'a>>,
 }
 
@@ -102,8 +105,23 @@ impl Plain<'_> {
     }
 }
 
-impl Contents<'_> {
-    fn of(manifest: &Manifest) -> Contents<'_> {
+impl<'a> Contents<'a> {
+    /// Names of tensors that more than one file has.
+    fn in_several_files(&self) -> impl Iterator<Item = &'a str> {
+        let names = || self.tensors.keys().map(|(name, _)| *name);
+        names().zip(names().skip(1)).filter(|(one, next)| one == next).map(|(name, _)| name)
+    }
+
+    /// The tensors as they are shown: before the name of one that several files have, in whichever checkpoint, stands its file.
+    fn shown(&self, several: &BTreeSet<&str>) -> BTreeMap<String, &[&'a Entry]> {
+        let tensors = self.tensors.iter().map(|((name, path), parts)| match several.contains(name) {
+            true => (format!("{path}{SEPARATOR}{name}"), parts.as_slice()),
+            false => ((*name).to_owned(), parts.as_slice()),
+        });
+        tensors.collect()
+    }
+
+    fn of(manifest: &'a Manifest) -> Contents<'a> {
         let mut contents = Contents { tensors: BTreeMap::new(), files: BTreeMap::new() };
         for file in &manifest.files {
             let FileKind::Regular { pieces, sha256, skeleton, .. } = &file.kind else { continue };
@@ -112,9 +130,9 @@ impl Contents<'_> {
             for (piece, part) in pieces.iter().zip(parts) {
                 let Some(name) = piece.tensor.as_deref() else { continue };
                 empty = false;
-                let found = contents.tensors.entry(name).or_default();
+                let found = contents.tensors.entry((name, file.path.as_str())).or_default();
                 if part == 0 {
-                    // Of a tensor that several files have, the last counts.
+                    // Of a tensor that a file has twice, the last counts.
                     found.clear();
                 }
                 found.push(&manifest.entries[piece.entry]);

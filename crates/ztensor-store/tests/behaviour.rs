@@ -426,6 +426,29 @@ fn differences_are_counted_and_measured(place: Place) {
     assert!(store.diff("b", "b").unwrap().is_empty());
 }
 
+fn tensors_of_one_name_in_two_files_are_compared_each_with_its_own(place: Place) {
+    let store = create(&place);
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: PathBuf, seed: u64| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut writer = Writer::create(path).unwrap();
+        writer.add("weight", &[1000], &weights(seed, 1000, 0)).unwrap();
+        writer.finish().unwrap();
+    };
+    for (name, ema) in [("a", Some(2)), ("b", Some(3)), ("c", None)] {
+        write(folder.path().join(name).join("model.zt"), 1);
+        ema.into_iter().for_each(|seed| write(folder.path().join(name).join("ema.zt"), seed));
+        add(&store, &folder.path().join(name), name);
+    }
+    let found = store.diff("a", "b").unwrap();
+    let [(name, change)] = &found.changed[..] else { panic!("{:?}", found.changed) };
+    assert_eq!((name.as_str(), change.total, found.identical), ("ema.zt::weight", 1000, 1));
+    let found = store.diff("a", "c").unwrap();
+    assert_eq!((found.removed, found.identical), (vec!["ema.zt::weight".into()], 1));
+    let found = store.diff("c", "a").unwrap();
+    assert_eq!((found.added, found.changed.len()), (vec!["ema.zt::weight".into()], 0));
+}
+
 /// A tensor of 70 MB whose end changes: its first part is known, the second a delta.
 #[test]
 fn long_tensors_are_stored_in_parts() {
@@ -480,6 +503,7 @@ macro_rules! suite {
             names_are_taken_once_until_they_are_removed, what_is_removed_goes_and_what_stays_is_readable,
             pins_keep_what_was_removed, damage_is_named_and_spares_the_others, progress_can_end_the_work,
             settings_are_kept, differences_are_counted_and_measured,
+            tensors_of_one_name_in_two_files_are_compared_each_with_its_own,
             files_that_are_no_models_and_change_little_are_differences,
         ];)* }
     };

@@ -169,6 +169,29 @@ impl<S: BlockSource> Frame<S> {
         Ok(cost)
     }
 
+    /// Where to pause for who reads the data from `offset` on and wants about `most` bytes at a time: at the
+    /// end of a block, so that none is decoded twice. A section whose data repeats is best read as a whole.
+    ///
+    /// ```
+    /// let data: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
+    /// let bytes = z4ai::compress(&data, &z4ai::Options::new(z4ai::Dtype::U32))?;
+    /// let frame = z4ai::Frame::open(&bytes)?;
+    /// let end = frame.pause(0, 1_000_000);
+    /// assert!((1..=1_000_000).contains(&end));
+    /// assert_eq!(frame.decoding_cost(0..end)?, end);
+    /// # Ok::<(), z4ai::Error>(())
+    /// ```
+    pub fn pause(&self, offset: u64, most: u64) -> u64 {
+        let wanted = offset.saturating_add(most).min(self.length);
+        let place = self.sections.partition_point(|head| head.data_end() <= wanted);
+        let Some(head) = self.sections.get(place) else { return wanted };
+        if !head.copies.is_empty() {
+            return if head.start > offset { head.start } else { head.data_end() };
+        }
+        let end = wanted - (wanted - head.start) % (head.block_length as u64).max(1);
+        if end > offset { end } else { wanted }
+    }
+
     /// Decodes `range`, which is inside the data and as long as `out`, against a reference if there is one,
     /// whether or not the header names it.
     pub(crate) fn decode_against<R: BlockSource<Error = S::Error>>(

@@ -85,6 +85,10 @@ impl Backend for Directory {
         format!("\"{}\"", self.root.display())
     }
 
+    fn is_at_hand(&self) -> bool {
+        true
+    }
+
     fn put(&self, key: &str) -> Result<Box<dyn Upload + '_>> {
         Ok(Box::new(FileUpload { output: Output::create(&self.ready_path(key)?)?, asked: 0 }))
     }

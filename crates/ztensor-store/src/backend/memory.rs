@@ -59,6 +59,10 @@ impl Backend for Memory {
         "memory".to_owned()
     }
 
+    fn is_at_hand(&self) -> bool {
+        true
+    }
+
     fn put(&self, key: &str) -> Result<Box<dyn Upload + '_>> {
         Ok(Box::new(MemoryUpload { memory: self, key: key.to_owned(), bytes: Vec::new() }))
     }

@@ -59,6 +59,11 @@ pub trait Backend: Send + Sync {
     /// The storage, as messages name it.
     fn describe(&self) -> String;
 
+    /// Whether ranges of objects are at hand: many small ones take no longer than one large one.
+    fn is_at_hand(&self) -> bool {
+        false
+    }
+
     /// Starts an object under a fresh key that nobody else writes. It exists once it is finished.
     fn put(&self, key: &str) -> Result<Box<dyn Upload + '_>>;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use super::computed::Computed;
+use super::stream::Stream;
 use crate::protocol::Protocol;
 use crate::record::{Encoding, Entry, Manifest, Pack};
 use ztensor::{Error, Kind, Result};
@@ -42,32 +43,44 @@ impl Chains {
 
     /// Reads bytes of the entry with this digest, from `start` on, as many as the buffer takes.
     pub(crate) fn read(&self, digest: &[u8; 32], length: u64, start: u64, out: &mut [u8]) -> Result<()> {
+        self.with(digest, length, |manifest, number| read_entry(&self.protocol, manifest, number, start, out))
+    }
+
+    /// The entry with this digest, to be read from its start to its end; `None` where it is better read as a whole.
+    pub(crate) fn stream(&self, digest: &[u8; 32], length: u64) -> Result<Option<Stream>> {
+        match self.protocol.backend().is_at_hand() {
+            true => {
+                self.with(digest, length, |manifest, number| Stream::open(&self.protocol, manifest, number))
+            }
+            false => Ok(None),
+        }
+    }
+
+    /// Does something with an entry; once more with that of another generation if a pack is missing.
+    fn with<T>(
+        &self,
+        digest: &[u8; 32],
+        length: u64,
+        mut work: impl FnMut(&Manifest, usize) -> Result<T>,
+    ) -> Result<T> {
+        let mut attempt = |generation: &Generation| {
+            let number = generation.by_digest.get(&(*digest, length));
+            let number = number.ok_or_else(|| {
+                Error::malformed("the checkpoint's generations do not have the same contents")
+            })?;
+            work(&generation.manifest, *number)
+        };
         let generation = Arc::clone(&self.generation());
-        match self.read_from(&generation, digest, length, start, out) {
+        match attempt(&generation) {
             Err(error) if error.kind() == Kind::NotFound => {
                 let stamp = &generation.manifest.stamp;
                 let other = self.protocol.other_generation(&stamp.name, stamp.origin, stamp.generation)?;
                 let other = Generation::new(other);
                 *self.generation() = Arc::clone(&other);
-                self.read_from(&other, digest, length, start, out)
+                attempt(&other)
             }
             result => result,
         }
-    }
-
-    fn read_from(
-        &self,
-        generation: &Generation,
-        digest: &[u8; 32],
-        length: u64,
-        start: u64,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let number = generation
-            .by_digest
-            .get(&(*digest, length))
-            .ok_or_else(|| Error::malformed("the checkpoint's generations do not have the same contents"))?;
-        read_entry(&self.protocol, &generation.manifest, *number, start, out)
     }
 }
 
@@ -116,12 +129,9 @@ pub(crate) fn read_entry(
 /// Decodes all of an entry: the end of its chain first, then one delta after the other, so that two of them are in memory however long the chain is. Bases are
 /// not compared with the digests that deltas have of them: every block has a checksum of what comes out, and every file its digest.
 fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut [u8]) -> Result<()> {
-    let mut chain = vec![entry(manifest, number)?];
-    while let Some(Encoding::Delta { base }) = chain.last().map(|entry| &entry.encoding) {
-        chain.push(entry(manifest, *base)?);
-    }
+    let chain = links(manifest, number)?;
     let mut below: Option<Vec<u8>> = None;
-    for (place, entry) in chain.iter().enumerate().rev() {
+    for (place, (_, entry)) in chain.iter().enumerate().rev() {
         let mut own = Vec::new();
         let into: &mut [u8] = match place {
             0 => &mut *out,
@@ -164,6 +174,15 @@ fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut
     Ok(())
 }
 
+/// An entry, the base of that, and so on to the end of the chain, each with its number.
+pub(super) fn links(manifest: &Manifest, number: usize) -> Result<Vec<(usize, &Entry)>> {
+    let mut chain = vec![(number, entry(manifest, number)?)];
+    while let Some(Encoding::Delta { base }) = chain.last().map(|(_, entry)| &entry.encoding) {
+        chain.push((*base, entry(manifest, *base)?));
+    }
+    Ok(chain)
+}
+
 fn entry(manifest: &Manifest, number: usize) -> Result<&Entry> {
     manifest.entries.get(number).ok_or_else(|| Error::malformed("an entry does not exist"))
 }
@@ -199,10 +218,16 @@ fn check_digest(entry: &Entry, bytes: &[u8]) -> Result<()> {
 
 /// Zeros, as far as there is memory for them.
 pub(crate) fn buffer(length: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    resize(&mut bytes, length)?;
+    Ok(bytes)
+}
+
+/// Makes a buffer so long, as far as there is memory for it; what is in it is of no use.
+pub(crate) fn resize(bytes: &mut Vec<u8>, length: u64) -> Result<()> {
     let missing = || Error::new(Kind::Limit, format!("not enough memory for {length} bytes"));
     let length = usize::try_from(length).map_err(|_| missing())?;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length).map_err(|_| missing())?;
+    bytes.try_reserve_exact(length.saturating_sub(bytes.len())).map_err(|_| missing())?;
     bytes.resize(length, 0);
-    Ok(bytes)
+    Ok(())
 }

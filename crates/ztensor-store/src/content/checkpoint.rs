@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::chain::{Chains, buffer};
+use super::stream::Stream;
 use crate::name::Name;
 use crate::protocol::{Current, Protocol};
 use crate::record::{Entry, File, FileKind, Manifest};
@@ -12,7 +13,7 @@ use ztensor::source::Piece;
 use ztensor::{Error, Hints, Kind, Limits, OpenOptions, Reader, Result, Source};
 
 /// What stands between a file and a tensor where two files have tensors of one name.
-const SEPARATOR: &str = "::";
+pub(crate) const SEPARATOR: &str = "::";
 
 /// A checkpoint of a store.
 pub struct Checkpoint {
@@ -62,8 +63,32 @@ impl Checkpoint {
         self.source_as(path, Path::new(path))
     }
 
+    /// The bytes of one of its files, to be read window by window from the first to the last by who compares their digest.
+    pub(crate) fn stream(&self, path: &str) -> Result<Source> {
+        self.assemble(path, Path::new(path), |entry| {
+            let chains = Arc::clone(&self.chains);
+            Arc::new(Streamed {
+                chains,
+                digest: entry.digest,
+                length: entry.length,
+                stored: entry.stored,
+                open: Mutex::default(),
+            })
+        })
+    }
+
     /// The bytes of one of its files; `shown` is its path in messages, and where files beside it are looked for.
     pub(crate) fn source_as(&self, path: &str, shown: &Path) -> Result<Source> {
+        self.assemble(path, shown, |entry| self.stored(entry))
+    }
+
+    /// Puts a file together from its skeleton and what `piece` makes of each entry.
+    fn assemble(
+        &self,
+        path: &str,
+        shown: &Path,
+        piece_of: impl Fn(&Entry) -> Arc<dyn Piece>,
+    ) -> Result<Source> {
         let file = self.file(path)?;
         let FileKind::Regular { skeleton, pieces, .. } = &file.kind else {
             return Err(Error::argument(format!("\"{path}\" is a folder or a link, not a file")));
@@ -86,7 +111,7 @@ impl Checkpoint {
         };
         for piece in pieces {
             parts.extend(take(piece.gap));
-            parts.push(self.stored(&manifest.entries[piece.entry]));
+            parts.push(piece_of(&manifest.entries[piece.entry]));
         }
         let gaps: u64 = pieces.iter().map(|piece| piece.gap).sum();
         parts.extend(take(skeleton.length.saturating_sub(gaps)));
@@ -120,7 +145,7 @@ impl Checkpoint {
         Ok(reader)
     }
 
-    fn readers(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Reader>>> {
+    fn readers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Reader>>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -262,5 +287,73 @@ impl Piece for Stored {
 
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
         self.chains.read(&self.digest, self.length, start, out)
+    }
+}
+
+/// An entry that is read from its start to its end. Its frames are open as long as that takes.
+struct Streamed {
+    chains: Arc<Chains>,
+    digest: [u8; 32],
+    length: u64,
+    stored: u64,
+    open: Mutex<Option<Arc<Stream>>>,
+}
+
+impl Streamed {
+    /// The open frames, or `None` where the entry is better read as a whole. The lock is not held while they are opened, which may take other threads.
+    fn stream(&self) -> Result<Option<Arc<Stream>>> {
+        if let Some(stream) = &*self.open() {
+            return Ok(Some(Arc::clone(stream)));
+        }
+        let stream = self.chains.stream(&self.digest, self.length)?.map(Arc::new);
+        self.open().clone_from(&stream);
+        Ok(stream)
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<Arc<Stream>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Piece for Streamed {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    fn cost(&self, _start: u64, length: u64) -> Result<u64> {
+        Ok(length)
+    }
+
+    /// What cannot be opened is an error when it is read.
+    fn window(&self, start: u64, most: u64) -> u64 {
+        let left = self.length.saturating_sub(start).min(most);
+        match self.stream() {
+            Ok(Some(stream)) => stream.window(start).clamp(1, left.max(1)),
+            _ => left,
+        }
+    }
+
+    fn read(&self, start: u64, out: &mut [u8]) -> Result<()> {
+        let is_whole = start == 0 && out.len() as u64 == self.length;
+        let Some(stream) = (if is_whole { None } else { self.stream()? }) else {
+            return self.chains.read(&self.digest, self.length, start, out);
+        };
+        let mut read = stream.read(start, out);
+        if read.as_ref().is_err_and(|error| error.kind() == Kind::NotFound) {
+            // A pack has gone; another generation may have the entry elsewhere.
+            *self.open() = None;
+            read = match self.stream()? {
+                Some(stream) => stream.read(start, out),
+                None => self.chains.read(&self.digest, self.length, start, out),
+            };
+        }
+        if start.saturating_add(out.len() as u64) == self.length {
+            *self.open() = None;
+        }
+        read
     }
 }

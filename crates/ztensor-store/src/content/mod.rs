@@ -15,10 +15,12 @@ mod parent;
 pub(crate) mod restore;
 pub(crate) mod scan;
 mod similar;
+mod stream;
 
 pub use add::{AddOptions, AddStats};
 pub(crate) use add::{Builder, contents, hangs_on_removed};
 pub use checkpoint::Checkpoint;
+pub(crate) use checkpoint::SEPARATOR;
 pub use known::Base;
 pub(crate) use known::Known;
 pub use restore::GetStats;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::chain::resize;
 use super::checkpoint::Checkpoint;
 use super::intact::Intact;
 use crate::record::{File, FileKind};
@@ -81,7 +82,7 @@ fn restore_file(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
     let FileKind::Regular { mode, .. } = &file.kind else { return Ok(0) };
-    let source = checkpoint.source(&file.path)?;
+    let source = checkpoint.stream(&file.path)?;
     let mut output = Output::create(path)?;
     let mut intact = Intact::new(checkpoint.manifest(), file);
     copy(&source, &mut intact, &mut |bytes| output.write(bytes), progress)?;
@@ -100,7 +101,7 @@ pub(crate) fn check(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let FileKind::Regular { .. } = &file.kind else { return Ok(()) };
-    let source = checkpoint.source(&file.path)?;
+    let source = checkpoint.stream(&file.path)?;
     let mut intact = Intact::new(checkpoint.manifest(), file);
     copy(&source, &mut intact, &mut |_| Ok(()), progress)?;
     match intact.finish() {
@@ -109,7 +110,8 @@ pub(crate) fn check(
     }
 }
 
-/// Hands out a source window by window, decoding the next while one is hashed and written.
+/// Hands out a source window by window, decoding the next while one is hashed and written. The memory of two windows is used for all of them: fresh
+/// memory costs as much as decoding into it.
 fn copy(
     source: &Source,
     intact: &mut Intact<'_>,
@@ -117,21 +119,25 @@ fn copy(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let mut position = 0;
-    let read = |position: &mut u64| -> Option<Result<std::borrow::Cow<'_, [u8]>>> {
-        let length = (*position < source.len()).then(|| source.window(*position))?;
-        let window = source.bytes(*position, length);
-        *position += length;
-        Some(window)
+    let mut read = |window: &mut Vec<u8>| -> Result<()> {
+        let length = if position < source.len() { source.window(position) } else { 0 };
+        resize(window, length)?;
+        source.read_into(position, window)?;
+        position += length;
+        Ok(())
     };
-    let mut next = read(&mut position);
-    while let Some(window) = next.take() {
-        let window = window?;
+    let (mut window, mut next) = (Vec::new(), Vec::new());
+    read(&mut window)?;
+    while !window.is_empty() {
+        let mut found = Ok(());
         rayon::in_place_scope(|scope| {
-            scope.spawn(|_| next = read(&mut position));
+            scope.spawn(|_| found = read(&mut next));
             intact.update(&window);
             write(&window)?;
             progress(window.len() as u64)
         })?;
+        found?;
+        std::mem::swap(&mut window, &mut next);
     }
     Ok(())
 }

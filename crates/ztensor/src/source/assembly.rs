@@ -45,6 +45,10 @@ pub trait Piece: Send + Sync {
     fn held(&self) -> Option<&[u8]> {
         None
     }
+    /// How many bytes from `start` on are best read at once by who reads all of it: at most `most`, or all that are left.
+    fn window(&self, start: u64, most: u64) -> u64 {
+        self.length().saturating_sub(start).min(most)
+    }
     /// Produces the bytes from `start` on, as many as the buffer takes.
     fn read(&self, start: u64, out: &mut [u8]) -> Result<()>;
     /// Says which ranges of which files it will read when all of it is wanted.
@@ -265,7 +269,7 @@ impl Assembly {
         for (start, piece) in self.pieces.iter().skip(self.piece_at(offset)) {
             let next = start + piece.length();
             if next - offset > few {
-                return if end > offset { end - offset } else { (next - offset).min(most) };
+                return if end > offset { end - offset } else { piece.window(offset - start, most) };
             }
             end = next;
         }
