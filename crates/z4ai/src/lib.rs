@@ -43,6 +43,13 @@ pub mod pages {
     pub use crate::arch::pages::{bring, bring_all, pieces};
 }
 
+/// Loops compiled for the CPU's widest registers. For the crates of this workspace, whose recipes are as hot
+/// as decoding is.
+#[doc(hidden)]
+pub mod kernels {
+    pub use crate::arch::vectorised;
+}
+
 pub use compress::{compress, compress_into, compress_watched};
 pub use decompress::{decompress, is_frame};
 pub use delta::{compress_delta, compress_delta_if_useful, compress_delta_stream, decompress_delta_stream};

@@ -118,7 +118,7 @@ impl Kernel {
 
 /// Runs `work` compiled for the active kernel's instructions.
 #[inline]
-pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     dispatch!(kernel => kernel.vectorised(work))
 }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::description::{FileIdentity, NamedFile};
-use super::digest::{combine, identify};
+use super::digest::combine;
+use super::digest_of;
 use crate::error::{Error, Result};
 use crate::folder::is_plain;
 use crate::index::{FileId, Format};
@@ -104,7 +105,7 @@ impl Original {
     /// What stands for all files, and for each of several.
     pub(crate) fn identify(&self) -> Result<(FileIdentity, Vec<NamedFile>)> {
         let identities =
-            self.files.par_iter().map(|file| identify(&file.source)).collect::<Result<Vec<_>>>()?;
+            self.files.par_iter().map(|file| digest_of(&file.source)).collect::<Result<Vec<_>>>()?;
         let all = combine(&identities);
         if identities.len() == 1 {
             return Ok((all, Vec::new()));

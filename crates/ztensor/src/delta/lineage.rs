@@ -66,7 +66,7 @@ pub fn lineage(folder: &Path, elsewhere: &[PathBuf]) -> Result<Vec<Link>> {
         for file in link.model.files() {
             let source = Source::open_regular(file, Io::Auto)?;
             if lengths.contains(&source.len()) {
-                held.push(digest_of(file, &source)?);
+                held.push(digest_of(&source)?);
             }
         }
     }

@@ -15,10 +15,11 @@ use super::sums::{Total, consensus};
 use super::transpose::transposed;
 use crate::error::Result;
 
-/// Bytes that are computed at once: their floats stay in a core's cache.
-const CHUNK: usize = 64 << 10;
+/// Numbers that are computed at once: as floats they stay in a core's second cache, and are no longer than what an allocator gives without asking
+/// the kernel for fresh pages each time.
+const NUMBERS: u64 = 16 << 10;
 /// The same where all of a matrix is read for a chunk: a product of rank 64 takes 1.3 times as long with a fourth of it.
-const LONG_CHUNK: usize = 512 << 10;
+const MANY_NUMBERS: u64 = 128 << 10;
 /// Words that lie side by side are computed together where they have no more numbers than this.
 const TOGETHER: u64 = 1 << 20;
 
@@ -26,7 +27,7 @@ impl Node {
     /// Computes bytes of the result, from `start` on, as many as the buffer takes.
     pub(super) fn apply(&self, operands: &Fetched<'_>, start: u64, out: &mut [u8]) -> Result<()> {
         let width = self.check(operands.lengths)?.width as u64;
-        let whole = (self.chunk() / width).max(1) * width;
+        let whole = self.units(self.numbers()).max(1) * width;
         // Chunks end where units do, the first and the last perhaps within one.
         let head = ((whole - start % whole).min(out.len() as u64)) as usize;
         let (head, rest) = out.split_at_mut(head);
@@ -38,20 +39,14 @@ impl Node {
             .collect::<Result<()>>()
     }
 
-    /// Bytes of the result that are computed at once.
-    fn chunk(&self) -> u64 {
-        let of = |nodes: &[Node]| nodes.iter().map(Node::chunk).max();
+    /// Numbers that are computed at once.
+    fn numbers(&self) -> u64 {
+        let of = |nodes: &[Node]| nodes.iter().map(Node::numbers).max();
         match self {
-            Node::Operand { .. } => CHUNK as u64,
-            Node::Product { .. } | Node::Transposed { .. } => LONG_CHUNK as u64,
-            Node::Packed { packing, node } => {
-                // Whole rows of words, so that none is computed twice.
-                let row = packing.columns.saturating_mul(packing.width() as u64);
-                let inner = node.chunk();
-                if row <= LONG_CHUNK as u64 { inner.next_multiple_of(row) } else { inner }
-            }
+            Node::Operand { .. } => NUMBERS,
+            Node::Product { .. } | Node::Transposed { .. } => MANY_NUMBERS,
             Node::Join { nodes } | Node::Sum { nodes, .. } | Node::Consensus { nodes, .. } => {
-                of(nodes).unwrap_or(CHUNK as u64)
+                of(nodes).unwrap_or(NUMBERS)
             }
             Node::Cast { node, .. }
             | Node::Blocks { node, .. }
@@ -59,7 +54,23 @@ impl Node {
             | Node::Slice { node, .. }
             | Node::Scaled { node, .. }
             | Node::Levels { node, .. }
-            | Node::Largest { node, .. } => node.chunk(),
+            | Node::Largest { node, .. }
+            | Node::Packed { node, .. } => node.numbers(),
+        }
+    }
+
+    /// Units of the result that so many numbers make.
+    fn units(&self, numbers: u64) -> u64 {
+        match self {
+            Node::Blocks { quantiser, .. } => numbers / quantiser.elements as u64,
+            Node::Packed { packing, .. } => {
+                // Whole rows of words, so that none is computed twice.
+                let units = numbers / packing.numbers() * packing.width() as u64;
+                let row = packing.columns.saturating_mul(packing.width() as u64);
+                if row <= 4 * MANY_NUMBERS { units.next_multiple_of(row) } else { units }
+            }
+            Node::Slice { node, .. } => node.units(numbers),
+            _ => numbers,
         }
     }
 
@@ -161,10 +172,8 @@ impl Node {
                         let start = (at * grid.across).max(column) - column;
                         let end = ((at + 1) * grid.across).min(column + part.end - part.start) - column;
                         let from = part.start - first;
-                        for value in &mut values[(from + start) as usize..(from + end) as usize] {
-                            let scaled = *value / scale;
-                            *value = if scaled.is_nan() { scaled } else { clamp(scaled, low, high) };
-                        }
+                        let group = &mut values[(from + start) as usize..(from + end) as usize];
+                        divide(group, scale, (low, high));
                     }
                 }
                 to.narrow(&values, Rounding::Nearest, out);
@@ -261,15 +270,19 @@ fn levels_of(
     let Groups { row, down, across } = levels.groups;
     let grid = Grid::new(row, down, across, node.check(operands.lengths)?.count)?;
     let mut values = node.values(operands, first, count)?;
-    let (mut each, mut each_zero) = (Vec::new(), Vec::new());
+    let (mut each, mut each_zero, mut last) = (Vec::new(), Vec::new(), None);
     for part in by_rows(first, count, row) {
         let (place, column) = (part.start / row, part.start % row);
         let columns = column / grid.across..(column + part.end - part.start).div_ceil(grid.across);
         let group = place / grid.down * grid.columns + columns.start;
-        let wanted = (columns.end - columns.start) as usize;
-        spread(&scales.values(operands, group, wanted)?, &part, &grid, row, &mut each);
-        if let Some(zeros) = zeros {
-            spread(&zeros.values(operands, group, wanted)?, &part, &grid, row, &mut each_zero);
+        // Rows of one group have the same scales.
+        let these = Some((group, column, part.end - part.start));
+        if these != std::mem::replace(&mut last, these) {
+            let wanted = (columns.end - columns.start) as usize;
+            spread(&scales.values(operands, group, wanted)?, &part, &grid, row, &mut each);
+            if let Some(zeros) = zeros {
+                spread(&zeros.values(operands, group, wanted)?, &part, &grid, row, &mut each_zero);
+            }
         }
         let range = (part.start - first) as usize..(part.end - first) as usize;
         let zeros = zeros.map(|_| &each_zero[..]);
@@ -294,16 +307,35 @@ fn largest(
         let (place, column) = (part.start / grid.columns, part.start % grid.columns);
         let start = column * grid.across;
         let end = ((column + part.end - part.start) * grid.across).min(groups.row);
-        let mut most = vec![0.0f32; (part.end - part.start) as usize];
+        let mut most = vec![0i32; (part.end - part.start) as usize];
         for line in place * grid.down..((place + 1) * grid.down).min(rows) {
             let found = node.values(operands, line * groups.row + start, (end - start) as usize)?;
             for (most, group) in most.iter_mut().zip(found.chunks(grid.across as usize)) {
-                *most = group.iter().fold(*most, |most, of| if of.abs() > most { of.abs() } else { most });
+                *most = largest_of(group).max(*most);
             }
         }
-        values.extend(most);
+        values.extend(most.into_iter().map(|bits| f32::from_bits(bits.cast_unsigned())));
     }
     Ok(values)
+}
+
+/// The bits of the largest magnitude, which are in the order of magnitudes; NaNs are left out.
+fn largest_of(values: &[f32]) -> i32 {
+    let mut most = 0;
+    for value in values {
+        let bits = (value.to_bits() & 0x7fff_ffff).cast_signed();
+        let bits = if bits > 0x7f80_0000 { 0 } else { bits };
+        most = if bits > most { bits } else { most };
+    }
+    most
+}
+
+/// Divides by a scale, within bounds; a NaN stays one.
+fn divide(values: &mut [f32], scale: f32, (low, high): (f32, f32)) {
+    for value in values {
+        let scaled = *value / scale;
+        *value = if scaled.is_nan() { scaled } else { clamp(scaled, low, high) };
+    }
 }
 
 /// Words of numbers, from the byte with number `first` on.

@@ -1,14 +1,18 @@
 //! Levels: where a number, divided by the scale of its group, lies among those that a quantiser has. Integers are one rule; all else is a table of
 //! thresholds and the codes between them, which the recipe brings along, so that a new table needs no new reader.
 
+use z4ai::kernels::vectorised;
+
 use super::node::{Precision, float, whole};
 use super::number::{Number, clamp, nearest};
 use super::{malformed, unknown};
 use crate::error::Result;
 use crate::tensor::Value;
 
-/// Numbers whose levels are counted at once: their counts stay in registers.
+/// Numbers whose levels are counted at once: their codes stay in registers.
 const LANES: usize = 8;
+/// Thresholds that are gone through without a loop: as many as four bits need.
+const STEPS: usize = 16;
 
 /// Which numbers belong together: `down` rows by `across` numbers of rows of `row`; 0 for all rows, or for all of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,20 +113,35 @@ impl Levels {
     /// Replaces numbers by their levels. There are as many scales, and zero points where there are any.
     pub(super) fn count(&self, values: &mut [f32], scales: &[f32], zeros: Option<&[f32]>, out: &mut [u8]) {
         let number = self.precision.number();
+        vectorised(
+            #[inline(always)]
+            || {
+                self.divide(values, scales);
+                number.round_each(values);
+                if let Some(zeros) = zeros {
+                    values.iter_mut().zip(zeros).for_each(|(value, zero)| *value += zero);
+                    number.round_each(values);
+                }
+                self.look_up(values, out);
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn divide(&self, values: &mut [f32], scales: &[f32]) {
+        let pairs = values.iter_mut().zip(scales);
         if self.factor == 0.0 {
-            let quotients = values.iter_mut().zip(scales);
-            quotients.for_each(|(value, scale)| *value = if *scale == 0.0 { 0.0 } else { *value / scale });
-        } else {
-            let mut inverse: Vec<f32> = scales.iter().map(|scale| self.factor / scale).collect();
-            number.round(&mut inverse);
-            let products = values.iter_mut().zip(scales.iter().zip(&inverse));
-            products.for_each(|(value, (scale, by))| *value = if *scale == 0.0 { 0.0 } else { *value * by });
+            pairs.for_each(|(value, scale)| *value = if *scale == 0.0 { 0.0 } else { *value / scale });
+            return;
         }
-        number.round(values);
-        if let Some(zeros) = zeros {
-            values.iter_mut().zip(zeros).for_each(|(value, zero)| *value += zero);
-            number.round(values);
-        }
+        let mut inverse: Vec<f32> = scales.iter().map(|scale| self.factor / scale).collect();
+        self.precision.number().round_each(&mut inverse);
+        let products = pairs.zip(&inverse);
+        products.for_each(|((value, scale), by)| *value = if *scale == 0.0 { 0.0 } else { *value * by });
+    }
+
+    #[inline(always)]
+    fn look_up(&self, values: &[f32], out: &mut [u8]) {
         match &self.book {
             Book::Integers(low, high) => {
                 let (from, to) = (f32::from(*low), f32::from(*high));
@@ -131,26 +150,37 @@ impl Levels {
                 pairs.for_each(|(value, out)| *out = (nearest(clamp(*value, from, to)) - less) as u8);
             }
             Book::Table { thresholds, codes } => {
-                let mut table = [0; 256];
-                table[..codes.len()].copy_from_slice(codes);
+                // What a code is more than the one before: whatever order thresholds are in, as many count as a number is above.
+                let mut steps = [(f32::INFINITY, 0u32); 256];
+                let mut thresholds = thresholds.clone();
+                thresholds.sort_unstable_by(f32::total_cmp);
+                for ((step, threshold), pair) in steps.iter_mut().zip(&thresholds).zip(codes.windows(2)) {
+                    *step = (*threshold, u32::from(pair[1].wrapping_sub(pair[0])));
+                }
+                let steps = &steps.as_chunks().0[..thresholds.len().div_ceil(STEPS)];
+                let first = u32::from(codes.first().copied().unwrap_or(0));
                 let (values, rest) = values.as_chunks::<LANES>();
                 let (out, last) = out.as_chunks_mut::<LANES>();
-                let eights = values.iter().zip(out);
-                eights.for_each(|(values, out)| *out = look_up(values, thresholds, &table));
-                let mut eight = [0.0; LANES];
-                eight[..rest.len()].copy_from_slice(rest);
-                last.copy_from_slice(&look_up(&eight, thresholds, &table)[..last.len()]);
+                for (values, out) in values.iter().zip(out) {
+                    *out = codes_of(values, steps, first);
+                }
+                let mut lanes = [0.0; LANES];
+                lanes[..rest.len()].copy_from_slice(rest);
+                last.copy_from_slice(&codes_of(&lanes, steps, first)[..last.len()]);
             }
         }
     }
 }
 
-/// The code of each, by how many thresholds it is above.
+/// The code of each: the first one and what is more with each threshold that it is above.
 #[inline(always)]
-fn look_up(values: &[f32; LANES], thresholds: &[f32], table: &[u8; 256]) -> [u8; LANES] {
-    let mut above = [0u32; LANES];
-    for threshold in thresholds {
-        above.iter_mut().zip(values).for_each(|(count, value)| *count += u32::from(value > threshold));
+fn codes_of(values: &[f32; LANES], steps: &[[(f32, u32); STEPS]], first: u32) -> [u8; LANES] {
+    let mut codes = [first; LANES];
+    for steps in steps {
+        for (threshold, more) in steps {
+            let pairs = codes.iter_mut().zip(values);
+            pairs.for_each(|(code, value)| *code += if value > threshold { *more } else { 0 });
+        }
     }
-    above.map(|count| table[count as u8 as usize])
+    codes.map(|code| code as u8)
 }

@@ -1,5 +1,7 @@
 //! Numbers of one type as those of another, bit for bit as `spec/recipes.md` defines it. Loops are branch-free so that compilers vectorise them.
 
+use z4ai::kernels::vectorised;
+
 use crate::error::{Error, Result};
 use crate::tensor::{DType, ElementType, LogicalType};
 
@@ -103,6 +105,14 @@ impl Number {
 
     /// Numbers as f32; `out` has room for all of them.
     pub(super) fn widen(self, bytes: &[u8], out: &mut [f32]) {
+        vectorised(
+            #[inline(always)]
+            || self.widen_each(bytes, out),
+        );
+    }
+
+    #[inline(always)]
+    fn widen_each(self, bytes: &[u8], out: &mut [f32]) {
         match self {
             Number::F64 => each(bytes, out, |eight: [u8; 8]| f64::from_le_bytes(eight) as f32),
             Number::F32 => each(bytes, out, f32::from_le_bytes),
@@ -121,6 +131,14 @@ impl Number {
 
     /// f32 as numbers of this type; `out` has as many.
     pub(super) fn narrow(self, values: &[f32], rounding: Rounding, out: &mut [u8]) {
+        vectorised(
+            #[inline(always)]
+            || self.narrow_each(values, rounding, out),
+        );
+    }
+
+    #[inline(always)]
+    fn narrow_each(self, values: &[f32], rounding: Rounding, out: &mut [u8]) {
         let nearest = rounding == Rounding::Nearest;
         match self {
             Number::F64 => all(values, out, |value| f64::from(value).to_le_bytes()),
@@ -151,6 +169,14 @@ impl Number {
 
     /// Rounds each to the nearest number of this type.
     pub(super) fn round(self, values: &mut [f32]) {
+        vectorised(
+            #[inline(always)]
+            || self.round_each(values),
+        );
+    }
+
+    #[inline(always)]
+    pub(super) fn round_each(self, values: &mut [f32]) {
         match self {
             Number::Bf16 => values.iter_mut().for_each(|value| {
                 *value = f32::from_bits(u32::from(narrowed_bf16(value.to_bits())) << 16);
@@ -183,10 +209,12 @@ fn all<const WIDTH: usize>(values: &[f32], out: &mut [u8], narrow: impl Fn(f32) 
     values.iter().zip(out.as_chunks_mut().0).for_each(|(value, out)| *out = narrow(*value));
 }
 
+#[inline(always)]
 fn through(bytes: &[u8], out: &mut [f32], table: &[f32; 256]) {
     bytes.iter().zip(out).for_each(|(byte, out)| *out = table[usize::from(*byte)]);
 }
 
+#[inline(always)]
 const fn is_nan(bits: u32) -> bool {
     bits & 0x7fff_ffff > 0x7f80_0000
 }
@@ -296,6 +324,7 @@ fn narrowed_e5m2(bits: u32) -> u8 {
 }
 
 /// A number whose bits that do not fit are cut off; `limit` is the code behind the largest one.
+#[inline(always)]
 fn cut<const MANTISSA: u32, const BIAS: u32>(bits: u32, limit: u32) -> u32 {
     let (sign, magnitude) = (bits >> 31, bits & 0x7fff_ffff);
     let (exponent, shift) = (magnitude >> 23, 23 - MANTISSA);

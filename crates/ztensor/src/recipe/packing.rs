@@ -1,5 +1,7 @@
 //! Small numbers in words: where quantised tensors put the levels of neighbours, along a row or down a column.
 
+use z4ai::kernels::vectorised;
+
 use super::malformed;
 use crate::error::Result;
 
@@ -50,29 +52,23 @@ impl Packing {
 
     /// Puts numbers into words. Those of a word lie `stride` apart, those of the next word follow them by one where that is not 1.
     pub(super) fn pack(&self, numbers: &[u8], stride: usize, out: &mut [u8]) {
-        let mask = ((1u32 << self.bits) - 1) as u8;
-        if stride == 1 && self.bits == 4 && self.slots.len() == 2 {
-            let low = usize::from(self.slots[0]);
-            for (pair, out) in numbers.as_chunks::<2>().0.iter().zip(out) {
-                *out = pair[low] & 15 | pair[1 - low] << 4;
-            }
-            return;
-        }
-        if self.width() == 4 {
-            let mut words = vec![0u32; out.len() / 4];
-            for (number, slot) in self.slots.iter().enumerate() {
-                let shift = u32::from(*slot) * self.bits;
-                if stride == 1 {
-                    let each = numbers[number..].iter().step_by(self.slots.len());
-                    words.iter_mut().zip(each).for_each(|(word, of)| *word |= u32::from(of & mask) << shift);
-                } else {
-                    let row = &numbers[number * stride..];
-                    words.iter_mut().zip(row).for_each(|(word, of)| *word |= u32::from(of & mask) << shift);
+        vectorised(
+            #[inline(always)]
+            || match (self.bits, &self.slots[..]) {
+                (8, [0]) if stride == 1 => out.copy_from_slice(numbers),
+                (4, [0, 1]) if stride == 1 => pairs(numbers, out, |[one, other]| one & 15 | other << 4),
+                (4, [1, 0]) if stride == 1 => pairs(numbers, out, |[one, other]| other & 15 | one << 4),
+                (4, slots) if stride == 1 && slots.len() == 8 => eights(numbers, slots, out),
+                (bits, slots) if stride != 1 && self.width() == 4 => {
+                    rows(numbers, (bits, slots), stride, out)
                 }
-            }
-            out.as_chunks_mut().0.iter_mut().zip(words).for_each(|(out, word)| *out = word.to_le_bytes());
-            return;
-        }
+                _ => self.pack_any(numbers, stride, out),
+            },
+        );
+    }
+
+    fn pack_any(&self, numbers: &[u8], stride: usize, out: &mut [u8]) {
+        let mask = ((1u32 << self.bits) - 1) as u8;
         let step = if stride == 1 { self.slots.len() } else { 1 };
         for (place, word) in out.chunks_exact_mut(self.width()).enumerate() {
             word.fill(0);
@@ -87,4 +83,33 @@ impl Packing {
             }
         }
     }
+}
+
+/// Two numbers of four bits in a byte.
+#[inline(always)]
+fn pairs(numbers: &[u8], out: &mut [u8], byte: impl Fn([u8; 2]) -> u8) {
+    numbers.as_chunks().0.iter().zip(out).for_each(|(pair, out)| *out = byte(*pair));
+}
+
+/// Eight numbers of four bits in a word.
+#[inline(always)]
+fn eights(numbers: &[u8], slots: &[u8], out: &mut [u8]) {
+    let mut shifts = [0; 8];
+    shifts.iter_mut().zip(slots).for_each(|(shift, slot)| *shift = u32::from(*slot) * 4);
+    for (numbers, out) in numbers.as_chunks::<8>().0.iter().zip(out.as_chunks_mut().0) {
+        let parts = numbers.iter().zip(&shifts).map(|(of, shift)| u32::from(of & 15) << shift);
+        *out = parts.fold(0, |word, part| word | part).to_le_bytes();
+    }
+}
+
+/// Words of numbers that lie below each other.
+#[inline(always)]
+fn rows(numbers: &[u8], (bits, slots): (u32, &[u8]), stride: usize, out: &mut [u8]) {
+    let mask = ((1u32 << bits) - 1) as u8;
+    let mut words = vec![0u32; out.len() / 4];
+    for (row, slot) in numbers.chunks(stride).zip(slots) {
+        let shift = u32::from(*slot) * bits;
+        words.iter_mut().zip(row).for_each(|(word, of)| *word |= u32::from(of & mask) << shift);
+    }
+    out.as_chunks_mut().0.iter_mut().zip(words).for_each(|(out, word)| *out = word.to_le_bytes());
 }

@@ -1,5 +1,7 @@
 //! Products of two thin matrices of integers, exact whatever the order of their sums.
 
+use z4ai::kernels::vectorised;
+
 use super::apply::by_rows;
 use super::fetched::Fetched;
 use super::node::Node;
@@ -51,7 +53,10 @@ impl Product<'_> {
                 for (k, of) in left.iter().enumerate() {
                     factors[k / 2][k % 2] = of[place];
                 }
-                add_pairs(&factors, &pairs, width, part, self.scale, &mut values);
+                vectorised(
+                    #[inline(always)]
+                    || add_pairs(&factors, &pairs, width, part, self.scale, &mut values),
+                );
                 continue;
             }
             // Sums of products of two integers of 16 bits are exact in f64, in any order.
@@ -86,6 +91,7 @@ fn paired(right: &[Vec<i16>], width: usize) -> Vec<[[i16; 2]; COLUMNS]> {
     pairs
 }
 
+#[inline(always)]
 fn add_pairs(
     factors: &[[i16; 2]],
     pairs: &[[[i16; 2]; COLUMNS]],

@@ -5,6 +5,9 @@ use super::node::Node;
 use super::number::Number;
 use crate::error::Result;
 
+/// Rows and columns of the squares that a matrix is copied by: a cache line of f32 for each of as many rows.
+const SIDE: usize = 16;
+
 /// Some numbers of transposed matrices: of `rows` × `columns` each before.
 pub(super) fn transposed(
     (rows, columns): (u64, u64),
@@ -53,16 +56,21 @@ struct Place {
 }
 
 impl Place {
-    /// Goes along the rows of the matrix, so that what lies side by side is read at once.
+    /// Goes through squares of the matrix, so that what lies side by side is read and written at once.
     fn copy<const WIDTH: usize>(&self, bytes: &[u8], out: &mut [u8]) {
         let (from, into) = (bytes.as_chunks::<WIDTH>().0, out.as_chunks_mut::<WIDTH>().0);
-        for row in 0..self.rows {
-            let Some(line) = from.get(row * self.columns..) else { return };
-            for (at, value) in line.iter().take(self.height).enumerate() {
-                if let Some(place) = (at * self.rows + row).checked_sub(self.skipped)
-                    && let Some(out) = into.get_mut(place)
-                {
-                    *out = *value;
+        for first in (0..self.height).step_by(SIDE) {
+            for row in (0..self.rows).step_by(SIDE) {
+                let rows = SIDE.min(self.rows - row);
+                for at in first..(first + SIDE).min(self.height) {
+                    // The first row of the result may begin later, the last may end earlier.
+                    let place = at * self.rows + row;
+                    let (start, left_out) =
+                        (place.saturating_sub(self.skipped), self.skipped.saturating_sub(place));
+                    let end = (place + rows).saturating_sub(self.skipped).min(into.len());
+                    let Some(out) = into.get_mut(start..end) else { continue };
+                    let Some(from) = from.get((row + left_out) * self.columns + at..) else { continue };
+                    out.iter_mut().zip(from.iter().step_by(self.columns)).for_each(|(out, of)| *out = *of);
                 }
             }
         }

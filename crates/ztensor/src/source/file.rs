@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Backing, Source, checkpoint, file_system, map, remote};
+use super::{Backing, Source, Version, checkpoint, file_system, map, remote};
 use crate::error::{Error, Hints, Kind, Result};
 use crate::limits::Limits;
 
@@ -95,6 +95,7 @@ impl Source {
             path: Some(path.to_path_buf()),
             remote: false,
             file: Mutex::default(),
+            version: Version::of(metadata),
         };
         let mapped = match io {
             Io::Mmap => true,

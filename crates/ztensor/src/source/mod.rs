@@ -10,6 +10,7 @@ pub(crate) mod headers;
 mod map;
 mod remote;
 mod reopen;
+mod version;
 mod window;
 
 use std::borrow::Cow;
@@ -28,6 +29,7 @@ pub use file::Io;
 pub(crate) use file::read_exact_at;
 pub(crate) use remote::join;
 pub use remote::{Opener, Ranges, install_opener, is_url, url_file_name};
+pub(crate) use version::Version;
 pub(crate) use window::Ahead;
 
 /// A readable sequence of bytes of known length.
@@ -41,6 +43,8 @@ pub struct Source {
     remote: bool,
     /// The file behind a map, until it is closed.
     file: Mutex<Option<Arc<File>>>,
+    /// What the file was like when it was opened; `None` for what is no file, or one that is expected to change.
+    version: Option<Version>,
 }
 
 enum Backing {
@@ -56,7 +60,15 @@ impl Source {
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Source {
         let length = bytes.as_ref().len() as u64;
         let backing = Backing::Memory(Box::new(bytes));
-        Source { backing, length, stored: None, path: None, remote: false, file: Mutex::default() }
+        Source {
+            backing,
+            length,
+            stored: None,
+            path: None,
+            remote: false,
+            file: Mutex::default(),
+            version: None,
+        }
     }
 
     /// The same source with a path, which stands for it in messages and leads to the files beside it.
@@ -92,6 +104,7 @@ impl Source {
             path: path.map(Path::to_path_buf),
             remote: false,
             file: Mutex::default(),
+            version: None,
         }
     }
 
@@ -106,6 +119,7 @@ impl Source {
             path: Some(PathBuf::from(location)),
             remote: true,
             file: Mutex::default(),
+            version: None,
         }
     }
 

@@ -27,6 +27,7 @@ impl Source {
             path: Some(path.to_path_buf()),
             remote: false,
             file: Mutex::default(),
+            version: None,
         })
     }
 
@@ -49,6 +50,7 @@ impl Source {
             path: self.path.clone(),
             remote: false,
             file: Mutex::default(),
+            version: None,
         };
         if mapped && length > 0 {
             source.backing = Backing::Map(map::Map::new(&file, length).map_err(fail)?);

@@ -332,7 +332,7 @@ impl<'a> Search<'a> {
                     Some(source) => Arc::clone(source),
                     None => Arc::new(Source::open_regular(&holder.path, self.options.io)?),
                 };
-                if !unchecked && digest_of(&holder.path, &source)? != wanted.identity {
+                if !unchecked && digest_of(&source)? != wanted.identity {
                     return Ok(None);
                 }
                 Ok(Some(Found { source, is_checked: !unchecked }))

@@ -105,12 +105,9 @@ fn computed<const BYTES: usize, const ELEMENTS: usize>(
     out: &mut [u8],
     quantise: impl Fn(&[f32; ELEMENTS], &mut [u8; BYTES]),
 ) {
-    values
-        .as_chunks()
-        .0
-        .iter()
-        .zip(out.as_chunks_mut().0)
-        .for_each(|(values, block)| quantise(values, block));
+    for (values, block) in values.as_chunks().0.iter().zip(out.as_chunks_mut().0) {
+        quantise(values, block);
+    }
 }
 
 /// Takes the fields out of blocks.

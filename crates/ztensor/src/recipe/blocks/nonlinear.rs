@@ -3,8 +3,8 @@
 use super::super::number::from_f16;
 use super::levels::pack_nibbles;
 
-/// Elements whose state stays in registers while a table is gone through: two of 128 bits for each variable.
-const LANES: usize = 8;
+/// Elements whose state stays in registers while a table is gone through: two of 256 bits for each variable.
+const LANES: usize = 16;
 
 /// Between each two neighbours of the table.
 const MIDPOINTS: [f32; 15] =
@@ -13,6 +13,7 @@ const MIDPOINTS: [f32; 15] =
 /// The magnitudes of E2M1 above zero, doubled.
 const DOUBLED: [f32; 7] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0];
 
+#[inline(always)]
 pub(super) fn iq4_nl(values: &[f32; 32], fields: &[u8; 2], block: &mut [u8; 18]) {
     block[..2].copy_from_slice(fields);
     pack_nibbles(&nearest_of_table(values, from_f16(*fields)), &mut block[2..]);
@@ -28,6 +29,7 @@ pub(super) fn split_iq4_xs(block: &[u8; 136]) -> [u8; 10] {
     fields
 }
 
+#[inline(always)]
 pub(super) fn iq4_xs(values: &[f32; 256], fields: &[u8; 10], block: &mut [u8; 136]) {
     let scale = from_f16([fields[0], fields[1]]);
     let (mut low, mut high) = ([0; 4], 0u16);
@@ -48,15 +50,18 @@ fn nearest_of_table(values: &[f32; 32], scale: f32) -> [u8; 32] {
     let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
     let mut levels = [0; 32];
     for (values, levels) in values.as_chunks::<LANES>().0.iter().zip(levels.as_chunks_mut::<LANES>().0) {
-        let scaled = values.map(|value| value * inverse);
-        let mut reached = [0u32; LANES];
-        for midpoint in MIDPOINTS {
-            reached
-                .iter_mut()
-                .zip(&scaled)
-                .for_each(|(count, value)| *count += u32::from(*value >= midpoint));
+        let (mut scaled, mut reached) = ([0.0; LANES], [0u32; LANES]);
+        for (scaled, value) in scaled.iter_mut().zip(values) {
+            *scaled = value * inverse;
         }
-        *levels = reached.map(|count| count as u8);
+        for midpoint in MIDPOINTS {
+            for (count, scaled) in reached.iter_mut().zip(&scaled) {
+                *count += u32::from(*scaled >= midpoint);
+            }
+        }
+        for (level, count) in levels.iter_mut().zip(reached) {
+            *level = count as u8;
+        }
     }
     levels
 }
@@ -65,6 +70,7 @@ pub(super) fn split_mxfp4(block: &[u8; 17]) -> [u8; 1] {
     [block[0]]
 }
 
+#[inline(always)]
 pub(super) fn mxfp4(values: &[f32; 32], fields: &[u8; 1], block: &mut [u8; 17]) {
     block[0] = fields[0];
     // Half of 2^(e − 127); the two smallest are subnormal.
@@ -79,6 +85,7 @@ pub(super) fn split_nvfp4(block: &[u8; 36]) -> [u8; 4] {
     [block[0], block[1], block[2], block[3]]
 }
 
+#[inline(always)]
 pub(super) fn nvfp4(values: &[f32; 64], fields: &[u8; 4], block: &mut [u8; 36]) {
     let (scales, quants) = block.split_at_mut(4);
     scales.copy_from_slice(fields);
@@ -89,6 +96,7 @@ pub(super) fn nvfp4(values: &[f32; 64], fields: &[u8; 4], block: &mut [u8; 36]) 
 }
 
 /// Half of an unsigned E4M3.
+#[inline(always)]
 fn half_e4m3(byte: u8) -> f32 {
     let (exponent, mantissa) = (byte >> 3 & 15, f32::from(byte & 7));
     let value = match (byte & 0x7f, exponent) {
