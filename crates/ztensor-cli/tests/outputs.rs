@@ -294,6 +294,11 @@ fn urls_are_taken_wherever_files_are_read_and_refused_where_they_are_changed() {
     assert_eq!(std::fs::read(folder.path().join("again")).unwrap(), std::fs::read(&path).unwrap());
     succeed(ztensor, &["manifest", "model.zt", "-o", "list"]);
     succeed(ztensor, &["verify", "--manifest", &url("list")]);
+    // A list elsewhere may name files by URL; one that names none checks nothing, and says so.
+    succeed(ztensor, &["manifest", &url("model.zt"), "-o", "here/list"]);
+    succeed(ztensor, &["verify", "--manifest", "here/list"]);
+    std::fs::write(folder.path().join("none"), "\n").unwrap();
+    assert!(complaint(&run(ztensor, &["verify", "--manifest", "none"]), 2).contains("names no file"));
     succeed(ztensor, &["store", "init", "store"]);
     succeed(ztensor, &["store", "add", &url("model.zt"), "-n", "a", "--store", "store"]);
     succeed(ztensor, &["store", "get", "a", "-o", "restored.zt", "--store", "store"]);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from pathlib import Path
@@ -81,6 +82,37 @@ def test_deltas_have_models_and_bases_by_url(place: Publish, folder: Path, tmp_p
     said = run(f"delta apply tuned.z4dm --base {prefix}/tuned.safetensors -o five", tmp_path, code=2)
     assert "base" in said
     assert not (tmp_path / "five").exists()
+
+
+def test_buffers_stores_and_lists_of_digests_are_read_by_url(place: Publish, folder: Path, tmp_path: Path) -> None:
+    prefix = place(folder)
+    original = (folder / "base.safetensors").read_bytes()
+    for words in (
+        f"compress {prefix}/base.safetensors --dtype f32 -o one.z4ai",
+        f"delta {prefix}/tuned.safetensors --reference {prefix}/base.safetensors --dtype f32 -o two.z4ai",
+        "decompress one.z4ai -o one",
+        f"apply two.z4ai --reference {prefix}/base.safetensors -o two",
+    ):
+        ran = subprocess.run([program("z4ai"), *words.split()], cwd=tmp_path, capture_output=True, timeout=120)
+        assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "one").read_bytes() == original
+    assert (tmp_path / "two").read_bytes() == (folder / "tuned.safetensors").read_bytes()
+    run("store init store", tmp_path)
+    run(f"store add {prefix}/base.safetensors -n base --store store", tmp_path)
+    run("store get base -o restored --store store", tmp_path)
+    assert (tmp_path / "restored").read_bytes() == original
+    # A list names files beside it; here it lies elsewhere and names them by URL.
+    digest = hashlib.sha256(original).hexdigest()
+    (tmp_path / "list").write_text(f"{digest}  {prefix}/base.safetensors\n")
+    assert "base.safetensors" in run(f"verify --manifest {(tmp_path / 'list').as_uri()} --json", tmp_path)
+    run(f"verify {prefix}/base.safetensors --sha256 {digest}", tmp_path)
+
+
+def test_a_file_is_not_changed_by_url(web: FileServer, folder: Path, tmp_path: Path) -> None:
+    ztensor.numpy.save_file(BASE, tmp_path / "base.zt")
+    web.files["base.zt"] = (tmp_path / "base.zt").read_bytes()
+    for words in (f"meta set {web.address}/base.zt a=b", f"repair {web.address}/base.zt"):
+        assert "changed in folders only" in run(words, tmp_path, code=2)
 
 
 def test_a_base_that_is_not_there_is_named(web: FileServer, folder: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 use ztensor::archive::digest;
 use ztensor::folder::all_files;
+use ztensor::source::is_url;
 use ztensor::{Io, Output, Source};
 
 use super::force::{Force, same_file};
@@ -121,12 +122,20 @@ impl Manifest {
                 }
             }
         }
+        if lines.is_empty() {
+            return Err(Failure::new(format!("\"{}\" names no file", path.display())));
+        }
         Ok(Manifest { folder: folder_of(path), lines })
     }
 
     /// The files and the digests they should have.
     pub(crate) fn files(&self) -> impl Iterator<Item = (PathBuf, &str)> {
-        self.lines.iter().map(|(digest, name)| (self.folder.join(name), digest.as_str()))
+        // A URL leads to the same file from wherever the list lies.
+        let place = |name: &String| match is_url(Path::new(name)) {
+            true => PathBuf::from(name),
+            false => self.folder.join(name),
+        };
+        self.lines.iter().map(move |(digest, name)| (place(name), digest.as_str()))
     }
 }
 
