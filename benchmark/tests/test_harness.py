@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,25 @@ def test_a_mapped_file_cannot_be_evicted_unnoticed(tmp_path):
     memory.touch({"file": mapped})
     with pytest.raises(page_cache.StillCachedError):
         page_cache.evict(path)
+
+
+def test_peaks_tell_anonymous_memory_from_mapped_files(tmp_path):
+    size = 64 << 20
+    path = tmp_path / "file"
+    path.write_bytes(bytes(size))
+    before = memory.resident()
+    with memory.Peaks() as peaks:
+        held = np.ones(size, dtype=np.uint8)
+        time.sleep(0.5)
+        del held
+        mapped = np.memmap(path, mode="r")
+        memory.touch({"file": mapped})
+        time.sleep(0.5)
+        del mapped
+    # Both are gone by the end, and not counted twice.
+    for found, start in zip((peaks.anonymous, peaks.file_backed), before, strict=True):
+        assert 0.9 * size < found - start < 1.5 * size
+    assert all(after - start < size / 2 for after, start in zip(memory.resident(), before, strict=True))
 
 
 @pytest.mark.parametrize("distribution", datasets.DISTRIBUTIONS)
