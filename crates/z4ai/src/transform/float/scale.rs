@@ -147,7 +147,7 @@ pub(super) struct Sums {
 struct BatchSums {
     rows: Vec<(u64, u32)>,
     column_sums: Vec<u32>,
-    column_counts: Vec<u32>,
+    column_counts: Vec<u16>,
 }
 
 /// Octaves below the median magnitude at which dust begins. Weights: half +0.064 %, double +0.005 %.
@@ -169,8 +169,8 @@ fn least_magnitude(layout: FloatLayout, bytes: &[u8]) -> u16 {
     median.saturating_sub(DUST_OCTAVES << layout.head_mantissa_bits()).max(1)
 }
 
-/// Rows summed before the 32-bit accumulators of columns are emptied: magnitudes have 15 bits, so they could
-/// not overflow with four times as many.
+/// Rows summed before the accumulators of columns are emptied, which have 32 bits for sums of 15 and 16 for
+/// counts: twice as many would overflow the counts.
 const BATCH_ROWS: usize = 1 << 15;
 /// Long rows that a task sums at least, since adding its columns to those of others takes as long as a row. A
 /// round number.
@@ -205,7 +205,7 @@ impl Sums {
             total.rows.append(&mut part.rows);
             let columns = part.column_sums.into_iter().zip(part.column_counts);
             for (total, (sum, count)) in total.columns.iter_mut().zip(columns) {
-                *total = (total.0 + u64::from(sum), total.1 + count);
+                *total = (total.0 + u64::from(sum), total.1 + u32::from(count));
             }
         }
         total
@@ -221,7 +221,7 @@ impl Sums {
         least: u16,
     ) -> BatchSums {
         let column_count = if want_columns { row_length } else { 0 };
-        let (mut column_sums, mut column_counts) = (vec![0u32; column_count], vec![0u32; column_count]);
+        let (mut column_sums, mut column_counts) = (vec![0u32; column_count], vec![0u16; column_count]);
         let mut heads = [0u16; NEIGHBOURS_TOGETHER];
         let mut rows = Vec::with_capacity(bytes.len() / (row_length * layout.width) + 1);
         for (index, row) in bytes.chunks(row_length * layout.width).enumerate() {
@@ -231,14 +231,14 @@ impl Sums {
                 let heads = &mut heads[..stretch.len() / layout.width];
                 layout.read_magnitudes(stretch, least, heads);
                 sum += u64::from(heads.iter().map(|&head| u32::from(head)).sum::<u32>());
-                count += heads.iter().map(|&head| u32::from(head != 0)).sum::<u32>();
+                // Counts are as wide as heads, so that a register has as many of them.
+                count += u32::from(heads.iter().map(|&head| u16::from(head != 0)).sum::<u16>());
                 if in_columns {
                     let columns = index * NEIGHBOURS_TOGETHER..index * NEIGHBOURS_TOGETHER + heads.len();
-                    let sums = column_sums[columns.clone()].iter_mut().zip(&mut column_counts[columns]);
-                    for ((sum, count), &head) in sums.zip(heads.iter()) {
-                        *sum += u32::from(head);
-                        *count += u32::from(head != 0);
-                    }
+                    let sums = column_sums[columns.clone()].iter_mut().zip(heads.iter());
+                    sums.for_each(|(sum, &head)| *sum += u32::from(head));
+                    let counts = column_counts[columns].iter_mut().zip(heads.iter());
+                    counts.for_each(|(count, &head)| *count += u16::from(head != 0));
                 }
             }
             rows.push((sum, count));

@@ -192,22 +192,37 @@ mod tests {
     use super::*;
     use crate::arch::Kernel;
 
+    /// Heads of both signs, as many as kernels take at a time, more and fewer; with their signs packed.
+    fn cases() -> impl Iterator<Item = (Vec<u16>, Vec<u8>)> {
+        [0, 1, 7, 8, 31, 32, 33, 64, 100, 4096, 4999].into_iter().map(|count| {
+            let heads = (0..count).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 16) as u16);
+            let heads: Vec<u16> = heads.collect();
+            let mut packed = vec![0; heads.len().div_ceil(EIGHT)];
+            pack_signs(&heads, &mut packed);
+            (heads, packed)
+        })
+    }
+
     #[test]
-    fn kernels_agree_on_signs() {
-        let heads: Vec<u16> = (0..5000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 16) as u16).collect();
-        for count in [0, 1, 7, 8, 31, 32, 33, 64, 100, 4096, 4999] {
-            let heads = &heads[..count];
-            let mut expected = vec![0; count.div_ceil(EIGHT)];
-            pack_signs(heads, &mut expected);
-            let bytes: Vec<[u8; 2]> = heads.iter().map(|head| head.to_le_bytes()).collect();
-            let magnitudes: Vec<[u8; 2]> = heads.iter().map(|head| (head & 0x7fff).to_le_bytes()).collect();
+    fn kernels_agree_on_pack_signs() {
+        for (heads, expected) in cases() {
             for kernel in Kernel::available() {
                 let mut packed = vec![0xff; expected.len()];
-                kernel.run(|| dispatch!(kernel => kernel.pack_signs(heads, &mut packed)));
-                assert_eq!(packed, expected, "{kernel:?} {count}");
+                kernel.run(|| dispatch!(kernel => kernel.pack_signs(&heads, &mut packed)));
+                assert_eq!(packed, expected, "{kernel:?} {}", heads.len());
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_agree_on_set_signs() {
+        for (heads, packed) in cases() {
+            let expected: Vec<[u8; 2]> = heads.iter().map(|head| head.to_le_bytes()).collect();
+            let magnitudes: Vec<[u8; 2]> = heads.iter().map(|head| (head & 0x7fff).to_le_bytes()).collect();
+            for kernel in Kernel::available() {
                 let mut elements = magnitudes.clone();
                 kernel.run(|| dispatch!(kernel => kernel.set_signs(&packed, &mut elements)));
-                assert_eq!(elements, bytes, "{kernel:?} {count}");
+                assert_eq!(elements, expected, "{kernel:?} {}", heads.len());
             }
         }
     }
