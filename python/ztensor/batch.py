@@ -95,7 +95,8 @@ def name_of(url: str | os.PathLike[str], prefix: str = "") -> str:
     parts = urlsplit(text)
     if not parts.scheme or len(parts.scheme) == 1:
         # Not resolved: a link has a name of its own.
-        segments = [*Path(os.path.abspath(text)).parts[1:]]  # noqa: PTH100
+        text = os.path.abspath(text)  # noqa: PTH100
+        segments = [*Path(text).parts[1:]]
     else:
         segments = [parts.scheme, parts.netloc.rpartition("@")[2], *parts.path.split("/")]
         if parts.query:
@@ -223,7 +224,7 @@ def archive_many(
     :param in_flight: tasks that are handed to the executor at a time.
     :param progress: called with each report, and with how many are done and how many there are.
     """
-    place = os.fspath(store)
+    place = _anywhere(store)
     there = set(Store(place, create=create, storage_options=storage_options).keys(prefix))
     options = {
         "prefix": prefix,
@@ -258,7 +259,7 @@ def convert_many(
 ) -> Iterator[Report]:
     """Converts many files into a folder, as :func:`convert` does one, and reports as :func:`archive_many` does."""
     words = {"to": to, "options": tuple(options), "retries": retries, "storage_options": storage_options}
-    return run(convert, urls, (os.fspath(folder),), words, executor, in_flight=in_flight, progress=progress)
+    return run(convert, urls, (_anywhere(folder),), words, executor, in_flight=in_flight, progress=progress)
 
 
 def verify_many(
@@ -334,7 +335,7 @@ def run(
                 yield from some()
             submit = (own or executor).submit  # type: ignore[union-attr]
             try:
-                waiting[submit(task, url, *arguments, **options)] = url
+                waiting[submit(task, _anywhere(url), *arguments, **options)] = url
             except BrokenExecutor as error:
                 yield told(_lost(url, error))
         while waiting:
@@ -347,9 +348,9 @@ def run(
 
 
 def _outcome(future: Future[Report], url: str) -> Report:
-    """The report of a task, also where its worker is gone."""
+    """The report of a task under the URL that it was asked for, also where its worker is gone."""
     try:
-        return future.result()
+        return replace(future.result(), url=url)
     except Exception as error:  # Engines have errors of their own for workers that died.
         return _lost(url, error)
 
@@ -371,6 +372,12 @@ def _attempts(task: Callable[[], Report], url: str, result: str, retries: int) -
                 return Report(url, "failed", result, 0, 0, seconds, attempt, kind, str(error))
         time.sleep(_PAUSE * 2 ** (attempt - 1))
         attempt += 1
+
+
+def _anywhere(path: str | os.PathLike[str]) -> str:
+    """A path as a worker finds it whose working directory is another. Nothing else about it changes: `//` is a store's."""
+    text = os.fspath(path)
+    return text if _is_url(text) else os.path.join(os.getcwd(), text)  # noqa: PTH109, PTH118
 
 
 def _is_url(text: str) -> bool:

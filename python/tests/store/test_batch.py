@@ -79,6 +79,23 @@ def test_many_files(tmp_path: Path, make: type[Executor] | None) -> None:
     assert sorted(ledger(store)) == sorted(paths) and Store(store).verify(decode=True) == []
 
 
+def test_relative_paths_are_those_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(tmp_path, 2)
+    long = "m" * 61 + ".safetensors"
+    (tmp_path / "m-1.safetensors").rename(tmp_path / long)
+    urls = ["m-0.safetensors", long]
+    with ProcessPoolExecutor(2, initializer=os.chdir, initargs=("/",)) as pool:
+        # Workers begin with the first task, so that they are elsewhere in any case.
+        monkeypatch.chdir(tmp_path)
+        reports = list(archive_many(urls, "store", pool))
+        assert sorted((report.url, report.status) for report in reports) == [(url, "done") for url in sorted(urls)]
+        assert sorted(Store("store").keys()) == sorted(map(name_of, urls))
+        assert {report.status for report in archive_many(urls, "store", pool)} == {"already"}
+        assert all(convert_many(urls, "converted", pool))
+        assert len(list((tmp_path / "converted").rglob("*.zt"))) == 2
+        assert all(verify_many([*urls, f"store//{name_of(urls[0])}"], pool))
+
+
 def test_converted_and_verified(tmp_path: Path) -> None:
     paths = files(tmp_path, 3)
     reports = list(convert_many(paths, tmp_path / "out", to="pt"))

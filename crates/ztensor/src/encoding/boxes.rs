@@ -9,7 +9,8 @@ use crate::index::{Boxes, Data, StoredBox};
 
 /// Bytes of a box that are decoded at once where its rows are scattered over the output.
 const WINDOW: u64 = 4 << 20;
-/// Windows that are decoded side by side; with their size it bounds the memory beside the output.
+/// Windows that are decoded side by side, at most: one for each thread. With their size it bounds the memory beside
+/// the output.
 const BATCH: usize = 16;
 
 /// Decodes the bytes of a tensor from `start` on, as many as the buffer takes.
@@ -78,7 +79,7 @@ pub(crate) fn region_into(
     parts.into_par_iter().try_for_each(|(common, part)| {
         component_range_into(files, &common.stored.component, common.from(), part)
     })?;
-    for batch in windows.chunks(BATCH) {
+    for batch in windows.chunks(rayon::current_num_threads().min(BATCH)) {
         let decode = |window: &Common<'_>| {
             let mut bytes = allocate(window.span())?;
             component_range_into(files, &window.stored.component, window.from(), &mut bytes)?;
