@@ -69,8 +69,10 @@ impl Builder<'_> {
                 let Some(part) = cut(runs[*place].clone()).into_iter().next() else { continue };
                 let bytes = original.bytes(part.offset, part.length)?;
                 let codec = part.codec_options(&bytes, self.options.effort);
-                let found = derivation.search(*place, &part, &bytes, &codec)?;
-                shares += found.map_or(1.0, |found| found.share());
+                shares += match derivation.search(*place, &part, &bytes, &codec)? {
+                    Some(mut found) => found.share()?,
+                    None => 1.0,
+                };
                 tried += 1;
             }
             let share = shares / f64::from(tried.max(1));
@@ -94,14 +96,14 @@ impl Builder<'_> {
         (trial, nearest): (&Trial<'_>, Option<Nearest<'_>>),
     ) -> Result<Option<Derived>> {
         let Some((ancestry, number)) = ancestry else { return Ok(None) };
-        let Some(found) = ancestry.derivation.search(number, run, bytes, codec)? else { return Ok(None) };
+        let Some(mut found) = ancestry.derivation.search(number, run, bytes, codec)? else { return Ok(None) };
         if let Some(nearest) = nearest
             && let Some(other) = self.try_nearest(trial, &nearest)?
-            && found.share() >= other as f64 / trial.alone()?.max(1) as f64
+            && found.share()? >= other as f64 / trial.alone()?.max(1) as f64
         {
             return Ok(None);
         }
-        let alone = found.alone();
+        let alone = found.alone()?;
         let Some(computed) = found.compute(bytes)? else { return Ok(None) };
         let taken = computed.stored() + REFERENCE;
         // Samples say well enough what is half as long; the rest is weighed.

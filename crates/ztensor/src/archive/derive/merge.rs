@@ -11,6 +11,8 @@ const FITTED: usize = 1 << 20;
 const STRETCHES: usize = 16;
 /// How often coefficients are fitted again.
 const REFINED: usize = 12;
+/// Of what was beyond rounding before, less than this share has to be left for another time.
+const NEARER: f64 = 0.98;
 /// Elements that ways to add up are compared on.
 const COMPARED: usize = 8 << 10;
 /// The share of elements that a merge has to give exactly: a fine-tuned model has as many of its base by chance.
@@ -196,8 +198,13 @@ fn refined(mut fit: Vec<f64>, values: &[Vec<f32>], to: Number) -> Vec<f64> {
                 row[size] += value(one) * missing;
             }
         }
+        // What is no sum of the parents does not come nearer.
+        let is_nearer = (wrong as f64) < NEARER * best.0 as f64;
         if wrong < best.0 {
             best = (wrong, fit.clone());
+        }
+        if !is_nearer {
+            break;
         }
         let Some(change) = solve(products).filter(|_| wrong > size) else { break };
         fit.iter_mut().zip(&change).for_each(|(of, change)| *of += change);

@@ -95,9 +95,9 @@ pub struct Found<'a> {
     target: Target,
     shape: Shape,
     options: z4ai::Options,
-    /// Bytes that the run takes with it, and by itself, going by samples.
+    /// Bytes that the run takes with it, going by samples.
     cost: f64,
-    alone: f64,
+    samples: Samples,
 }
 
 /// A run as the difference to what a recipe yields.
@@ -119,13 +119,13 @@ impl Computed {
 
 impl<'a> Found<'a> {
     /// The share that the run takes, with what is stored besides, of what it takes by itself.
-    pub fn share(&self) -> f64 {
-        self.cost / self.alone.max(1.0)
+    pub fn share(&mut self) -> Result<f64> {
+        Ok(self.cost / (self.samples.alone()? * self.samples.scale).max(1.0))
     }
 
     /// About so many bytes the run takes by itself.
-    pub fn alone(&self) -> u64 {
-        self.alone as u64
+    pub fn alone(&mut self) -> Result<u64> {
+        Ok((self.samples.alone()? * self.samples.scale) as u64)
     }
 
     /// Codes all of the run; `None` where that is no delta after all.
@@ -209,7 +209,7 @@ impl<'a> Derivation<'a> {
     ) -> Result<Option<Encoded>> {
         let fit = known.map_or(Fit::All, Fit::Beyond);
         let Some(found) = self.find(number, run, bytes, options, fit)? else { return Ok(None) };
-        let (alone, options) = (found.alone, found.options.clone());
+        let (alone, options) = (found.samples.alone_at_least() * found.samples.scale, found.options.clone());
         let Some(computed) = found.compute(bytes)? else { return Ok(None) };
         let taken = computed.stored() + OVERHEAD;
         let Computed { recipe, operands, frame } = computed;
@@ -277,17 +277,19 @@ impl<'a> Derivation<'a> {
         if trials.is_empty() && fitted.is_none() {
             return Ok(None);
         }
-        let mut samples = Samples::new(bytes, &options)?;
+        let mut samples = Samples::new(bytes, &options);
         if let Fit::Beyond(known) = fit {
-            samples.least = samples.least.min(known as f64 / samples.scale);
+            samples.bound(known as f64 / samples.scale)?;
         }
         let mut found = samples.best(trials)?;
-        if let Some(tensor) = fitted.filter(|_| samples.least > WORTH * samples.bytes.len() as f64) {
+        if let Some(tensor) = fitted
+            && samples.least()? > WORTH * samples.bytes.len() as f64
+        {
             found = samples.best(self.fitted(tensor, bytes)?)?.or(found);
         }
-        let (cost, alone) = (samples.least * samples.scale, samples.alone * samples.scale);
-        let shape = object.shape.clone();
-        Ok(found.map(|trial| Found { trial, target, shape, options, cost, alone }))
+        let Some(trial) = found else { return Ok(None) };
+        let cost = samples.least()? * samples.scale;
+        Ok(Some(Found { trial, target, shape: object.shape.clone(), options, cost, samples }))
     }
 
     /// Recipes whose numbers are fitted to the tensor: merges of several bases, and low ranks.

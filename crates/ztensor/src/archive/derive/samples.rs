@@ -11,6 +11,9 @@ const SAMPLE: u64 = 16 << 10;
 /// A recipe is not compared with others once the sample takes less than this share of what it takes alone.
 const SURE: f64 = 0.02;
 
+/// What samples are taken to take alone where that was not asked for, as a share of their bytes: less than floats and levels do.
+const FEWEST: f64 = 0.2;
+
 /// Bytes of a delta without differences.
 const NOTHING: usize = 48;
 
@@ -21,19 +24,48 @@ pub(super) struct Samples {
     pub(super) options: z4ai::Options,
     /// How many times as long all bytes are.
     pub(super) scale: f64,
-    /// What the samples take alone, and what they take at least so far.
-    pub(super) alone: f64,
-    pub(super) least: f64,
+    /// What the samples take alone, once that was asked for: coding them takes longer than finding a recipe that leaves nothing.
+    alone: Option<f64>,
+    /// What they take with the best recipe so far.
+    least: Option<f64>,
 }
 
 impl Samples {
-    pub(super) fn new(bytes: &[u8], options: &z4ai::Options) -> Result<Samples> {
+    pub(super) fn new(bytes: &[u8], options: &z4ai::Options) -> Samples {
         let options = z4ai::Options { shape: None, threads: 1, ..options.clone() };
         let ranges = samples(bytes.len() as u64);
         let sample: Vec<u8> = ranges.iter().flat_map(|range| &bytes[range.clone()]).copied().collect();
-        let alone = z4ai::compress(&sample, &options).map_err(z4ai_failure)?.len() as f64;
         let scale = bytes.len() as f64 / sample.len().max(1) as f64;
-        Ok(Samples { ranges, bytes: sample, options, scale, alone, least: alone })
+        Samples { ranges, bytes: sample, options, scale, alone: None, least: None }
+    }
+
+    /// What the samples take alone.
+    pub(super) fn alone(&mut self) -> Result<f64> {
+        if let Some(alone) = self.alone {
+            return Ok(alone);
+        }
+        let alone = z4ai::compress(&self.bytes, &self.options).map_err(z4ai_failure)?.len() as f64;
+        self.alone = Some(alone);
+        Ok(alone)
+    }
+
+    /// A lower bound of what the samples take alone, without coding them.
+    pub(super) fn alone_at_least(&self) -> f64 {
+        self.alone.unwrap_or(FEWEST * self.bytes.len() as f64)
+    }
+
+    /// What the samples take at least, as far as is known.
+    pub(super) fn least(&mut self) -> Result<f64> {
+        match self.least {
+            Some(least) => Ok(least),
+            None => self.alone(),
+        }
+    }
+
+    /// Only recipes are taken that take less.
+    pub(super) fn bound(&mut self, least: f64) -> Result<()> {
+        self.least = Some(self.least()?.min(least));
+        Ok(())
     }
 
     /// The recipe that takes the fewest bytes, fewer than was found before; `None` where none does.
@@ -59,14 +91,23 @@ impl Samples {
                 Source::Base(..) | Source::Run(..) => 0.0,
             });
             let cost = length as f64 + stored.sum::<f64>() / self.scale;
-            if is_delta && cost < self.least {
-                (self.least, found) = (cost, Some(trial));
-                if cost < SURE * self.alone {
+            // No need to know what they take alone where nothing is left of them.
+            let is_nothing = length == NOTHING && cost < SURE * self.alone_at_least() && !self.are_constant();
+            if is_delta && (is_nothing || cost < self.least()?) {
+                (self.least, found) = (Some(cost), Some(trial));
+                if is_nothing || cost < SURE * self.alone()? {
                     break;
                 }
             }
         }
         Ok(found)
+    }
+
+    /// Whether every sixteen bytes are the same: such samples take next to nothing alone, too.
+    fn are_constant(&self) -> bool {
+        let mut sixteens = self.bytes.chunks_exact(16);
+        let first = sixteens.next();
+        sixteens.all(|sixteen| Some(sixteen) == first)
     }
 }
 
