@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sha2::{Digest as _, Sha256};
 
 use super::computed::Computed;
+use super::spare::{Lent, Spare};
 use super::stream::Stream;
 use crate::protocol::Protocol;
 use crate::record::{Encoding, Entry, Manifest, Pack};
@@ -16,6 +17,7 @@ use ztensor::{Error, Kind, Result};
 pub(crate) struct Chains {
     protocol: Protocol,
     generation: Mutex<Arc<Generation>>,
+    spare: Spare,
 }
 
 /// A manifest with its entries by digest and length.
@@ -34,7 +36,7 @@ impl Generation {
 
 impl Chains {
     pub(crate) fn new(protocol: Protocol, manifest: Manifest) -> Chains {
-        Chains { protocol, generation: Mutex::new(Generation::new(manifest)) }
+        Chains { protocol, generation: Mutex::new(Generation::new(manifest)), spare: Spare::default() }
     }
 
     fn generation(&self) -> MutexGuard<'_, Arc<Generation>> {
@@ -43,7 +45,11 @@ impl Chains {
 
     /// Reads bytes of the entry with this digest, from `start` on, as many as the buffer takes.
     pub(crate) fn read(&self, digest: &[u8; 32], length: u64, start: u64, out: &mut [u8]) -> Result<()> {
-        self.with(digest, length, |manifest, number| read_entry(&self.protocol, manifest, number, start, out))
+        let is_whole = start == 0 && out.len() as u64 == length;
+        self.with(digest, length, |manifest, number| match is_whole {
+            true => read_whole(&self.protocol, manifest, number, &self.spare, out),
+            false => read_entry(&self.protocol, manifest, number, start, out),
+        })
     }
 
     /// The entry with this digest, to be read from its start to its end; `None` where it is better read as a whole.
@@ -94,7 +100,7 @@ pub(crate) fn read_entry(
 ) -> Result<()> {
     let entry = entry(manifest, number)?;
     if start == 0 && out.len() as u64 == entry.length {
-        return read_whole(protocol, manifest, number, out);
+        return read_whole(protocol, manifest, number, &Spare::default(), out);
     }
     let end = start.checked_add(out.len() as u64).filter(|end| *end <= entry.length);
     let end = end.ok_or_else(|| Error::malformed("more is read of an entry than it has"))?;
@@ -128,26 +134,29 @@ pub(crate) fn read_entry(
 
 /// Decodes all of an entry: the end of its chain first, then one delta after the other, so that two of them are in memory however long the chain is. Bases are
 /// not compared with the digests that deltas have of them: every block has a checksum of what comes out, and every file its digest.
-fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut [u8]) -> Result<()> {
+fn read_whole(
+    protocol: &Protocol,
+    manifest: &Manifest,
+    number: usize,
+    spare: &Spare,
+    out: &mut [u8],
+) -> Result<()> {
     let chain = links(manifest, number)?;
-    let mut below: Option<Vec<u8>> = None;
+    let mut below: Option<Lent<'_>> = None;
     for (place, (_, entry)) in chain.iter().enumerate().rev() {
-        let mut own = Vec::new();
+        let mut own = None;
         let into: &mut [u8] = match place {
             0 => &mut *out,
-            _ => {
-                own = buffer(entry.length)?;
-                &mut own
-            }
+            _ => own.insert(spare.take(entry.length)?),
         };
         let fetch = |offset: u64, bytes: &mut [u8]| fetch(protocol, manifest, entry, offset, bytes);
-        match (&entry.encoding, &below) {
+        match (&entry.encoding, below.as_deref()) {
             (Encoding::Raw, _) => {
                 fetch(0, into)?;
                 check_digest(entry, into)?;
             }
             (Encoding::Derived { recipe, operands }, _) => {
-                let all = stored(entry, fetch)?;
+                let all = stored(entry, spare, fetch)?;
                 let fetch = |offset: u64, bytes: &mut [u8]| {
                     let from = usize::try_from(offset).ok().and_then(|offset| all.get(offset..));
                     let part = from.and_then(|from| from.get(..bytes.len()));
@@ -160,16 +169,16 @@ fn read_whole(protocol: &Protocol, manifest: &Manifest, number: usize, out: &mut
                 Computed::new(manifest, recipe, operands, &read, &fetch)?.read_all(entry, into)?;
             }
             (Encoding::Delta { .. }, Some(reference)) => {
-                let frame = stored(entry, fetch)?;
+                let frame = stored(entry, spare, fetch)?;
                 let read = |frame: z4ai::Frame<_>| frame.against(reference)?.trusted().read_all_into(into);
-                z4ai::Frame::open(&frame).and_then(read)?;
+                z4ai::Frame::open(&*frame).and_then(read)?;
             }
             _ => {
-                let frame = stored(entry, fetch)?;
-                z4ai::Frame::open(&frame).and_then(|frame| frame.read_all_into(into))?;
+                let frame = stored(entry, spare, fetch)?;
+                z4ai::Frame::open(&*frame).and_then(|frame| frame.read_all_into(into))?;
             }
         }
-        below = Some(own);
+        below = own;
     }
     Ok(())
 }
@@ -201,8 +210,12 @@ fn fetch(
     protocol.backend().get(&Pack::key(pack.id), entry.offset + offset, bytes)
 }
 
-fn stored(entry: &Entry, fetch: impl Fn(u64, &mut [u8]) -> Result<()>) -> Result<Vec<u8>> {
-    let mut frame = buffer(entry.stored)?;
+fn stored<'a>(
+    entry: &Entry,
+    spare: &'a Spare,
+    fetch: impl Fn(u64, &mut [u8]) -> Result<()>,
+) -> Result<Lent<'a>> {
+    let mut frame = spare.take(entry.stored)?;
     fetch(0, &mut frame)?;
     Ok(frame)
 }

@@ -15,6 +15,7 @@ mod parent;
 pub(crate) mod restore;
 pub(crate) mod scan;
 mod similar;
+mod spare;
 mod stream;
 
 pub use add::{AddOptions, AddStats};
