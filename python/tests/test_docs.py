@@ -39,7 +39,6 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its samples take what somebody downloaded."""
-    pytest.importorskip("jax")
     monkeypatch.chdir(tmp_path)
     Path("downloads").mkdir()
     for number in range(3):

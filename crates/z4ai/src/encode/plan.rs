@@ -2,6 +2,7 @@
 //! mostly at samples of it. Ordinary dense weights show none of the traces that the cheap tests look for and
 //! get their model at once; where several models are plausible, each encodes a sample and the smallest wins.
 
+use super::subnormals::Subnormals;
 use crate::dtype::Dtype;
 use crate::error::Result;
 use crate::options::{Effort, Options};
@@ -20,7 +21,6 @@ use crate::transform::sparse::SparseModel;
 use crate::transform::stored::StoredModel;
 use crate::transform::subnormal::SubnormalModel;
 use crate::transform::{Model, Position};
-use std::ops::Range;
 
 /// The fewest elements per block, in sections that have as many: flushing the coder's states costs less than
 /// 0.2 %. Weights: half +0.020 %, double -0.018 %, at the price of reading more for a range.
@@ -118,8 +118,8 @@ impl Plan {
         };
         // What structure wide elements have, narrow ones have too; but bytes have no palettes, and
         // subnormals, which are all narrow, have a model of their own.
-        let subnormals = subnormals_matter(elements, dtype);
-        if options.effort == Effort::Default && subnormals_prevail(elements, dtype) {
+        let subnormals = Subnormals::of(elements, dtype);
+        if options.effort == Effort::Default && subnormals.prevail() {
             // The model of floats would be made in vain, which takes longer than to encode a short section.
             let block_length = section_block(elements, width);
             let subnormal = SubnormalModel::fit(elements, options.row_length(), block_length)?;
@@ -127,7 +127,7 @@ impl Plan {
             return Self::with_structures(elements, dtype, options, ordinary);
         }
         // Subnormals have few bits, whatever they come from.
-        let narrowed = if subnormals_lead(elements, dtype) { None } else { Narrowed::of(elements, dtype)? };
+        let narrowed = if subnormals.lead() { None } else { Narrowed::of(elements, dtype)? };
         let ordinary = match narrowed {
             Some(narrowed) => {
                 let (narrow, source) = (&narrowed.bytes, narrowed.source());
@@ -144,7 +144,7 @@ impl Plan {
                         > trial(&plain.model, elements, width, unit)?;
                     return Ok(if is_larger { plain } else { plan });
                 }
-                if !subnormals && source.width() > 1 {
+                if !subnormals.matter() && source.width() > 1 {
                     return Ok(plan);
                 }
                 plan
@@ -194,7 +194,8 @@ impl Plan {
             }
             palette => palette.map(Model::from),
         };
-        let tiny = subnormals_abound(elements, dtype);
+        let subnormals = Subnormals::of(elements, dtype);
+        let tiny = subnormals.abound();
         let few = matches!(&palette, Some(Model::Palette(palette)) if palette.has_one_plane());
         // As few as the levels of four bits: an index takes no more than a level.
         let very_few = matches!(&palette, Some(Model::Palette(palette)) if palette.entries() <= 16);
@@ -206,7 +207,7 @@ impl Plan {
         // of that. They may lie on a grid all the same, of small floats above all, whose products recur; a
         // short section would save less than finding it takes. Subnormals lie on a grid whatever they are.
         let short = few && elements.len() / dtype.scalar_width() < FEWEST_ON_GRID;
-        let may_have_grid = !tiny && !very_few && !short && !subnormals_lead(elements, dtype);
+        let may_have_grid = !tiny && !very_few && !short && !subnormals.lead();
         let grid = may_have_grid.then(|| {
             let row_length = options.row_length();
             let rows = GridModel::fit(elements, dtype, row_length);
@@ -222,11 +223,11 @@ impl Plan {
         // They are small integers, whose high bits are the rare ones.
         let planes =
             if tiny { Some(PlanesModel::fit(&sample(), dtype.scalar_width())?.into()) } else { None };
-        let may_be_subnormal = tiny || subnormals_matter(elements, dtype);
+        let may_be_subnormal = tiny || subnormals.matter();
         let subnormal = match options.effort {
             Effort::Fast => None,
             // It is the ordinary one.
-            Effort::Default if subnormals_prevail(elements, dtype) => None,
+            Effort::Default if subnormals.prevail() => None,
             _ if may_be_subnormal => Some(SubnormalModel::fit(elements, options.row_length(), block)?.into()),
             _ => None,
         };
@@ -244,7 +245,7 @@ impl Plan {
         let block = section_block(elements, width);
         let palette = PaletteModel::fit(elements, dtype, block, block_level(options))?;
         let few = palette.is_some_and(|palette| palette.has_one_plane());
-        let may_have = !few && !subnormals_abound(elements, dtype);
+        let may_have = !few && !Subnormals::of(elements, dtype).abound();
         Ok(may_have && GridModel::fit(elements, dtype, options.row_length()).is_some())
     }
 
@@ -471,42 +472,6 @@ fn values_recur(elements: &[u8], width: usize) -> bool {
     recurring * 16 >= looked.max(1)
 }
 
-/// Whether a sixteenth of the elements are below what the exponents of fp16 can say.
-fn subnormals_abound(elements: &[u8], dtype: Dtype) -> bool {
-    dtype == Dtype::F16 && share(elements, 1..0x400) > 16
-}
-
-/// Whether most of those that are not zero are.
-fn subnormals_lead(elements: &[u8], dtype: Dtype) -> bool {
-    let others = || magnitudes(elements).filter(|&magnitude| magnitude > 0);
-    dtype == Dtype::F16 && 2 * others().filter(|&magnitude| magnitude < 0x400).count() > others().count()
-}
-
-/// Whether they are, with zeros, so many that bits they do not have would add up.
-fn subnormals_matter(elements: &[u8], dtype: Dtype) -> bool {
-    dtype == Dtype::F16 && share(elements, 0..0x400) > 4
-}
-
-/// Whether so many are that the model of floats does not come into question.
-fn subnormals_prevail(elements: &[u8], dtype: Dtype) -> bool {
-    dtype == Dtype::F16 && share(elements, 1..0x400) > 64
-}
-
-/// How many of 256 elements of fp16 have magnitudes in this range.
-fn share(elements: &[u8], range: Range<u16>) -> usize {
-    let all = magnitudes(elements);
-    let looked = all.len();
-    all.filter(|magnitude| range.contains(magnitude)).count() * 256 / looked.max(1)
-}
-
-/// The magnitudes of some elements of fp16, from all over.
-fn magnitudes(elements: &[u8]) -> impl ExactSizeIterator<Item = u16> {
-    const ELEMENTS: usize = 4096;
-    let (elements, _) = elements.as_chunks::<2>();
-    let spread = elements.iter().step_by(elements.len().div_ceil(ELEMENTS).max(1));
-    spread.map(|&element| u16::from_le_bytes(element) & 0x7fff)
-}
-
 /// Evenly spread parts of `elements` of `length` bytes each, with their offsets; all of them as one part if
 /// there are not many more.
 fn parts(elements: &[u8], length: usize, width: usize) -> impl Iterator<Item = (usize, &[u8])> {
@@ -534,7 +499,8 @@ mod tests {
         // They are integers below 200, one in a hundred elements.
         let sparse = numbers(1 << 16, 20_000).map(|number| if number < 200 { number } else { 0 });
         let bytes: Vec<u8> = sparse.flat_map(u16::to_le_bytes).collect();
-        assert!(!subnormals_abound(&bytes, Dtype::F16) && subnormals_lead(&bytes, Dtype::F16));
+        let subnormals = Subnormals::of(&bytes, Dtype::F16);
+        assert!(!subnormals.abound() && subnormals.lead());
         for effort in [Effort::Fast, Effort::Default] {
             let options = Options::new(Dtype::F16).shape(vec![256, 256]).effort(effort);
             let block = section_block(&bytes, 2);
@@ -544,6 +510,6 @@ mod tests {
         }
         // Numbers of which half are zeros and a third of the others are subnormal are ordinary ones.
         let mixed = numbers(1 << 16, 6).map(|number| [0, 0, 0, 0x3c01, 0x200, 0xbc03][usize::from(number)]);
-        assert!(!subnormals_lead(&mixed.flat_map(u16::to_le_bytes).collect::<Vec<_>>(), Dtype::F16));
+        assert!(!Subnormals::of(&mixed.flat_map(u16::to_le_bytes).collect::<Vec<_>>(), Dtype::F16).lead());
     }
 }
