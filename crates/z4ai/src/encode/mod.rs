@@ -1,7 +1,7 @@
 //! The encoder: how data is cut into sections, which model each gets, and how its blocks are written.
 //!
-//! `section` has the decisions in order, `repeats` and `segments` say where to cut, `plan` chooses the model (with
-//! what `subnormals` counts), `blocks` runs the threads.
+//! `section` has the decisions in order, `repeats` and `segments` say where to cut, `plan` chooses the model
+//! (with what `subnormals` counts), `blocks` runs the threads.
 
 mod blocks;
 mod plan;
